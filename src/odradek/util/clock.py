@@ -1,0 +1,55 @@
+"""Time as something handed in, never reached for."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where a component gets the time from."""
+
+    def now_ms(self) -> int:
+        """Wall-clock time, milliseconds since the epoch; may jump."""
+        ...
+
+    def monotonic_ms(self) -> float:
+        """Milliseconds from an arbitrary start; never goes back."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now_ms(self) -> int:
+        """See `Clock.now_ms`."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> float:
+        """See `Clock.monotonic_ms`."""
+        return time.monotonic_ns() / 1_000_000
+
+
+class ManualClock:
+    """A clock that stands still until a test moves it."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self._now_ms = now_ms
+        self._monotonic_ms = 0.0
+
+    def now_ms(self) -> int:
+        """See `Clock.now_ms`."""
+        return self._now_ms
+
+    def monotonic_ms(self) -> float:
+        """See `Clock.monotonic_ms`."""
+        return self._monotonic_ms
+
+    def advance(self, ms: float) -> None:
+        """Let `ms` milliseconds pass."""
+        self._now_ms += int(ms)
+        self._monotonic_ms += ms
+
+    def jump_wall_clock(self, ms: int) -> None:
+        """Move the wall clock alone, as an operator or NTP would."""
+        self._now_ms += ms
