@@ -1,0 +1,57 @@
+# make demo     the whole way through once: broker, producers, Spark, a plot (about two minutes)
+# make test     style, types, import contracts, tests; all that it needs comes from PyPI
+# make interop  real clients, brokers and connectors of other ecosystems (Maven, npm, Go where present)
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+SRC    := src tests examples benchmarks setup.py
+BUILT  := pyproject.toml setup.py constraints.txt $(wildcard src/odradek/*.pyx)
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types contracts unit interop format clean
+
+help:
+	@sed -n 's/^# //p' Makefile
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# The two stamps differ in what is installed: the demo needs no test tools.
+$(VENV)/.spark: $(BIN)/python $(BUILT)
+	$(PIP) -e '.[spark]'
+	@touch $@
+
+$(VENV)/.dev: $(BIN)/python $(BUILT)
+	$(PIP) -e '.[dev]'
+	@touch $@ $(VENV)/.spark
+
+demo: $(VENV)/.spark
+	@$(BIN)/python -m odradek.demo $(DEMO)
+
+test: lint types contracts unit
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check $(SRC)
+	$(BIN)/ruff format --check $(SRC)
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+contracts: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.dev
+	$(BIN)/pytest --ignore=tests/interop $(PYTEST)
+
+interop: $(VENV)/.dev
+	$(BIN)/pytest tests/interop $(PYTEST)
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix $(SRC)
+	$(BIN)/ruff format $(SRC)
+
+clean:
+	rm -rf build dist demo-data .interop .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -not -path './$(VENV)/*' -exec rm -rf {} +

@@ -1,0 +1,5 @@
+"""`python -m odradek` is `odradek`."""
+
+from odradek.cli.main import main
+
+main()

@@ -1,0 +1,61 @@
+"""`odradek <tool>`: the root of the command line.
+
+Tools are modules of this package named after the tool (`console-producer` → `console_producer`), each
+with a click `command`. A tool is imported only when it is called, so that none pays for another.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from odradek import __version__
+
+#: Tool → the line that `odradek --help` shows for it, without importing it.
+TOOLS = {
+    "server": "Run a broker.",
+    "topics": "Create, list, describe, alter and delete topics.",
+    "console-producer": "Send lines from standard input to a topic.",
+    "console-consumer": "Print the records of topics.",
+    "consumer-groups": "List, describe, delete groups; reset their offsets.",
+    "broker-api-versions": "Show the API versions that brokers serve.",
+    "get-offsets": "Show the offsets of topic partitions.",
+    "dump-log": "Print what is in log and index files.",
+    "producer-perf-test": "Measure producing.",
+    "consumer-perf-test": "Measure consuming.",
+    "wire": "Decode, encode and check protocol messages.",
+    "doctor": "Say what this installation has, lacks, and what that costs.",
+}
+
+
+class ToolGroup(click.Group):
+    """A group whose commands are modules, imported on first use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The tools, in the order of the table."""
+        return list(TOOLS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The tool's `command`, or None where there is no such tool."""
+        if cmd_name not in TOOLS:
+            return None
+        module = importlib.import_module(f"odradek.cli.{cmd_name.replace('-', '_')}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the tools from the table, importing none of them."""
+        with formatter.section("Tools"):
+            formatter.write_dl(list(TOOLS.items()))
+
+
+@click.command(cls=ToolGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="odradek")
+def main() -> None:
+    """Apache Kafka's system in Python: the broker and its tools."""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
