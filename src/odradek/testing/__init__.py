@@ -1,0 +1,22 @@
+"""A broker inside a test: `with odradek.testing.Broker() as broker: broker.bootstrap_servers`.
+
+pytest finds the fixture `odradek_broker` by itself once odradek is installed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from odradek.testing.broker import Broker
+
+__all__ = ["Broker"]
+
+
+def __getattr__(name: str) -> Any:
+    # The pytest plugin lives in this package and is imported in every test run: keep the broker out of it.
+    if name == "Broker":
+        from odradek.testing.broker import Broker
+
+        return Broker
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
