@@ -1,0 +1,263 @@
+"""Apache Kafka from Maven Central: its brokers as peers, its command-line tools as clients.
+
+Jars are resolved once per version into `.interop/kafka-<version>/` at the root of the checkout.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+CACHE = Path(__file__).parents[2] / ".interop"
+NEWEST = "4.3.1"
+
+#: Short tool name → the class that has its `main`, for Kafka 4.x and for Kafka 2.x.
+TOOLS = {
+    "topics": ("org.apache.kafka.tools.TopicCommand", "kafka.admin.TopicCommand"),
+    "console-producer": ("org.apache.kafka.tools.ConsoleProducer", "kafka.tools.ConsoleProducer"),
+    "console-consumer": ("org.apache.kafka.tools.consumer.ConsoleConsumer", "kafka.tools.ConsoleConsumer"),
+    "consumer-groups": (
+        "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+        "kafka.admin.ConsumerGroupCommand",
+    ),
+    "broker-api-versions": (
+        "org.apache.kafka.tools.BrokerApiVersionsCommand",
+        "kafka.admin.BrokerApiVersionsCommand",
+    ),
+    "dump-log": ("org.apache.kafka.tools.DumpLogSegments", "kafka.tools.DumpLogSegments"),
+    "get-offsets": ("org.apache.kafka.tools.GetOffsetShell", "kafka.tools.GetOffsetShell"),
+    "configs": ("org.apache.kafka.tools.ConfigCommand", "kafka.admin.ConfigCommand"),
+}
+
+
+def version_tuple(version: str) -> tuple[int, ...]:
+    """`2.2.2` → `(2, 2, 2)`."""
+    return tuple(int(part) for part in version.split("."))
+
+
+def missing_toolchain() -> str | None:
+    """Why Kafka cannot run on this machine, or None when it can."""
+    absent = [name for name in ("java", "mvn") if shutil.which(name) is None]
+    return f"not on this machine: {', '.join(absent)}" if absent else None
+
+
+def _dependencies(version: str) -> list[tuple[str, str, str]]:
+    number = version_tuple(version)
+    scala = "2.12" if number < (2, 6) else "2.13"
+    wanted = [("org.apache.kafka", f"kafka_{scala}", version), ("org.apache.kafka", "kafka-tools", version)]
+    if number >= (4,):
+        wanted.append(("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"))
+    elif number >= (3,):
+        wanted.append(("org.slf4j", "slf4j-reload4j", "1.7.36"))
+    elif number < (2, 4):
+        # ZooKeeper 3.4's client misreads addresses on Java 14 and newer.
+        wanted.append(("org.apache.zookeeper", "zookeeper", "3.5.10"))
+    return wanted
+
+
+def resolve(group: str, wanted: list[tuple[str, str, str]]) -> Path:
+    """Have Maven copy artifacts and what they need into one folder of the cache, once; return that folder."""
+    home = CACHE / group
+    library = home / "lib"
+    if (home / "complete").exists():
+        return library
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    rows = "".join(
+        f"<dependency><groupId>{g}</groupId><artifactId>{a}</artifactId><version>{v}</version></dependency>"
+        for g, a, v in wanted
+    )
+    (home / "pom.xml").write_text(
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        f"<groupId>interop</groupId><artifactId>{group}</artifactId><version>1</version>"
+        f"<dependencies>{rows}</dependencies></project>"
+    )
+    done = subprocess.run(
+        ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={library}"],
+        cwd=home,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise RuntimeError(f"Maven could not resolve {group}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    (home / "complete").touch()
+    return library
+
+
+def java_command(version: str, main_class: str, *options: str, heap: str = "512m") -> list[str]:
+    """The words that start a class of that Kafka version."""
+    library = resolve(f"kafka-{version}", _dependencies(version))
+    home = library.parent
+    if version_tuple(version) >= (4,):
+        logging = home / "log4j2.properties"
+        logging.write_text(
+            "status=error\nappender.e.type=Console\nappender.e.name=e\nappender.e.target=SYSTEM_ERR\n"
+            "appender.e.layout.type=PatternLayout\nappender.e.layout.pattern=[%d] %p %m (%c)%n\n"
+            "rootLogger.level=warn\nrootLogger.appenderRef.e.ref=e\n"
+        )
+        flag = f"-Dlog4j2.configurationFile={logging}"
+    else:
+        logging = home / "log4j.properties"
+        logging.write_text(
+            "log4j.rootLogger=WARN, err\nlog4j.appender.err=org.apache.log4j.ConsoleAppender\n"
+            "log4j.appender.err.target=System.err\n"
+            "log4j.appender.err.layout=org.apache.log4j.PatternLayout\n"
+            "log4j.appender.err.layout.ConversionPattern=[%d] %p %m (%c)%n\n"
+        )
+        flag = f"-Dlog4j.configuration=file:{logging}"
+    return ["java", f"-Xmx{heap}", "-XX:+UseSerialGC", flag, *options, "-cp", f"{library}/*", main_class]
+
+
+def tool_command(version: str, name: str, *arguments: str) -> list[str]:
+    """The words that run one of Kafka's command-line tools, by its short name."""
+    new, old = TOOLS[name]
+    main_class = new if version_tuple(version) >= (4,) else old
+    return [*java_command(version, main_class), *arguments]
+
+
+def run_tool(version: str, name: str, *arguments: str, stdin: str = "", timeout: float = 90) -> str:
+    """Run one of Kafka's tools to its end; return its standard output.
+
+    Raises `AssertionError` with both outputs when it fails.
+    """
+    done = subprocess.run(
+        tool_command(version, name, *arguments), input=stdin, capture_output=True, text=True, timeout=timeout
+    )
+    assert done.returncode == 0, f"{name} {version} {arguments}: {done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+def free_ports(count: int) -> list[int]:
+    """That many ports of the loopback address that nothing listens on now."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for s in sockets:
+            s.bind(("127.0.0.1", 0))
+        return [s.getsockname()[1] for s in sockets]
+    finally:
+        for s in sockets:
+            s.close()
+
+
+def answers_api_versions(port: int) -> bool:
+    """Does a broker on that port answer ApiVersions version 0 without an error?"""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as s:
+            s.settimeout(5)
+            s.sendall(struct.pack(">ihhih", 10, 18, 0, 1, -1))
+            got = b""
+            while len(got) < 10:
+                more = s.recv(4096)
+                if not more:
+                    return False
+                got += more
+            return bool(struct.unpack(">iih", got[:10])[2] == 0)
+    except OSError:
+        return False
+
+
+@dataclass
+class RealKafka:
+    """One real Kafka broker on loopback: KRaft from 4.0, ZooKeeper of the same jars before."""
+
+    version: str
+    directory: Path
+    settings: dict[str, str] = field(default_factory=dict)
+    port: int = 0
+    _children: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port` of the broker."""
+        return f"127.0.0.1:{self.port}"
+
+    def __enter__(self) -> RealKafka:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _spawn(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
+        with (self.directory / f"{name}.log").open("ab") as log:
+            child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self._children.append(child)
+        return child
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.port, other = free_ports(2)
+        config = {
+            "log.dirs": str(self.directory / "data"),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            **self.settings,
+        }
+        kraft = version_tuple(self.version) >= (4,)
+        if kraft:
+            config |= {
+                "node.id": "1",
+                "process.roles": "broker,controller",
+                "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{other}",
+                "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+                "controller.listener.names": "CONTROLLER",
+                "controller.quorum.voters": f"1@127.0.0.1:{other}",
+            }
+        else:
+            config |= {
+                "broker.id": "1",
+                "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+                "zookeeper.connect": f"127.0.0.1:{other}",
+            }
+        properties = self.directory / "server.properties"
+        properties.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
+        if kraft:
+            cluster = "4L6g3nShT-eMCtK--X86sw"
+            storage = java_command(self.version, "kafka.tools.StorageTool")
+            subprocess.run(
+                [*storage, "format", "-t", cluster, "-c", str(properties)], check=True, capture_output=True
+            )
+        else:
+            zoo = self.directory / "zoo.cfg"
+            zoo.write_text(
+                f"dataDir={self.directory / 'zookeeper'}\nclientPort={other}\n"
+                "clientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
+            )
+            quorum = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+            jmx = "-Dzookeeper.jmx.log4j.disable=true"
+            self._spawn("zookeeper", [*java_command(self.version, quorum, jmx), str(zoo)])
+        broker = self._spawn(
+            "broker", [*java_command(self.version, "kafka.Kafka", heap="1g"), str(properties)]
+        )
+        self._await(broker)
+
+    def _await(self, broker: subprocess.Popen[bytes], limit_s: float = 90) -> None:
+        deadline = time.monotonic() + limit_s
+        while not answers_api_versions(self.port):
+            if broker.poll() is not None or time.monotonic() > deadline:
+                tail = (self.directory / "broker.log").read_text()[-3000:]
+                self.stop()
+                raise RuntimeError(f"Kafka {self.version} did not become ready:\n{tail}")
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """End the broker, then its ZooKeeper."""
+        for child in reversed(self._children):
+            if child.poll() is None:
+                child.send_signal(signal.SIGTERM)
+                try:
+                    child.wait(20)
+                except subprocess.TimeoutExpired:
+                    child.kill()
+                    child.wait(10)
+        self._children.clear()
