@@ -1,0 +1,71 @@
+"""The roots of the exceptions, and the way from a code to its exception."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from odradek.errors.codes import ErrorCode
+
+_BY_CODE: dict[int, type[KafkaError]] = {}
+
+
+class OdradekError(Exception):
+    """Root of everything that odradek raises on purpose."""
+
+
+class ProtocolError(OdradekError):
+    """Bytes that are not what the protocol says: the peer's fault, and the end of its connection."""
+
+
+class KafkaError(OdradekError):
+    """A Kafka error code as an exception.
+
+    Args:
+        message: What happened here, for people; without it, the code's general sentence.
+    """
+
+    code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
+
+    def __init_subclass__(cls, *, code: ErrorCode | None = None, **kwargs: object) -> None:
+        """Give the subclass its code and make `error_for` find it."""
+        super().__init_subclass__(**kwargs)
+        if code is not None:
+            cls.code = code
+            _BY_CODE[code] = cls
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message if message is not None else self.code.message)
+
+    @property
+    def message(self) -> str:
+        """What happened, for people."""
+        return str(self.args[0])
+
+    @property
+    def retriable(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.code.retriable
+
+    @property
+    def refreshes_metadata(self) -> bool:
+        """Whether the client should ask for the cluster's metadata before it tries again."""
+        return self.code.refreshes_metadata
+
+
+def error_for(code: int, message: str | None = None) -> KafkaError:
+    """Make the exception of an error code.
+
+    Args:
+        code: A code from a response. One that this release does not know becomes an `UnknownServerError`
+            that names the number.
+        message: The sentence that came with the code, if any.
+
+    Raises:
+        ValueError: `code` is 0, which is no error.
+    """
+    if code == 0:
+        raise ValueError("error code 0 (NONE) is not an error")
+    error_class = _BY_CODE.get(code)
+    if error_class is None:
+        return _BY_CODE[-1](message or f"error code {code}, which this release does not know")
+    return error_class(message)
