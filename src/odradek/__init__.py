@@ -1,7 +1,58 @@
 """odradek: Apache Kafka's system in Python.
 
-`Producer`, `Consumer`, `Admin`, `SimpleConsumer` and their asyncio faces are imported on first use, so
-that `import odradek` stays light.
+`Producer`, `Consumer`, `Admin` and their asyncio faces are imported on first use, so that `import odradek`
+stays light.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+_CLIENT = (
+    "Admin",
+    "AsyncAdmin",
+    "AsyncConsumer",
+    "AsyncProducer",
+    "Consumer",
+    "ConsumerRebalanceListener",
+    "ConsumerRecord",
+    "NewTopic",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "Producer",
+    "RecordMetadata",
+    "TopicPartition",
+)
+
+if TYPE_CHECKING:
+    from odradek.client.aio.admin import AsyncAdmin as AsyncAdmin
+    from odradek.client.aio.consumer import AsyncConsumer as AsyncConsumer
+    from odradek.client.aio.producer import AsyncProducer as AsyncProducer
+    from odradek.client.sync.admin import Admin as Admin
+    from odradek.client.sync.consumer import Consumer as Consumer
+    from odradek.client.sync.producer import Producer as Producer
+    from odradek.client.types import ConsumerRebalanceListener as ConsumerRebalanceListener
+    from odradek.client.types import ConsumerRecord as ConsumerRecord
+    from odradek.client.types import NewTopic as NewTopic
+    from odradek.client.types import OffsetAndMetadata as OffsetAndMetadata
+    from odradek.client.types import OffsetAndTimestamp as OffsetAndTimestamp
+    from odradek.client.types import RecordMetadata as RecordMetadata
+    from odradek.client.types import TopicPartition as TopicPartition
+
+
+def __getattr__(name: str) -> Any:
+    """Import an exported name on first use."""
+    if name not in _CLIENT:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from odradek import client
+
+    value = getattr(client, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """What is here, the lazy names included."""
+    return sorted({*globals(), *_CLIENT})

@@ -1,0 +1,79 @@
+"""What goes wrong on the client's side, beside the broker's own codes (`odradek.errors`)."""
+
+from __future__ import annotations
+
+from odradek.errors import KafkaError, OdradekError
+from odradek.errors.codes import ErrorCode
+
+# Each has the code of the Kafka exception that the Java client raises at that point, so `except` clauses
+# written for codes work; none of them replaces the code's own class, therefore no `code=` argument.
+
+
+class ConfigError(OdradekError, ValueError):
+    """A config that cannot be used; the message names the key."""
+
+
+class ClientTimeoutError(KafkaError):
+    """The time allowed for a call ran out on the client's side; the message tells what was awaited."""
+
+    code = ErrorCode.REQUEST_TIMED_OUT
+
+
+class BufferExhaustedError(ClientTimeoutError):
+    """`buffer_memory` stayed full for `max_block_ms`."""
+
+
+class DeliveryTimeoutError(ClientTimeoutError):
+    """A record was not acknowledged within `delivery_timeout_ms`."""
+
+
+class NoBrokersAvailableError(KafkaError):
+    """No broker could be reached; the message lists each server that was tried, and why it failed."""
+
+    code = ErrorCode.BROKER_NOT_AVAILABLE
+
+
+class ConnectionFailedError(KafkaError):
+    """One broker could not be reached or hung up; retriable."""
+
+    code = ErrorCode.NETWORK_EXCEPTION
+
+
+class UnsupportedByBrokerError(KafkaError):
+    """The broker has no version of the API, or none that can say what was asked."""
+
+    code = ErrorCode.UNSUPPORTED_VERSION
+
+
+class MessageTooLargeError(KafkaError):
+    """A record is larger than `max_request_size` or `buffer_memory`."""
+
+    code = ErrorCode.MESSAGE_TOO_LARGE
+
+
+class NoOffsetForPartitionError(OdradekError):
+    """No position, none committed, and `auto_offset_reset` is 'none'."""
+
+
+class LogTruncationError(OdradekError):
+    """The log was cut below the position (KIP-320) and `auto_offset_reset` is 'none'."""
+
+
+class CommitFailedError(OdradekError):
+    """The group has moved on: the partitions belong to someone else, nothing was committed."""
+
+
+class SerializationError(OdradekError):
+    """A serializer or deserializer refused; the cause is chained."""
+
+
+class ClosedError(OdradekError, RuntimeError):
+    """The client was closed."""
+
+
+class IllegalStateError(OdradekError, RuntimeError):
+    """The call does not fit what was called before it, or a partition is not assigned."""
+
+
+class PartitionLostError(OdradekError):
+    """Offsets asked for are no longer there (deleted by retention, or the topic was recreated)."""

@@ -1,0 +1,201 @@
+"""The values that go in and out of the clients, under Kafka's names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class OffsetAndMetadata(NamedTuple):
+    """A committed position: the next offset to read, a note, and the leader epoch it was read under (or -1)."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """An offset found by time. `timestamp` in epoch milliseconds, -1 where the broker gives none."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int = -1
+
+
+class RecordMetadata(NamedTuple):
+    """Where a sent record lies.
+
+    `offset` is -1 with acks=0, and for a batch that the broker had already forgotten to be a duplicate.
+    `timestamp` is the broker's with LogAppendTime, else the record's own. Sizes are -1 for null.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    serialized_key_size: int
+    serialized_value_size: int
+
+
+class ConsumerRecord(NamedTuple):
+    """One record read. `timestamp_type` 0 is CreateTime, 1 LogAppendTime; headers are (name, bytes) pairs."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: Any
+    value: Any
+    headers: tuple[tuple[str, bytes | None], ...]
+    leader_epoch: int
+
+
+class Node(NamedTuple):
+    """A broker."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port} (id {self.id})"
+
+
+@dataclass(frozen=True)
+class NewTopic:
+    """A topic to be created. -1 leaves a number to the broker's default; `replica_assignment` maps partition
+    to broker ids and excludes the two numbers."""
+
+    name: str
+    num_partitions: int = -1
+    replication_factor: int = -1
+    replica_assignment: Mapping[int, Sequence[int]] | None = None
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PartitionInfo:
+    """One partition as the metadata has it; `leader` -1: none at the moment."""
+
+    topic: str
+    partition: int
+    leader: int
+    replicas: tuple[int, ...]
+    in_sync_replicas: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+    leader_epoch: int = -1
+
+
+@dataclass(frozen=True)
+class TopicDescription:
+    """A topic as `describe_topics` gives it; `topic_id` is 16 bytes, zeros where the broker has none."""
+
+    name: str
+    topic_id: bytes
+    is_internal: bool
+    partitions: tuple[PartitionInfo, ...]
+
+
+@dataclass(frozen=True)
+class ClusterDescription:
+    """A cluster; `controller` is None while there is none."""
+
+    cluster_id: str | None
+    controller: Node | None
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class ConfigEntry:
+    """One config of a topic or broker. `source` and `type` are Kafka's numbers (DescribeConfigs)."""
+
+    name: str
+    value: str | None
+    read_only: bool
+    source: int
+    sensitive: bool
+    type: int = 0
+    synonyms: tuple[tuple[str, str | None, int], ...] = ()
+    documentation: str | None = None
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody has set it: sources DEFAULT_CONFIG (5) and STATIC_BROKER_CONFIG (4) count."""
+        return self.source in (4, 5)
+
+
+@dataclass(frozen=True)
+class GroupListing:
+    """One line of `list_groups`; `state` and `type` are '' from brokers that do not tell."""
+
+    group_id: str
+    protocol_type: str
+    state: str = ""
+    type: str = ""
+
+
+@dataclass(frozen=True)
+class MemberDescription:
+    """A member of a group; `assignment` holds its partitions where the protocol type is 'consumer'."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True)
+class GroupDescription:
+    """A group as `describe_groups` gives it."""
+
+    group_id: str
+    state: str
+    protocol_type: str
+    protocol: str
+    members: tuple[MemberDescription, ...]
+    coordinator: Node | None
+
+
+@dataclass(frozen=True)
+class ApiVersionRange:
+    """Versions of one API that a broker has; `api_name` is '' for a key unknown here."""
+
+    api_key: int
+    api_name: str
+    min_version: int
+    max_version: int
+
+
+class ConsumerRebalanceListener:
+    """What a consumer tells about its partitions; every method is optional to override (KIP-429).
+
+    The synchronous consumer calls from the thread that is in `poll`; the asyncio one awaits the result if it
+    is awaitable.
+    """
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> Any:
+        """These are about to be given up; offsets can still be committed."""
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> Any:
+        """These were added."""
+
+    def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> Any:
+        """These belong to someone else by now: too late to commit. Default: as revoked."""
+        return self.on_partitions_revoked(lost)
