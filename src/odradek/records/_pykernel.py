@@ -1,0 +1,152 @@
+"""The kernel in pure Python: the twin of `odradek._kernel`, function by function.
+
+Used where no compiled kernel is installed. It says precisely what the compiled one must do: same results,
+same problem numbers (`records.problems`), same index of the bad record.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from odradek.records._pyscan import read_headers, scan, wrap64
+from odradek.records.problems import MISSING_KEY, OFFSET_DELTA, OK, TIMESTAMP_RANGE, TRAILING
+
+Buffer = bytes | bytearray | memoryview
+
+
+def walk(
+    section: Buffer,
+    count: int,
+    base_timestamp: int,
+    earliest: int,
+    latest: int,
+    require_key: bool,
+    max_refused: int,
+) -> tuple[int, int, int, list[tuple[int, int, int]]]:
+    """Check the structure of all records of a batch, copying none of them.
+
+    Args:
+        section: The uncompressed records, and nothing else.
+        count: How many there must be, with offset deltas 0, 1, 2 …
+        base_timestamp: The batch's, milliseconds.
+        earliest, latest: The timestamps that are taken, both included, milliseconds; -1 always is.
+        require_key: Whether a null key is refused.
+        max_refused: How many refused records are listed at most.
+
+    Returns:
+        The problem and the index of the record that has it (0, count when all is well), the largest
+        timestamp (at least -1), and the refused records: (index, why, timestamp).
+    """
+    data = bytes(section)
+    size = len(data)
+    position = 0
+    max_timestamp = -1
+    refused: list[tuple[int, int, int]] = []
+    for index in range(count):
+        found = scan(data, position, size)
+        if found[0]:
+            return found[0], index, max_timestamp, refused
+        if found[3] != index:
+            return OFFSET_DELTA, index, max_timestamp, refused
+        position = found[1]
+        timestamp = base_timestamp + found[2]
+        if not -0x8000_0000_0000_0000 <= timestamp <= 0x7FFF_FFFF_FFFF_FFFF:
+            timestamp = wrap64(timestamp)
+        if timestamp > max_timestamp:
+            max_timestamp = timestamp
+        if require_key and found[5] < 0:
+            if len(refused) < max_refused:
+                refused.append((index, MISSING_KEY, timestamp))
+        elif not earliest <= timestamp <= latest and timestamp != -1 and len(refused) < max_refused:
+            refused.append((index, TIMESTAMP_RANGE, timestamp))
+    if position != size:
+        return TRAILING, max(count - 1, 0), max_timestamp, refused
+    return OK, count, max_timestamp, refused
+
+
+def parse_records(
+    section: Buffer,
+    count: int,
+    base_offset: int,
+    timestamp: int,
+    timestamp_type: int,
+    make: Callable[[tuple[Any, ...]], Any],
+) -> tuple[int, int, list[Any]]:
+    """The records of a batch as objects.
+
+    Args:
+        section: The uncompressed records, and nothing else.
+        count: How many there must be.
+        base_offset: The batch's.
+        timestamp: The batch's base timestamp; for LogAppendTime the timestamp of all, milliseconds.
+        timestamp_type: Falsy for CreateTime; stands in each record as it is.
+        make: Called with (offset, timestamp, timestamp_type, key, value, headers) as one tuple.
+
+    Returns:
+        The problem and the index of the record that has it (0, count when all is well), and the records
+        before it.
+    """
+    data = bytes(section)
+    size = len(data)
+    position = 0
+    records: list[Any] = []
+    for index in range(count):
+        (
+            problem,
+            position,
+            delta,
+            offset_delta,
+            key_at,
+            key_length,
+            value_at,
+            value_length,
+            headers_at,
+            headers,
+        ) = scan(data, position, size)
+        if problem:
+            return problem, index, records
+        records.append(
+            make(
+                (
+                    wrap64(base_offset + offset_delta),
+                    timestamp if timestamp_type else wrap64(timestamp + delta),
+                    timestamp_type,
+                    None if key_length < 0 else data[key_at : key_at + key_length],
+                    None if value_length < 0 else data[value_at : value_at + value_length],
+                    read_headers(data, headers_at, headers),
+                )
+            )
+        )
+    if position != size:
+        return TRAILING, max(count - 1, 0), records
+    return OK, count, records
+
+
+# --- murmur2 ---------------------------------------------------------------------------------------------
+
+_SEED = 0x9747B28C
+_M = 0x5BD1E995
+_MASK = 0xFFFF_FFFF
+
+
+def murmur2(data: Buffer) -> int:
+    """32-bit murmur2 with Kafka's seed, as a signed integer."""
+    data = bytes(data)
+    length = len(data)
+    words = length >> 2
+    value = (_SEED ^ length) & _MASK
+    for word in struct.unpack_from(f"<{words}I", data):
+        word = (word * _M) & _MASK
+        word ^= word >> 24
+        word = (word * _M) & _MASK
+        value = ((value * _M) & _MASK) ^ word
+    tail = data[words * 4 :]
+    if tail:
+        value ^= int.from_bytes(tail, "little")
+        value = (value * _M) & _MASK
+    value ^= value >> 13
+    value = (value * _M) & _MASK
+    value ^= value >> 15
+    return value - 0x1_0000_0000 if value & 0x8000_0000 else value

@@ -1,0 +1,286 @@
+"""Record batch v2, read: the header, the batches in a buffer, the records in a batch.
+
+docs/record_format.md has the layout. Bytes here come from files and from peers: every length is checked
+before it is used, and what does not fit raises `KafkaError`, never anything else.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+from fastcrc import crc32
+
+from odradek.errors import (
+    CorruptRecordError,
+    UnsupportedCompressionTypeError,
+    UnsupportedForMessageFormatError,
+)
+from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec, decompress
+from odradek.records.kernel import kernel
+from odradek.records.problems import raise_for_problem
+
+MAGIC_V2 = 2
+
+HEADER_BYTES = 61
+"""The header of a v2 batch, up to the first record."""
+LOG_OVERHEAD = 12
+"""Base offset and length: what stands before the bytes that the length counts."""
+
+BASE_OFFSET_AT = 0
+LENGTH_AT = 8
+LEADER_EPOCH_AT = 12
+MAGIC_AT = 16
+CRC_AT = 17
+ATTRIBUTES_AT = 21
+"""The first byte under the CRC."""
+LAST_OFFSET_DELTA_AT = 23
+BASE_TIMESTAMP_AT = 27
+MAX_TIMESTAMP_AT = 35
+PRODUCER_ID_AT = 43
+
+CODEC_MASK = 0x07
+TIMESTAMP_TYPE_BIT = 0x08
+TRANSACTIONAL_BIT = 0x10
+CONTROL_BIT = 0x20
+DELETE_HORIZON_BIT = 0x40
+
+NO_TIMESTAMP = -1
+NO_PRODUCER_ID = -1
+NO_SEQUENCE = -1
+NO_LEADER_EPOCH = -1
+
+_MIN_LENGTH = HEADER_BYTES - LOG_OVERHEAD
+_V0_MIN_LENGTH = 14
+
+HEADER_STRUCT = struct.Struct(">qiibIhiqqqhii")
+_PREFIX = struct.Struct(">qiib")
+
+
+class TimestampType(IntEnum):
+    """Who set a record's timestamp; the value is that of Spark's `timestampType` column too."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+Header = tuple[str, bytes | None]
+
+
+class Record(NamedTuple):
+    """One record. `timestamp` in milliseconds since the epoch, -1 for none."""
+
+    offset: int
+    timestamp: int
+    timestamp_type: TimestampType
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+
+
+class BatchHeader(NamedTuple):
+    """Every field of a v2 batch's header, in its order, and what follows from them."""
+
+    base_offset: int
+    length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @classmethod
+    def parse(cls, buffer: Buffer, offset: int = 0) -> BatchHeader:
+        """The header at `offset`; the records behind it need not be there yet.
+
+        Raises `KafkaError`: UNSUPPORTED_FOR_MESSAGE_FORMAT for a message set of magic 0 or 1,
+        CORRUPT_MESSAGE for any other magic, a length that cannot hold a header, or too few bytes.
+        """
+        if len(buffer) - offset < HEADER_BYTES:
+            _check_prefix(buffer, offset)
+            raise CorruptRecordError(
+                f"{len(buffer) - offset} bytes cannot hold the header of a record batch",
+            )
+        header = cls._make(HEADER_STRUCT.unpack_from(buffer, offset))
+        if header[3] != MAGIC_V2 or header[1] < _MIN_LENGTH:
+            check_magic_and_length(header[3], header[1])
+        return header
+
+    @property
+    def size(self) -> int:
+        """The whole batch, header included, in bytes."""
+        return LOG_OVERHEAD + self[1]
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of the batch's last record (as it was before any compaction)."""
+        return self[0] + self[6]
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the batch."""
+        return self[0] + self[6] + 1
+
+    @property
+    def codec_id(self) -> int:
+        """The codec's number, also when it is none that is known (5 to 7)."""
+        return self[5] & CODEC_MASK
+
+    @property
+    def codec(self) -> Codec:
+        """The codec; `KafkaError` UNSUPPORTED_COMPRESSION_TYPE when it is none that is known."""
+        try:
+            return Codec(self[5] & CODEC_MASK)
+        except ValueError:
+            raise UnsupportedCompressionTypeError(f"unknown compression type {self.codec_id}") from None
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Whether the records' own timestamps count, or the batch's max timestamp for all of them."""
+        return TimestampType.LOG_APPEND_TIME if self[5] & TIMESTAMP_TYPE_BIT else TimestampType.CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        """Part of a transaction."""
+        return bool(self[5] & TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        """Holds markers that no application sees."""
+        return bool(self[5] & CONTROL_BIT)
+
+    @property
+    def has_producer_id(self) -> bool:
+        """Written by an idempotent or transactional producer."""
+        return self[9] > NO_PRODUCER_ID
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """From when on the cleaner may drop the batch's tombstones and markers (KIP-534), if it is set."""
+        return self[7] if self[5] & DELETE_HORIZON_BIT else None
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of the last record; wraps from 2^31-1 to 0. -1 without a sequence."""
+        if self[11] == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return increment_sequence(self[11], self[6])
+
+
+def increment_sequence(sequence: int, increment: int) -> int:
+    """`sequence` + `increment` as producers count: 0 follows 2^31-1."""
+    return (sequence + increment) & 0x7FFF_FFFF
+
+
+def check_magic_and_length(magic: int, length: int) -> None:
+    """Raise the `KafkaError` for a magic and length that no v2 batch has; see `BatchHeader.parse`."""
+    if magic in (0, 1):
+        if length < _V0_MIN_LENGTH:
+            raise CorruptRecordError(f"a message of {length} bytes is too short for any")
+        raise UnsupportedForMessageFormatError(f"message sets of magic {magic} are not supported")
+    if magic != MAGIC_V2:
+        raise CorruptRecordError(f"no record batch has magic {magic}")
+    if length < _MIN_LENGTH:
+        raise CorruptRecordError(
+            f"a record batch of {length + LOG_OVERHEAD} bytes is smaller than its header of {HEADER_BYTES}",
+        )
+
+
+def _check_prefix(buffer: Buffer, offset: int) -> None:
+    if len(buffer) - offset >= MAGIC_AT + 1:
+        _, length, _, magic = _PREFIX.unpack_from(buffer, offset)
+        check_magic_and_length(magic, length)
+
+
+def iter_batches(buffer: Buffer, offset: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Each whole batch from `offset` on: its header and its bytes, nothing copied.
+
+    Stops at a last batch that is cut off, as the end of a fetch response may be. Raises as
+    `BatchHeader.parse` does; CRCs are not looked at (`check_crc` does).
+    """
+    view = memoryview(buffer)
+    end = len(view)
+    while end - offset >= HEADER_BYTES:
+        header = BatchHeader.parse(view, offset)
+        batch_end = offset + header[1] + LOG_OVERHEAD
+        if batch_end > end:
+            return
+        yield header, view[offset:batch_end]
+        offset = batch_end
+    _check_prefix(view, offset)
+
+
+def compute_crc(batch: Buffer) -> int:
+    """CRC-32C of a whole batch, from the attributes to its end."""
+    crc: int = crc32.iscsi(memoryview(batch)[ATTRIBUTES_AT:])
+    return crc
+
+
+def check_crc(header: BatchHeader, batch: Buffer) -> None:
+    """Raise `KafkaError` CORRUPT_MESSAGE unless the batch's bytes have the CRC that its header says."""
+    computed = compute_crc(batch)
+    if computed != header[4]:
+        raise CorruptRecordError(
+            f"the record batch at offset {header.base_offset} is corrupt: its CRC is {computed:#010x}, "
+            f"its header says {header.crc:#010x}",
+        )
+
+
+def records_section(header: BatchHeader, batch: Buffer, max_size: int = MAX_DECOMPRESSED_BYTES) -> memoryview:
+    """The records of a whole batch, unpacked to at most `max_size` bytes; raises as `decompress` does."""
+    section = memoryview(batch)[HEADER_BYTES:]
+    if header[5] & CODEC_MASK == 0:
+        return section
+    # Empty batches that compaction leaves behind keep their codec but have nothing to unpack.
+    if header[12] == 0 and not section:
+        return section
+    return decompress(header.codec, section, max_size)
+
+
+def iter_records(
+    buffer: Buffer,
+    *,
+    check_crcs: bool = True,
+    include_control: bool = False,
+    max_size: int = MAX_DECOMPRESSED_BYTES,
+) -> Iterator[Record]:
+    """Every record of every whole batch in `buffer`, in order.
+
+    Control batches (transaction markers) are left out unless `include_control`. `max_size` bounds what one
+    batch may unpack to. Raises `KafkaError`: CORRUPT_MESSAGE for a wrong CRC, INVALID_RECORD for records
+    that do not parse, and as `BatchHeader.parse` and `decompress` do. The records of earlier batches come
+    first.
+    """
+    for header, batch in iter_batches(buffer):
+        if check_crcs:
+            check_crc(header, batch)
+        if header.is_control and not include_control:
+            continue
+        yield from batch_records(header, batch, max_size)
+
+
+def batch_records(header: BatchHeader, batch: Buffer, max_size: int = MAX_DECOMPRESSED_BYTES) -> list[Record]:
+    """The records of one whole batch; raises as `iter_records` does, the CRC aside."""
+    if header.record_count == 0:
+        return []
+    append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    records: list[Record]
+    problem, index, records = kernel.parse_records(
+        records_section(header, batch, max_size),
+        header.record_count,
+        header.base_offset,
+        header.max_timestamp if append_time else header.base_timestamp,
+        header.timestamp_type,
+        Record._make,
+    )
+    if problem:
+        raise_for_problem(problem, index, header.base_offset)
+    return records

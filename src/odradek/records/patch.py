@@ -1,0 +1,88 @@
+"""What a leader changes in a batch, in place: base offset, leader epoch, and timestamps.
+
+The first two stand in front of the CRC, so that an append leaves the sender's checksum alone. Only a
+timestamp (LogAppendTime, or a max timestamp that the sender got wrong) costs a new one.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from odradek.records.batch import (
+    ATTRIBUTES_AT,
+    BASE_OFFSET_AT,
+    CRC_AT,
+    LEADER_EPOCH_AT,
+    LOG_OVERHEAD,
+    MAX_TIMESTAMP_AT,
+    TIMESTAMP_TYPE_BIT,
+    BatchHeader,
+    TimestampType,
+    compute_crc,
+    iter_batches,
+)
+
+_INT64 = struct.Struct(">q")
+_INT32 = struct.Struct(">i")
+_INT16 = struct.Struct(">h")
+_UINT32 = struct.Struct(">I")
+
+
+def assign_offsets(
+    buffer: bytearray | memoryview,
+    base_offset: int,
+    *,
+    leader_epoch: int,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    now_ms: int = -1,
+    headers: Sequence[BatchHeader] | None = None,
+) -> list[BatchHeader]:
+    """Give the batches in `buffer` their place in a log.
+
+    Args:
+        buffer: Whole batches that `validate_batches` has accepted; changed in place.
+        base_offset: Offset of the first record; the others follow without a gap.
+        leader_epoch: Of the partition's leader.
+        timestamp_type: The topic's. With LOG_APPEND_TIME every batch gets `now_ms`.
+        now_ms: The broker's time, milliseconds; used with LOG_APPEND_TIME only.
+        headers: What `validate_batches` returned for `buffer`, with the true max timestamps; without
+            them the batches' own are taken for true.
+
+    Returns:
+        The headers as they now are in `buffer`.
+    """
+    if headers is None:
+        headers = [header for header, _ in iter_batches(buffer)]
+    patched = []
+    position = 0
+    view = memoryview(buffer)
+    for header in headers:
+        size = header[1] + LOG_OVERHEAD
+        _INT64.pack_into(buffer, position + BASE_OFFSET_AT, base_offset)
+        _INT32.pack_into(buffer, position + LEADER_EPOCH_AT, leader_epoch)
+        attributes = header[5]
+        if timestamp_type is TimestampType.LOG_APPEND_TIME:
+            attributes |= TIMESTAMP_TYPE_BIT
+            max_timestamp = now_ms
+        else:
+            max_timestamp = header[8]
+        crc = header[4]
+        (stored,) = _INT64.unpack_from(buffer, position + MAX_TIMESTAMP_AT)
+        if attributes != header[5] or max_timestamp != stored:
+            _INT16.pack_into(buffer, position + ATTRIBUTES_AT, attributes)
+            _INT64.pack_into(buffer, position + MAX_TIMESTAMP_AT, max_timestamp)
+            crc = compute_crc(view[position : position + size])
+            _UINT32.pack_into(buffer, position + CRC_AT, crc)
+        patched.append(
+            header._replace(
+                base_offset=base_offset,
+                partition_leader_epoch=leader_epoch,
+                attributes=attributes,
+                max_timestamp=max_timestamp,
+                crc=crc,
+            )
+        )
+        base_offset += header[6] + 1
+        position += size
+    return patched

@@ -1,0 +1,249 @@
+"""What a broker checks before it appends what a client sent.
+
+The order of the checks is Kafka's (ProduceRequest, UnifiedLog, LogValidator): the shape of what was sent (one batch, magic 2, no zstd before its
+time), its size, its CRC, its header, then each record's structure, key and timestamp, without copying
+any. Nothing is changed here; `patch` and `convert` do that afterwards.
+
+Stricter than Kafka, on purpose: bytes after the batch, sizes below -1 and offset deltas that are not 0, 1,
+2 … are refused, not trimmed, read as null, or rewritten: each of them is a client's bug that would lose
+or move records.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from odradek.errors import (
+    CorruptRecordError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    KafkaError,
+    RecordTooLargeError,
+    UnsupportedCompressionTypeError,
+)
+from odradek.records.batch import (
+    CODEC_MASK,
+    HEADER_BYTES,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    MAGIC_V2,
+    BatchHeader,
+    TimestampType,
+    check_crc,
+    records_section,
+)
+from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec
+from odradek.records.kernel import kernel
+from odradek.records.problems import MISSING_KEY, raise_for_problem
+
+UNLIMITED_MS = 0x7FFF_FFFF_FFFF_FFFF
+"""The default of `message.timestamp.before.max.ms`: any age is taken."""
+
+MAX_RECORD_ERRORS = 1000
+"""How many refused records an error names at most; a response must not outgrow its request."""
+
+_INT64_MIN = -0x8000_0000_0000_0000
+_INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
+
+
+class RecordError(NamedTuple):
+    """One record that was refused: its index in the batch, and why (Produce response, `record_errors`)."""
+
+    batch_index: int
+    message: str
+
+
+class _RefusedRecords(KafkaError):
+    """Records that are well-formed but not acceptable to the topic; `record_errors` names them."""
+
+    def __init__(self, message: str, record_errors: tuple[RecordError, ...]) -> None:
+        super().__init__(message)
+        self.record_errors = record_errors
+
+
+class RefusedRecordsError(_RefusedRecords, InvalidRecordError):
+    """INVALID_RECORD with the records that caused it."""
+
+
+class RefusedTimestampsError(_RefusedRecords, InvalidTimestampError):
+    """INVALID_TIMESTAMP with the records that caused it."""
+
+
+def record_errors(error: KafkaError) -> tuple[RecordError, ...]:
+    """The refused records that an error names; none for most errors."""
+    return error.record_errors if isinstance(error, _RefusedRecords) else ()
+
+
+def validate_batches(
+    buffer: Buffer,
+    *,
+    max_message_bytes: int,
+    now_ms: int,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    timestamp_before_max_ms: int = UNLIMITED_MS,
+    timestamp_after_max_ms: int = UNLIMITED_MS,
+    compacted: bool = False,
+    from_client: bool = True,
+    produce_version: int | None = None,
+    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+) -> list[BatchHeader]:
+    """Check everything in `buffer` for an append by a leader.
+
+    Args:
+        buffer: What stands in a produce request for one partition, or what a coordinator wrote.
+        max_message_bytes: The largest batch that the topic takes (`max.message.bytes`).
+        now_ms: The broker's time, milliseconds since the epoch.
+        timestamp_type: The topic's `message.timestamp.type`.
+        timestamp_before_max_ms, timestamp_after_max_ms: `message.timestamp.before.max.ms` and `.after.`:
+            how far a CreateTime may be from `now_ms`, milliseconds.
+        compacted: Whether the topic is compacted, so that each record must have a key.
+        from_client: False for a coordinator's own writes: control batches, several batches, and batches
+            that do not start at offset 0 are then taken.
+        produce_version: Of the request; from 3 on it must hold exactly one batch of magic 2, and zstd only
+            from 7 on. None: not part of a request.
+        max_decompressed_bytes: How far one batch may unpack.
+
+    Returns:
+        The batches' headers, with `max_timestamp` as the records really have it (for a CreateTime topic):
+        hand them to `patch.assign_offsets`, which corrects the batches' own.
+
+    Raises:
+        KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE,
+            UNSUPPORTED_COMPRESSION_TYPE, UNSUPPORTED_FOR_MESSAGE_FORMAT. `record_errors` tells which
+            records are meant, where single ones are.
+    """
+    view = memoryview(buffer)
+    end = len(view)
+    headers: list[BatchHeader] = []
+    position = 0
+    while position < end:
+        header = _parse(view, position, produce_version)
+        size = header[1] + LOG_OVERHEAD
+        if headers and from_client:
+            raise InvalidRecordError("a produce request holds exactly one record batch per partition")
+        _check_header(header, from_client, produce_version)
+        if size > max_message_bytes:
+            raise RecordTooLargeError(
+                f"the record batch has {size} bytes, which exceeds the maximum of {max_message_bytes}"
+            )
+        if size > end - position:
+            raise CorruptRecordError(
+                f"the record batch says that it has {size} bytes, but {end - position} were sent"
+            )
+        batch = view[position : position + size]
+        check_crc(header, batch)
+        _check_counts(header, from_client)
+        max_timestamp = _check_records(
+            header,
+            records_section(header, batch, max_decompressed_bytes),
+            now_ms=now_ms,
+            timestamp_type=timestamp_type,
+            timestamp_before_max_ms=timestamp_before_max_ms,
+            timestamp_after_max_ms=timestamp_after_max_ms,
+            compacted=compacted and not header.is_control,
+        )
+        if timestamp_type is TimestampType.CREATE_TIME and header[8] != max_timestamp:
+            header = header._replace(max_timestamp=max_timestamp)
+        headers.append(header)
+        position += size
+    if not headers:
+        raise InvalidRecordError("a produce request holds at least one record batch per partition")
+    return headers
+
+
+def _parse(view: memoryview, position: int, produce_version: int | None) -> BatchHeader:
+    left = len(view) - position
+    if produce_version is not None and produce_version >= 3 and left > MAGIC_AT:
+        magic = view[position + MAGIC_AT]
+        if magic in (0, 1):
+            raise InvalidRecordError(
+                f"produce requests of version {produce_version} hold record batches of magic 2, not {magic}"
+            )
+    if left < HEADER_BYTES and position and (left <= MAGIC_AT or view[position + MAGIC_AT] == MAGIC_V2):
+        raise CorruptRecordError(f"{left} bytes stand after the record batch")
+    return BatchHeader.parse(view, position)
+
+
+def _check_header(header: BatchHeader, from_client: bool, produce_version: int | None) -> None:
+    codec = header[5] & CODEC_MASK
+    if codec > Codec.ZSTD:
+        raise UnsupportedCompressionTypeError(f"unknown compression type {codec}")
+    if codec == Codec.ZSTD and produce_version is not None and produce_version < 7:
+        raise UnsupportedCompressionTypeError(
+            f"produce requests of version {produce_version} may not use zstd, only those from version 7 on"
+        )
+    if from_client and header[0] != 0:
+        raise InvalidRecordError(
+            f"the base offset of a client's record batch must be 0, but it is {header[0]}"
+        )
+
+
+def _check_counts(header: BatchHeader, from_client: bool) -> None:
+    count = header[12]
+    if count < 0:
+        raise InvalidRecordError(f"a record batch of {count} records")
+    if header[6] < 0:
+        raise InvalidRecordError(f"a record batch whose last offset delta is {header[6]}")
+    if count == 0:
+        raise InvalidRecordError("a record batch without records")
+    if header[6] + 1 != count:
+        raise InvalidRecordError(
+            f"a record batch of {count} records whose last offset delta is {header[6]}, not {count - 1}"
+        )
+    if not from_client:
+        return
+    if header.is_control:
+        raise InvalidRecordError("clients are not allowed to write control records")
+    if header.delete_horizon_ms is not None:
+        raise InvalidRecordError("clients are not allowed to set a delete horizon")
+    if header[9] > -1 and header[11] < 0:
+        raise InvalidRecordError(
+            f"invalid sequence number {header[11]} in a record batch of producer id {header[9]}"
+        )
+
+
+def _check_records(
+    header: BatchHeader,
+    section: memoryview,
+    *,
+    now_ms: int,
+    timestamp_type: TimestampType,
+    timestamp_before_max_ms: int,
+    timestamp_after_max_ms: int,
+    compacted: bool,
+) -> int:
+    """The largest timestamp of the records."""
+    if timestamp_type is TimestampType.CREATE_TIME:
+        earliest = max(now_ms - timestamp_before_max_ms, _INT64_MIN)
+        latest = min(now_ms + timestamp_after_max_ms, _INT64_MAX)
+    else:
+        earliest, latest = _INT64_MIN, _INT64_MAX
+    problem, index, max_timestamp, refused = kernel.walk(
+        section, header[12], header[7], earliest, latest, compacted, MAX_RECORD_ERRORS
+    )
+    if problem:
+        raise_for_problem(problem, index, header.base_offset)
+    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        message = "producers may not set the timestamp type LogAppendTime"
+        raise RefusedTimestampsError(message, (RecordError(0, message),))
+    if refused:
+        _raise_refused(refused, earliest, latest)
+    return int(max_timestamp)
+
+
+def _raise_refused(refused: list[tuple[int, int, int]], earliest: int, latest: int) -> None:
+    errors = []
+    timestamps = False
+    for index, why, timestamp in refused:
+        if why == MISSING_KEY:
+            message = "a compacted topic does not take a record without a key"
+        else:
+            timestamps = True
+            message = f"timestamp {timestamp} is not within [{earliest}, {latest}]"
+        errors.append(RecordError(index, message))
+    if timestamps:
+        raise RefusedTimestampsError("one or more records have an invalid timestamp", tuple(errors))
+    raise RefusedRecordsError(
+        f"{len(errors)} records were refused, first record {errors[0].batch_index}: {errors[0].message}",
+        tuple(errors),
+    )

@@ -1,0 +1,55 @@
+"""Snappy as Kafka's clients write it: the block format of the Java library snappy-java ("xerial").
+
+    magic      0x82 'S' 'N' 'A' 'P' 'P' 'Y' 0x00
+    version    int32, 1
+    compatible int32, 1
+    blocks     (length int32, raw snappy of `length` bytes)*
+
+All integers are big-endian. Some clients send one raw snappy block without this frame; Kafka's Java reader
+takes both, and so does this one.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import cramjam
+
+MAGIC = b"\x82SNAPPY\x00"
+_HEADER = MAGIC + struct.pack(">ii", 1, 1)
+_INT32 = struct.Struct(">i")
+BLOCK_BYTES = 32 * 1024
+"""Uncompressed bytes per block, snappy-java's default."""
+
+
+def frame(data: memoryview) -> bytes:
+    """`data` compressed into xerial blocks of `BLOCK_BYTES`."""
+    parts: list[bytes] = [_HEADER]
+    for start in range(0, len(data), BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + BLOCK_BYTES]))
+        parts.append(_INT32.pack(len(block)))
+        parts.append(block)
+    return b"".join(parts)
+
+
+def blocks(data: memoryview) -> list[memoryview]:
+    """The raw snappy blocks in `data`, framed or not. `ValueError` when the frame is broken."""
+    if len(data) < len(_HEADER) or data[: len(MAGIC)] != MAGIC:
+        return [data]
+    found = []
+    position = len(_HEADER)
+    end = len(data)
+    while position < end:
+        # snappy-java lets streams follow one another, each with its own header.
+        if end - position >= len(_HEADER) and data[position : position + len(MAGIC)] == MAGIC:
+            position += len(_HEADER)
+            continue
+        if end - position < 4:
+            raise ValueError("a snappy frame ends within a block's length")
+        (length,) = _INT32.unpack_from(data, position)
+        position += 4
+        if not 0 <= length <= end - position:
+            raise ValueError(f"a snappy block of {length} bytes, but {end - position} are left")
+        found.append(data[position : position + length])
+        position += length
+    return found
