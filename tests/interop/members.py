@@ -1,4 +1,4 @@
-"""What every client must do with a broker: produce, share a topic between two members, live through a restart.
+"""What every client must do with a broker: produce, share a topic between members, live through a restart.
 
 A client is adapted in a few lines (`Client`); `run` is the same story for all.
 """
@@ -22,7 +22,7 @@ class Member(Protocol):
         ...
 
     def partitions(self) -> set[int]:
-        """The partitions of the topic that the member has now."""
+        """The partitions of the topic that the member had after its last poll (other threads ask)."""
         ...
 
     def close(self) -> None:

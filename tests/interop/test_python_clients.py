@@ -1,4 +1,4 @@
-"""confluent-kafka, kafka-python and aiokafka: produce, two members, rebalance, a broker restart in between."""
+"""confluent-kafka, kafka-python, aiokafka: produce, two members, rebalance, a restart in between."""
 
 from __future__ import annotations
 
@@ -45,12 +45,15 @@ class Confluent:
         consumer.subscribe([topic])
 
         class Joined:
+            assigned: set[int] = set()
+
             def poll(self) -> list[bytes]:
                 message = consumer.poll(0.1)
+                self.assigned = {p.partition for p in consumer.assignment()}
                 return [] if message is None or message.error() else [message.value()]
 
             def partitions(self) -> set[int]:
-                return {p.partition for p in consumer.assignment()}
+                return self.assigned
 
             def close(self) -> None:
                 consumer.close()
@@ -90,12 +93,15 @@ class KafkaPython:
         )
 
         class Joined:
+            assigned: set[int] = set()
+
             def poll(self) -> list[bytes]:
                 batches = consumer.poll(100)
+                self.assigned = {p.partition for p in consumer.assignment() or ()}
                 return [record.value for records in batches.values() for record in records]
 
             def partitions(self) -> set[int]:
-                return {p.partition for p in consumer.assignment() or ()}
+                return self.assigned
 
             def close(self) -> None:
                 consumer.close()
