@@ -1,0 +1,432 @@
+"""What stands in the nodes: Kafka's JSON to objects and back.
+
+Each node has an `encode_…` that writes the newest version and a `decode_…` that reads all versions since
+0.8.2 (docs/metadata.md lists them). The order of keys varies between Kafka's versions, so never compare the text.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from odradek.cluster.store import StoreError
+
+NO_LEADER = -1
+LEADER_DURING_DELETION = -2
+NO_TOPIC_ID = bytes(16)
+
+LEADER_RECOVERED = 0
+LEADER_RECOVERING = 1
+
+
+class NodeFormatError(StoreError):
+    """A node's data is not what Kafka writes there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An address that clients or brokers connect to. `listener` is its name, such as `PLAINTEXT`."""
+
+    listener: str
+    host: str
+    port: int
+    security_protocol: str = "PLAINTEXT"
+
+    @property
+    def connection_string(self) -> str:
+        """As it stands in a registration."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.listener}://{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRegistration:
+    """What a broker says of itself in `/brokers/ids/<id>`.
+
+    Attributes:
+        endpoints: its advertised listeners.
+        rack: `broker.rack`, None when unset.
+        features: per feature the supported versions, empty in practice.
+        jmx_port: -1 for none.
+        timestamp_ms: when it registered.
+        version: of the JSON: 5 since 2.7.
+    """
+
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+    features: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    jmx_port: int = -1
+    timestamp_ms: int = -1
+    version: int = 5
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        """The endpoint of a listener, None if the broker has no such listener."""
+        for endpoint in self.endpoints:
+            if endpoint.listener == listener:
+                return endpoint
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaAssignment:
+    """Who holds a partition. During a reassignment `replicas` has both the old and the new ones."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNode:
+    """`/brokers/topics/<topic>`. `topic_id` is `NO_TOPIC_ID` where a broker before 2.8 wrote it."""
+
+    partitions: Mapping[int, ReplicaAssignment]
+    topic_id: bytes = NO_TOPIC_ID
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """`/brokers/topics/<topic>/partitions/<p>/state`. The node's version is the partition epoch."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int
+    leader_recovery_state: int = LEADER_RECOVERED
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerNode:
+    """`/controller`."""
+
+    broker_id: int
+    timestamp_ms: int
+    kraft_controller_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdBlock:
+    """`/latest_producer_id_block`: the ids `first..last` belong to `broker_id`."""
+
+    broker_id: int
+    first: int
+    last: int
+
+
+def topic_id_to_text(topic_id: bytes) -> str:
+    """A topic id as 22 characters, as Kafka prints it."""
+    return base64.urlsafe_b64encode(topic_id).rstrip(b"=").decode("ascii")
+
+
+def topic_id_from_text(text: str) -> bytes:
+    """The 16 bytes of a topic id.
+
+    Raises:
+        ValueError: `text` is not 22 characters of URL-safe base64.
+    """
+    try:
+        value = base64.b64decode(text + "==", altchars=b"-_", validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"not a topic id: {text!r}") from error
+    if len(value) != 16:
+        raise ValueError(f"not a topic id: {text!r}")
+    return value
+
+
+def dump(value: object) -> bytes:
+    """An object as the JSON of a node."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def load(path: str, data: bytes | None) -> dict[str, Any]:
+    """The JSON object in a node.
+
+    Raises:
+        NodeFormatError: there is none.
+    """
+    try:
+        value = json.loads(data or b"")
+    except ValueError as error:
+        raise NodeFormatError(path, f"node {path} does not hold JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise NodeFormatError(path, f"node {path} does not hold a JSON object")
+    return value
+
+
+# --- /brokers/ids/<id> ------------------------------------------------------------------------------------
+
+
+def encode_registration(broker: BrokerRegistration) -> bytes:
+    """The data of `/brokers/ids/<id>`, in `broker.version`; `host` and `port` are the first PLAINTEXT one."""
+    plain = next((e for e in broker.endpoints if e.security_protocol == "PLAINTEXT"), None)
+    value: dict[str, object] = {}
+    if broker.version >= 5:
+        value["features"] = {name: dict(versions) for name, versions in broker.features.items()}
+    if broker.version >= 4:
+        value["listener_security_protocol_map"] = {e.listener: e.security_protocol for e in broker.endpoints}
+    if broker.version >= 2:
+        value["endpoints"] = [e.connection_string for e in broker.endpoints]
+    if broker.rack is not None and broker.version >= 3:
+        value["rack"] = broker.rack
+    value["jmx_port"] = broker.jmx_port
+    value["port"] = -1 if plain is None else plain.port
+    value["host"] = None if plain is None else plain.host
+    value["version"] = broker.version
+    value["timestamp"] = str(broker.timestamp_ms)
+    return dump(value)
+
+
+def decode_registration(path: str, data: bytes | None) -> BrokerRegistration:
+    """Read `/brokers/ids/<id>`, versions 1 to 5.
+
+    Raises:
+        NodeFormatError: it is not a registration.
+    """
+    value = load(path, data)
+    try:
+        version = int(value["version"])
+        if version < 1:
+            raise ValueError(f"version {version}")
+        endpoints: tuple[Endpoint, ...]
+        if version == 1:
+            endpoints = (Endpoint("PLAINTEXT", value["host"], int(value["port"])),)
+        else:
+            protocols = value.get("listener_security_protocol_map") or {}
+            endpoints = tuple(_endpoint(text, protocols) for text in value["endpoints"])
+        return BrokerRegistration(
+            endpoints,
+            value.get("rack"),
+            value.get("features") or {},
+            int(value.get("jmx_port", -1)),
+            int(value.get("timestamp", -1)),
+            version,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise NodeFormatError(path, f"node {path} is not a broker's registration: {error!r}") from error
+
+
+def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
+    listener, separator, address = text.partition("://")
+    host, colon, port = address.rpartition(":")
+    if not separator or not colon:
+        raise ValueError(f"not an endpoint: {text!r}")
+    return Endpoint(
+        listener, host.removeprefix("[").removesuffix("]"), int(port), protocols.get(listener, listener)
+    )
+
+
+# --- /brokers/topics/<topic> ------------------------------------------------------------------------------
+
+
+def encode_topic(topic: TopicNode) -> bytes:
+    """The data of `/brokers/topics/<topic>`: version 3, or 2 without a topic id."""
+    partitions = sorted(topic.partitions.items())
+    value: dict[str, object] = {"partitions": {str(p): list(a.replicas) for p, a in partitions}}
+    if topic.topic_id != NO_TOPIC_ID:
+        value["topic_id"] = topic_id_to_text(topic.topic_id)
+    value["adding_replicas"] = {str(p): list(a.adding) for p, a in partitions if a.adding}
+    value["removing_replicas"] = {str(p): list(a.removing) for p, a in partitions if a.removing}
+    value["version"] = 2 if topic.topic_id == NO_TOPIC_ID else 3
+    return dump(value)
+
+
+def decode_topic(path: str, data: bytes | None) -> TopicNode:
+    """Read `/brokers/topics/<topic>`, versions 1 to 3.
+
+    Raises:
+        NodeFormatError: it is not a topic.
+    """
+    value = load(path, data)
+    try:
+        adding = value.get("adding_replicas") or {}
+        removing = value.get("removing_replicas") or {}
+        partitions = {
+            int(p): ReplicaAssignment(_ids(replicas), _ids(adding.get(p, ())), _ids(removing.get(p, ())))
+            for p, replicas in value["partitions"].items()
+        }
+        text = value.get("topic_id")
+        return TopicNode(dict(sorted(partitions.items())), topic_id_from_text(text) if text else NO_TOPIC_ID)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise NodeFormatError(path, f"node {path} is not a topic: {error!r}") from error
+
+
+def _ids(value: Any) -> tuple[int, ...]:
+    return tuple(int(broker) for broker in value)
+
+
+# --- …/partitions/<p>/state -------------------------------------------------------------------------------
+
+
+def encode_partition_state(state: PartitionState) -> bytes:
+    """The data of a partition's `state`; `leader_recovery_state` is written only while recovering."""
+    value: dict[str, object] = {
+        "controller_epoch": state.controller_epoch,
+        "leader": state.leader,
+        "version": 1,
+        "leader_epoch": state.leader_epoch,
+        "isr": list(state.isr),
+    }
+    if state.leader_recovery_state != LEADER_RECOVERED:
+        value["leader_recovery_state"] = state.leader_recovery_state
+    return dump(value)
+
+
+def decode_partition_state(path: str, data: bytes | None) -> PartitionState:
+    """Read a partition's `state`.
+
+    Raises:
+        NodeFormatError: it is not one.
+    """
+    value = load(path, data)
+    try:
+        return PartitionState(
+            int(value["leader"]),
+            int(value["leader_epoch"]),
+            _ids(value["isr"]),
+            int(value["controller_epoch"]),
+            int(value.get("leader_recovery_state", LEADER_RECOVERED)),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise NodeFormatError(path, f"node {path} is not a partition's state: {error!r}") from error
+
+
+# --- /controller, /controller_epoch, /cluster/id, /latest_producer_id_block -------------------------------
+
+
+def encode_controller(node: ControllerNode) -> bytes:
+    """The data of `/controller`, version 2."""
+    return dump(
+        {
+            "version": 2,
+            "brokerid": node.broker_id,
+            "timestamp": str(node.timestamp_ms),
+            "kraftControllerEpoch": node.kraft_controller_epoch,
+        }
+    )
+
+
+def decode_controller(path: str, data: bytes | None) -> ControllerNode:
+    """Read `/controller`, versions 1 and 2.
+
+    Raises:
+        NodeFormatError: it is not one.
+    """
+    value = load(path, data)
+    try:
+        return ControllerNode(
+            int(value["brokerid"]),
+            int(value.get("timestamp", -1)),
+            int(value.get("kraftControllerEpoch", -1)),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise NodeFormatError(path, f"node {path} names no controller: {error!r}") from error
+
+
+def encode_epoch(epoch: int) -> bytes:
+    """The data of `/controller_epoch`: the number as text."""
+    return str(epoch).encode()
+
+
+def decode_epoch(path: str, data: bytes | None) -> int:
+    """Read `/controller_epoch`.
+
+    Raises:
+        NodeFormatError: it holds no number.
+    """
+    try:
+        return int(data or b"")
+    except ValueError as error:
+        raise NodeFormatError(path, f"node {path} holds no number: {data!r}") from error
+
+
+def encode_cluster_id(cluster_id: str) -> bytes:
+    """The data of `/cluster/id`; its version is text."""
+    return dump({"version": "1", "id": cluster_id})
+
+
+def decode_cluster_id(path: str, data: bytes | None) -> str:
+    """Read `/cluster/id`.
+
+    Raises:
+        NodeFormatError: it holds no id.
+    """
+    value = load(path, data).get("id")
+    if not isinstance(value, str) or not value:
+        raise NodeFormatError(path, f"node {path} holds no cluster id")
+    return value
+
+
+def encode_producer_id_block(block: ProducerIdBlock) -> bytes:
+    """The data of `/latest_producer_id_block`; the numbers are text."""
+    return dump(
+        {
+            "version": 1,
+            "broker": block.broker_id,
+            "block_start": str(block.first),
+            "block_end": str(block.last),
+        }
+    )
+
+
+def decode_producer_id_block(path: str, data: bytes | None) -> ProducerIdBlock | None:
+    """Read `/latest_producer_id_block`; None before the first block.
+
+    Raises:
+        NodeFormatError: it holds something else.
+    """
+    if not data:
+        return None
+    value = load(path, data)
+    try:
+        return ProducerIdBlock(int(value["broker"]), int(value["block_start"]), int(value["block_end"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise NodeFormatError(path, f"node {path} is no block of producer ids: {error!r}") from error
+
+
+# --- /config ----------------------------------------------------------------------------------------------
+
+
+def encode_config(config: Mapping[str, str]) -> bytes:
+    """The data of `/config/<type>/<name>`."""
+    return dump({"version": 1, "config": dict(config)})
+
+
+def decode_config(path: str, data: bytes | None) -> dict[str, str]:
+    """Read `/config/<type>/<name>`; a node without data has no configs.
+
+    Raises:
+        NodeFormatError: it holds something else.
+    """
+    if not data:
+        return {}
+    config = load(path, data).get("config", {})
+    if not isinstance(config, dict) or not all(isinstance(v, str) for v in config.values()):
+        raise NodeFormatError(path, f"node {path} holds no configs")
+    return config
+
+
+def encode_config_change(entity_path: str) -> bytes:
+    """The data of `/config/changes/config_change_…`, version 2; `entity_path` such as `topics/clicks`."""
+    return dump({"version": 2, "entity_path": entity_path})
+
+
+def decode_config_change(path: str, data: bytes | None) -> str:
+    """Read `/config/changes/config_change_…`, versions 1 and 2, as an entity path.
+
+    Raises:
+        NodeFormatError: it is not one.
+    """
+    value = load(path, data)
+    try:
+        if int(value["version"]) == 1:
+            return f"{value['entity_type']}/{value['entity_name']}"
+        entity_path = value["entity_path"]
+        if not isinstance(entity_path, str) or "/" not in entity_path:
+            raise ValueError(entity_path)
+        return entity_path
+    except (KeyError, TypeError, ValueError) as error:
+        raise NodeFormatError(path, f"node {path} is no notice of a config change: {error!r}") from error
