@@ -1,0 +1,296 @@
+"""One client connection: frames in, answers out in the order of the requests.
+
+The state is in three places, each bounded:
+
+- `FrameReader`: a frame that has not arrived whole yet; it grows with what arrives;
+- `_unprocessed`: whole frames that wait because the peer does not read its responses, because too many requests
+  of this connection are unanswered, or because the broker as a whole holds too many bytes. While anything is
+  here, nothing more is read from the socket;
+- `_unanswered`: requests in work, oldest first. An answer that is ready waits here until all before it have left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.dispatch import Answer
+from odradek.errors import ProtocolError
+from odradek.wire.framing import FrameReader
+
+if TYPE_CHECKING:
+    from odradek.broker.server import Listener
+
+log = logging.getLogger(__name__)
+
+MAX_UNANSWERED = 256
+"""Requests of one connection that may be in work at once; those behind them are not read from the socket."""
+
+WRITE_HIGH_WATER = 1024 * 1024
+"""Bytes of responses that may wait for the peer before no more of its requests are taken up."""
+
+
+class Peer:
+    """Who is at the other end; what handlers and log lines say of it.
+
+    Attributes:
+        host, port: the peer's address.
+        connection_id: Kafka's form, `local_host:local_port-host:port-n`.
+        listener_name: the listener that it came in by.
+    """
+
+    __slots__ = ("connection_id", "host", "listener_name", "port")
+
+    def __init__(self, host: str, port: int, connection_id: str, listener_name: str) -> None:
+        self.host = host
+        self.port = port
+        self.connection_id = connection_id
+        self.listener_name = listener_name
+
+
+class _Slot:
+    """A request in work, and its answer when it is ready; called with it when that comes later."""
+
+    __slots__ = ("_connection", "answer", "size")
+
+    def __init__(self, connection: Connection, size: int) -> None:
+        self._connection = connection
+        self.size = size
+        self.answer: Answer | None = None
+
+    def __call__(self, answer: Answer) -> None:
+        self._connection.answered(self, answer)
+
+
+class Connection(asyncio.Protocol):
+    """The protocol object of one accepted socket.
+
+    Attributes:
+        peer: who is at the other end.
+        active_at: loop time of the last bytes in, for `connections.max.idle.ms`.
+        partial_bytes: bytes of a frame that has not arrived whole.
+    """
+
+    __slots__ = (
+        "_close_reason",
+        "_dispatch",
+        "_listener",
+        "_loop",
+        "_reader",
+        "_reading",
+        "_resuming",
+        "_transport",
+        "_unanswered",
+        "_unprocessed",
+        "_writable",
+        "active_at",
+        "partial_bytes",
+        "peer",
+    )
+
+    def __init__(self, listener: Listener, peer: Peer) -> None:
+        self._listener = listener
+        self._loop = listener.loop
+        self._dispatch = listener.dispatcher.dispatch
+        self._reader = FrameReader(listener.limits.max_request_bytes)
+        self._transport: asyncio.Transport | None = None
+        self._unprocessed: deque[Any] = deque()
+        self._unanswered: deque[_Slot] = deque()
+        self._writable = True
+        self._reading = True
+        self._resuming = False
+        self._close_reason: str | None = None
+        self.active_at = self._loop.time()
+        self.partial_bytes = 0
+        self.peer = peer
+
+    # ------------------------------------------------------------------ called by the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start: the socket is ours."""
+        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "writelines")
+        self._transport = transport  # type: ignore[assignment]
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)  # type: ignore[union-attr]
+        self._listener.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes from the peer."""
+        if self._close_reason is not None:
+            return
+        self.active_at = self._loop.time()
+        try:
+            frames = self._reader.feed(data)
+        except ProtocolError as error:
+            self.close(f"malformed frame: {error}", warn=True)
+            return
+        self._account_partial()
+        if self._unprocessed:
+            self._unprocessed.extend(frames)
+            return
+        for position, frame in enumerate(frames):
+            if not self._may_process():
+                self._unprocessed.extend(frames[position:])
+                self._update_reading()
+                return
+            if not self._process(frame):
+                return
+
+    def eof_received(self) -> bool:
+        """The peer has finished sending: nobody waits for answers any more, as Kafka has it."""
+        return False
+
+    def pause_writing(self) -> None:
+        """The peer does not read its responses: take up no more of its requests."""
+        self._writable = False
+        self._update_reading()
+
+    def resume_writing(self) -> None:
+        """The peer has read enough."""
+        self._writable = True
+        self.resume_processing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End, from whichever side."""
+        if self._close_reason is None:
+            self._close_reason = "closed by the peer" if exc is None else f"{type(exc).__name__}: {exc}"
+            log.debug("connection closed peer=%s:%d reason=%s", self.peer.host, self.peer.port, self._close_reason)
+        self._listener.account_partial(self, 0)
+        self._drop_requests()
+        self._transport = None
+        self._listener.closed(self)
+
+    # ------------------------------------------------------------------ requests
+
+    def _may_process(self) -> bool:
+        return (
+            self._writable
+            and len(self._unanswered) < MAX_UNANSWERED
+            and self._close_reason is None
+            and self._listener.has_room(self)
+        )
+
+    def _process(self, frame: Any) -> bool:
+        """Process one frame; false when the connection is over."""
+        slot = _Slot(self, len(frame))
+        # The slot goes in first: a handler may complete other requests of this very connection.
+        self._unanswered.append(slot)
+        self._listener.queued_bytes += slot.size
+        try:
+            answer = self._dispatch(self.peer, frame, slot)
+        except ProtocolError as error:
+            self._listener.release(slot.size)
+            self.close(str(error), warn=True)
+            return False
+        except Exception:
+            self._listener.release(slot.size)
+            log.exception("unforeseen failure peer=%s:%d", self.peer.host, self.peer.port)
+            self.close("unforeseen failure", warn=True)
+            return False
+        if answer is not None:
+            self.answered(slot, answer)
+        return self._close_reason is None
+
+    def answered(self, slot: _Slot, answer: Answer) -> None:
+        """Take an answer, and send what has become sendable."""
+        slot.answer = answer
+        self._listener.release(slot.size)
+        unanswered = self._unanswered
+        if not unanswered or unanswered[0] is not slot:
+            return
+        transport = self._transport
+        while unanswered:
+            ready = unanswered[0].answer
+            if ready is None:
+                break
+            unanswered.popleft()
+            if transport is None:
+                continue
+            if ready.buffers is not None:
+                if len(ready.buffers) == 1:
+                    transport.write(ready.buffers[0])
+                else:
+                    transport.writelines(ready.buffers)
+            if ready.close:
+                self.close("closed instead of an answer")
+                return
+        if self._unprocessed and not self._resuming:
+            self.resume_processing()
+
+    def resume_processing(self) -> None:
+        """Go on with the frames that had to wait, as far as may be, and read again when none is left."""
+        unprocessed = self._unprocessed
+        # An answer that comes at once calls this again: the loop here is the one that goes on.
+        self._resuming = True
+        try:
+            while unprocessed and self._may_process():
+                if not self._process(unprocessed.popleft()):
+                    return
+        finally:
+            self._resuming = False
+        self._update_reading()
+
+    # ------------------------------------------------------------------ reading and closing
+
+    def _account_partial(self) -> None:
+        pending = self._reader.pending_bytes
+        if pending != self.partial_bytes:
+            self._listener.account_partial(self, pending)
+
+    def _update_reading(self) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        should_read = not self._unprocessed and self._may_process()
+        if should_read != self._reading:
+            self._reading = should_read
+            if should_read:
+                transport.resume_reading()
+            else:
+                transport.pause_reading()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing of this connection is in work."""
+        return not self._unanswered and not self._unprocessed
+
+    def close(self, reason: str, *, warn: bool = False) -> None:
+        """Take no more requests, drop what waits, and close once the answers already given are sent."""
+        if self._close_reason is not None:
+            return
+        self._close_reason = reason
+        log.log(
+            logging.WARNING if warn else logging.DEBUG,
+            "closing a connection peer=%s:%d reason=%s",
+            self.peer.host,
+            self.peer.port,
+            reason,
+        )
+        self._drop_requests()
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self, reason: str, *, warn: bool = False) -> None:
+        """Close at once; what has not been sent is dropped. Also ends a `close` that a silent peer holds up."""
+        if self._close_reason is None:
+            self._close_reason = reason
+            log.log(
+                logging.WARNING if warn else logging.INFO,
+                "closing a connection peer=%s:%d reason=%s",
+                self.peer.host,
+                self.peer.port,
+                reason,
+            )
+        self._drop_requests()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _drop_requests(self) -> None:
+        self._unprocessed.clear()
+        for slot in self._unanswered:
+            if slot.answer is None:
+                # Its answer may still come, to nobody; its bytes are no longer ours to hold.
+                self._listener.release(slot.size)
+                slot.size = 0
+        self._unanswered.clear()

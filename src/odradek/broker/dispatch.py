@@ -1,0 +1,234 @@
+"""From one frame to one answer: header, version range, decode, handler, encode.
+
+Nothing here knows a socket. A frame that cannot be answered raises `ProtocolError`, and the connection that sent
+it is closed; everything else ends as an `Answer`, at once or later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from odradek.broker.context import RequestContext
+from odradek.broker.registry import Handler
+from odradek.errors import KafkaError, ProtocolError
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey, request_class
+from odradek.wire.headers import RequestHeader, decode_request_header, encode_response
+from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from odradek.broker.app import Broker
+    from odradek.broker.connection import Peer
+
+log = logging.getLogger(__name__)
+
+Buffers = list[Any]
+
+_API_VERSIONS = int(ApiKey.API_VERSIONS)
+
+
+class Answer(NamedTuple):
+    """What goes back for one request.
+
+    Attributes:
+        buffers: the response with its size prefix; None when the request wants no response.
+        close: close the connection, after the responses before this one.
+    """
+
+    buffers: Buffers | None
+    close: bool = False
+
+
+NO_ANSWER = Answer(None)
+_CLOSE = Answer(None, close=True)
+
+
+class Dispatcher:
+    """Turns frames into answers with the registered handlers."""
+
+    def __init__(self, broker: Broker, handlers: dict[int, Handler]) -> None:
+        """
+        Args:
+            broker: handed to the handlers.
+            handlers: by API key.
+        """
+        self._broker = broker
+        self._clock = broker.clock
+        self._handlers = handlers
+        self._request_metrics = broker.metrics.requests
+        # Per API key, filled on first use: (handler, request class, metrics).
+        self._routes: dict[int, tuple[Handler, Any, Any]] = {}
+
+    def dispatch(self, peer: Peer, frame: Any, later: Callable[[Answer], None]) -> Answer | None:
+        """Process one frame.
+
+        Args:
+            peer: who sent it.
+            frame: the request without its size prefix.
+            later: takes the answer when the handler does not answer at once; called once, from the loop.
+
+        Returns:
+            The answer, or None when `later` will be called.
+
+        Raises:
+            ProtocolError: the connection is to be closed, with this reason.
+        """
+        header, body_offset = decode_request_header(frame)
+        route = self._routes.get(header.api_key)
+        if route is None:
+            route = self._find_route(header)
+        handler, message_class, metrics = route
+        version = header.api_version
+        if version not in handler.versions:
+            if handler.api_key == _API_VERSIONS:
+                return self._answer_unsupported_api_versions(header)
+            raise ProtocolError(
+                f"version {version} of {handler.api_key.api_name} is not supported "
+                f"({handler.versions[0]} to {handler.versions[-1]} are)"
+            )
+        request, end = message_class.decode_from(frame, version, body_offset)
+        if end != len(frame):
+            raise ProtocolError(f"{len(frame) - end} bytes too many in {handler.api_key.api_name} v{version}")
+        started_ms = self._clock.monotonic_ms()
+        context = RequestContext(
+            self._broker,
+            header,
+            now_ms=self._clock.now_ms(),
+            client_host=peer.host,
+            client_port=peer.port,
+            connection_id=peer.connection_id,
+            listener_name=peer.listener_name,
+        )
+        metrics.requests += 1
+        metrics.request_bytes += len(frame)
+        try:
+            response = handler.function(context, request)
+        except Exception as error:
+            response = self._failed(handler, context, request, error)
+        if isinstance(response, asyncio.Future) or asyncio.isfuture(response):
+            if not response.done():
+                response.add_done_callback(
+                    lambda done: later(
+                        self._finish_later(handler, context, request, done, peer, len(frame), started_ms, metrics)
+                    )
+                )
+                return None
+            response = self._result_of(handler, context, request, response)
+        return self._finish(handler, context, response, peer, len(frame), started_ms, metrics)
+
+    def _find_route(self, header: RequestHeader) -> tuple[Handler, Any, Any]:
+        handler = self._handlers.get(header.api_key)
+        if handler is None:
+            raise ProtocolError(f"API key {header.api_key} is not served here")
+        route = (
+            handler,
+            request_class(handler.api_key),
+            self._request_metrics.of(handler.api_key.api_name),
+        )
+        self._routes[header.api_key] = route
+        return route
+
+    def _answer_unsupported_api_versions(self, header: RequestHeader) -> Answer:
+        """Kafka answers in version 0, which every client can read, and names the versions that it has (KIP-511)."""
+        versions = self._handlers[_API_VERSIONS].versions
+        response = ApiVersionsResponse(
+            error_code=ErrorCode.UNSUPPORTED_VERSION,
+            api_keys=[ApiVersion(api_key=_API_VERSIONS, min_version=versions[0], max_version=versions[-1])],
+        )
+        return Answer(encode_response(ApiKey.API_VERSIONS, 0, header.correlation_id, response))
+
+    def _finish_later(
+        self,
+        handler: Handler,
+        context: RequestContext,
+        request: Any,
+        done: asyncio.Future[Any],
+        peer: Peer,
+        request_bytes: int,
+        started_ms: float,
+        metrics: Any,
+    ) -> Answer:
+        if done.cancelled():
+            return _CLOSE
+        response = self._result_of(handler, context, request, done)
+        return self._finish(handler, context, response, peer, request_bytes, started_ms, metrics)
+
+    def _result_of(
+        self, handler: Handler, context: RequestContext, request: Any, done: asyncio.Future[Any]
+    ) -> Any:
+        error = done.exception()
+        if error is None:
+            return done.result()
+        return self._failed(handler, context, request, error)
+
+    def _failed(self, handler: Handler, context: RequestContext, request: Any, error: BaseException) -> Any:
+        """The response for an exception out of a handler; None closes the connection."""
+        if isinstance(error, KafkaError):
+            code, message = error.code, error.message
+        elif isinstance(error, Exception):
+            code, message = ErrorCode.UNKNOWN_SERVER_ERROR, ""
+            log.error(
+                "unforeseen failure while handling a request api=%s version=%d client_id=%s client=%s",
+                handler.api_key.api_name,
+                context.api_version,
+                context.client_id,
+                context.client_host,
+                exc_info=error,
+            )
+        else:
+            raise error
+        if handler.error_response is not None:
+            return handler.error_response(request, context.api_version, code, message)
+        response_class = self._response_class(handler)
+        if "error_code" in getattr(response_class, "__slots__", ()):
+            response = response_class()
+            response.error_code = int(code)
+            if message and "error_message" in response_class.__slots__:
+                response.error_message = message
+            return response
+        context.close_connection = True
+        return None
+
+    @staticmethod
+    def _response_class(handler: Handler) -> Any:
+        from odradek.wire.api import response_class
+
+        return response_class(handler.api_key)
+
+    def _finish(
+        self,
+        handler: Handler,
+        context: RequestContext,
+        response: Any,
+        peer: Peer,
+        request_bytes: int,
+        started_ms: float,
+        metrics: Any,
+    ) -> Answer:
+        if response is None:
+            answer = _CLOSE if context.close_connection else NO_ANSWER
+            size = 0
+        else:
+            try:
+                buffers = encode_response(
+                    handler.api_key, context.api_version, context.header.correlation_id, response
+                )
+            except Exception:
+                log.exception(
+                    "a response could not be encoded api=%s version=%d client_id=%s",
+                    handler.api_key.api_name,
+                    context.api_version,
+                    context.client_id,
+                )
+                return _CLOSE
+            answer = Answer(buffers, context.close_connection)
+            size = sum(map(len, buffers))
+        elapsed_ms = self._clock.monotonic_ms() - started_ms
+        metrics.observe(elapsed_ms, size)
+        request_log = self._broker.request_log
+        if request_log is not None:
+            request_log.write(context, handler, request_bytes, size, elapsed_ms, closed=answer.close)
+        return answer

@@ -1,0 +1,344 @@
+"""Incremental fetch sessions (KIP-227): the broker remembers what a consumer fetches, so that neither a request nor
+a response has to name partitions about which nothing has changed.
+
+A request's `(session_id, session_epoch)` chooses what happens:
+
+    epoch  -1 (final)    any id   the named session is closed; a full, sessionless fetch
+    epoch   0 (initial)  any id   the named session is closed; a full fetch that tries to open a session
+    epoch   n            id       incremental, in session `id`, whose next epoch must be n
+    otherwise                     FETCH_SESSION_ID_NOT_FOUND or INVALID_FETCH_SESSION_EPOCH
+
+No socket, no clock: `now_ms` is handed in. Session ids come from the `random.Random` that is handed in.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from odradek.errors.codes import ErrorCode
+
+INVALID_SESSION_ID = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+_MAX_EPOCH = 2**31 - 1
+
+
+def next_epoch(epoch: int) -> int:
+    """The session epoch after `epoch`; it wraps to 1, because 0 would mean a full fetch."""
+    if epoch < 0:
+        return FINAL_EPOCH
+    return 1 if epoch == _MAX_EPOCH else epoch + 1
+
+
+class PartitionKey(NamedTuple):
+    """How a request names a partition: by topic id from version 13, by name before.
+
+    Attributes:
+        topic: the name; None when it is not known (an unknown topic id) or not used.
+        topic_id: 16 bytes, zero when ids are not used.
+        index: the partition.
+    """
+
+    topic: str | None
+    topic_id: bytes
+    index: int
+
+
+class FetchSpec(NamedTuple):
+    """What a fetch wants of one partition; names as in FetchRequest."""
+
+    fetch_offset: int
+    partition_max_bytes: int
+    current_leader_epoch: int = -1
+    log_start_offset: int = -1
+    last_fetched_epoch: int = -1
+
+
+class CachedPartition:
+    """A partition in a session: the last request's wish, and what the last response said.
+
+    `high_watermark` is -1 after an error, so that the partition is sent again when the error has gone.
+    """
+
+    __slots__ = ("high_watermark", "log_start_offset", "spec", "topic")
+
+    def __init__(self, spec: FetchSpec, topic: str | None) -> None:
+        self.spec = spec
+        self.topic = topic
+        self.high_watermark = -1
+        self.log_start_offset = -1
+
+    def must_send(self, response: Any, *, has_records: bool) -> bool:
+        """Whether the response about this partition says anything new; remembers it."""
+        changed = has_records
+        if self.high_watermark != response.high_watermark:
+            changed = True
+            self.high_watermark = response.high_watermark
+        if self.log_start_offset != response.log_start_offset:
+            changed = True
+            self.log_start_offset = response.log_start_offset
+        if response.preferred_read_replica != -1:
+            changed = True
+        if response.error_code != 0:
+            self.high_watermark = -1
+            changed = True
+        diverging = response.diverging_epoch
+        if diverging is not None and diverging.epoch >= 0:
+            changed = True
+        return changed
+
+
+_IdOrName = tuple[bytes | str | None, int]
+
+
+class FetchSession:
+    """One session.
+
+    Attributes:
+        id: what the client names it by.
+        privileged: a follower's; evicted only by another follower.
+        uses_topic_ids: whether its requests are of version 13 or later; a session cannot change that.
+        epoch: the epoch that its next request must have.
+        created_ms, last_used_ms: for eviction.
+    """
+
+    __slots__ = ("_partitions", "created_ms", "epoch", "id", "last_used_ms", "privileged", "uses_topic_ids")
+
+    def __init__(self, session_id: int, *, privileged: bool, uses_topic_ids: bool, now_ms: int) -> None:
+        self.id = session_id
+        self.privileged = privileged
+        self.uses_topic_ids = uses_topic_ids
+        self.epoch = next_epoch(INITIAL_EPOCH)
+        self.created_ms = now_ms
+        self.last_used_ms = now_ms
+        # In the order in which partitions are served: one that gave data goes to the end, so that under a
+        # small max_bytes none starves.
+        self._partitions: dict[_IdOrName, CachedPartition] = {}
+
+    def __len__(self) -> int:
+        """How many partitions it holds."""
+        return len(self._partitions)
+
+    def _key(self, key: PartitionKey) -> _IdOrName:
+        return (key.topic_id if self.uses_topic_ids else key.topic, key.index)
+
+    def update(self, wanted: Iterable[tuple[PartitionKey, FetchSpec]], forgotten: Iterable[PartitionKey]) -> None:
+        """Add and change partitions as a request says, then forget some."""
+        partitions = self._partitions
+        for key, spec in wanted:
+            cached = partitions.get(self._key(key))
+            if cached is None:
+                partitions[self._key(key)] = CachedPartition(spec, key.topic)
+            else:
+                cached.spec = spec
+        for key in forgotten:
+            partitions.pop(self._key(key), None)
+
+    def partitions(self, names: Any) -> Iterator[tuple[PartitionKey, FetchSpec]]:
+        """Every partition of the session in serving order.
+
+        Args:
+            names: `topic_id -> name or None`, asked for topics that were unknown when they were added.
+        """
+        if self.uses_topic_ids:
+            for (topic_id, index), cached in self._partitions.items():
+                assert isinstance(topic_id, bytes)
+                if cached.topic is None:
+                    cached.topic = names(topic_id)
+                yield PartitionKey(cached.topic, topic_id, index), cached.spec
+        else:
+            for (topic, index), cached in self._partitions.items():
+                assert isinstance(topic, str)
+                yield PartitionKey(topic, bytes(16), index), cached.spec
+
+    def add_answered(self, key: PartitionKey, spec: FetchSpec, response: Any) -> None:
+        """Take in a partition of the full fetch that opened the session, with what was answered."""
+        cached = self._partitions[self._key(key)] = CachedPartition(spec, key.topic)
+        cached.high_watermark = response.high_watermark
+        cached.log_start_offset = response.log_start_offset
+
+    def select(
+        self, answers: Iterable[tuple[PartitionKey, Any]]
+    ) -> list[tuple[PartitionKey, Any]]:
+        """Keep the answers that say something new, and move what gave data to the end of the order."""
+        partitions = self._partitions
+        chosen = []
+        for key, response in answers:
+            cached_key = self._key(key)
+            cached = partitions.get(cached_key)
+            if cached is None:
+                continue
+            records = response.records
+            has_records = records is not None and len(records) > 0
+            if cached.must_send(response, has_records=has_records):
+                chosen.append((key, response))
+                if has_records:
+                    del partitions[cached_key]
+                    partitions[cached_key] = cached
+        return chosen
+
+
+@dataclass(slots=True)
+class FetchContext:
+    """How one fetch request is to be answered.
+
+    Attributes:
+        error: what is wrong with the request's session, else NONE; then nothing is fetched.
+        wanted: the partitions to fetch, in order.
+        session: the session of an incremental fetch.
+        opens_session: a full fetch that asks for a session.
+    """
+
+    error: ErrorCode
+    wanted: list[tuple[PartitionKey, FetchSpec]]
+    session: FetchSession | None = None
+    opens_session: bool = False
+    expected_epoch: int = 0
+    privileged: bool = False
+    uses_topic_ids: bool = False
+
+
+class FetchSessionCache:
+    """All sessions of a broker, bounded in number.
+
+    Attributes:
+        evictions: how many sessions had to make room for others.
+    """
+
+    def __init__(self, *, max_sessions: int = 1000, eviction_ms: int = 120_000, rng: random.Random | None = None) -> None:
+        """
+        Args:
+            max_sessions: Kafka's `max.incremental.fetch.session.cache.slots`.
+            eviction_ms: a session unused for longer makes room for any other.
+            rng: where session ids come from.
+        """
+        self._max = max_sessions
+        self._eviction_ms = eviction_ms
+        self._rng = rng or random.Random()
+        # Least recently used first: a touched session is moved to the end.
+        self._sessions: dict[int, FetchSession] = {}
+        self.evictions = 0
+
+    def __len__(self) -> int:
+        """How many sessions there are (`NumIncrementalFetchSessions`)."""
+        return len(self._sessions)
+
+    @property
+    def total_partitions(self) -> int:
+        """Partitions in all sessions (`NumIncrementalFetchPartitionsCached`)."""
+        return sum(len(session) for session in self._sessions.values())
+
+    def open(
+        self,
+        session_id: int,
+        session_epoch: int,
+        *,
+        wanted: list[tuple[PartitionKey, FetchSpec]],
+        forgotten: list[PartitionKey],
+        uses_topic_ids: bool,
+        privileged: bool,
+        names: Any,
+        now_ms: int,
+    ) -> FetchContext:
+        """Find out what a request's session fields mean, and what it wants to fetch.
+
+        Args:
+            session_id, session_epoch: as in the request.
+            wanted: the partitions that the request names.
+            forgotten: those that an incremental request drops.
+            uses_topic_ids: whether the request is of version 13 or later.
+            privileged: whether a follower asks.
+            names: `topic_id -> name or None`.
+            now_ms: wall clock.
+        """
+        if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            self._sessions.pop(session_id, None)
+            return FetchContext(
+                ErrorCode.NONE,
+                wanted,
+                opens_session=session_epoch == INITIAL_EPOCH,
+                privileged=privileged,
+                uses_topic_ids=uses_topic_ids,
+            )
+        session = self._sessions.get(session_id)
+        if session is None:
+            return FetchContext(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
+        if session.epoch != session_epoch:
+            return FetchContext(ErrorCode.INVALID_FETCH_SESSION_EPOCH, [])
+        if session.uses_topic_ids != uses_topic_ids:
+            return FetchContext(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, [])
+        session.update(wanted, forgotten)
+        if len(session) == 0:
+            del self._sessions[session_id]
+            return FetchContext(ErrorCode.NONE, wanted)
+        session.last_used_ms = now_ms
+        del self._sessions[session_id]
+        self._sessions[session_id] = session
+        session.epoch = next_epoch(session.epoch)
+        return FetchContext(
+            ErrorCode.NONE, list(session.partitions(names)), session=session, expected_epoch=session.epoch
+        )
+
+    def finish(
+        self, context: FetchContext, answers: list[tuple[PartitionKey, Any]], *, now_ms: int
+    ) -> tuple[ErrorCode, int, list[tuple[PartitionKey, Any]]]:
+        """Decide what of the answers goes into the response, and under which session id.
+
+        Returns:
+            `(error, session_id, answers to send)`.
+        """
+        if context.error:
+            return context.error, INVALID_SESSION_ID, []
+        session = context.session
+        if session is not None:
+            if session.epoch != context.expected_epoch:
+                # Another request of the session was taken up while this one waited.
+                return ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.id, []
+            return ErrorCode.NONE, session.id, session.select(answers)
+        if not context.opens_session:
+            return ErrorCode.NONE, INVALID_SESSION_ID, answers
+        created = self._create(context, len(answers), now_ms)
+        if created is None:
+            return ErrorCode.NONE, INVALID_SESSION_ID, answers
+        specs = dict(context.wanted)
+        for key, response in answers:
+            created.add_answered(key, specs[key], response)
+        return ErrorCode.NONE, created.id, answers
+
+    def _create(self, context: FetchContext, size: int, now_ms: int) -> FetchSession | None:
+        if len(self._sessions) >= self._max and not self._evict(context.privileged, size, now_ms):
+            return None
+        session_id = INVALID_SESSION_ID
+        while session_id == INVALID_SESSION_ID or session_id in self._sessions:
+            session_id = self._rng.randrange(1, 2**31)
+        session = FetchSession(
+            session_id, privileged=context.privileged, uses_topic_ids=context.uses_topic_ids, now_ms=now_ms
+        )
+        self._sessions[session_id] = session
+        return session
+
+    def _evict(self, privileged: bool, size: int, now_ms: int) -> bool:
+        """Make room for a session of `size` partitions, as KIP-227 ranks them: a stale one goes first; else the
+        smallest of those that are old enough (or, for a follower, any consumer's), if it is not worth more."""
+        if not self._sessions:
+            return False
+        oldest = next(iter(self._sessions.values()))
+        if now_ms - oldest.last_used_ms > self._eviction_ms:
+            victim = oldest
+        else:
+            candidates = [
+                session
+                for session in self._sessions.values()
+                if now_ms - session.created_ms > self._eviction_ms or (privileged and not session.privileged)
+            ]
+            if not candidates:
+                return False
+            victim = min(candidates, key=lambda session: (session.privileged, len(session), session.id))
+            if (privileged, size, 0) < (victim.privileged, len(victim), victim.id):
+                return False
+        del self._sessions[victim.id]
+        self.evictions += 1
+        return True

@@ -1,0 +1,163 @@
+"""Counters under Kafka's metric names, kept as plain integers on the hot path and named only when read.
+
+`Metrics.snapshot()` gives them as `{(type, name, tags): value}`, with the `type`, `name` and tags that Kafka's JMX
+beans have (`kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=orders`). What Kafka shows as a
+meter is a count here; a rate is the difference of two snapshots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+MetricKey = tuple[str, str, tuple[tuple[str, str], ...]]
+
+
+class TopicMetrics:
+    """What went in and out of one topic, or of all of them."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "bytes_rejected",
+        "failed_fetch_requests",
+        "failed_produce_requests",
+        "messages_in",
+        "total_fetch_requests",
+        "total_produce_requests",
+    )
+
+    def __init__(self) -> None:
+        self.messages_in = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.bytes_rejected = 0
+        self.failed_fetch_requests = 0
+        self.failed_produce_requests = 0
+        self.total_fetch_requests = 0
+        self.total_produce_requests = 0
+
+
+_TOPIC_NAMES = {
+    "messages_in": "MessagesInPerSec",
+    "bytes_in": "BytesInPerSec",
+    "bytes_out": "BytesOutPerSec",
+    "bytes_rejected": "BytesRejectedPerSec",
+    "failed_fetch_requests": "FailedFetchRequestsPerSec",
+    "failed_produce_requests": "FailedProduceRequestsPerSec",
+    "total_fetch_requests": "TotalFetchRequestsPerSec",
+    "total_produce_requests": "TotalProduceRequestsPerSec",
+}
+
+
+class RequestMetrics:
+    """Requests of one API.
+
+    Attributes:
+        requests: how many were taken up.
+        request_bytes, response_bytes: their sizes without and with the size prefix.
+        total_time_ms, max_time_ms: from taking up to having the answer.
+    """
+
+    __slots__ = ("max_time_ms", "request_bytes", "requests", "responses", "response_bytes", "total_time_ms")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.responses = 0
+        self.request_bytes = 0
+        self.response_bytes = 0
+        self.total_time_ms = 0.0
+        self.max_time_ms = 0.0
+
+    def observe(self, elapsed_ms: float, response_bytes: int) -> None:
+        """An answer is ready."""
+        self.responses += 1
+        self.response_bytes += response_bytes
+        self.total_time_ms += elapsed_ms
+        if elapsed_ms > self.max_time_ms:
+            self.max_time_ms = elapsed_ms
+
+
+class TopicMetricsTable:
+    """`TopicMetrics` by topic, and of all topics together."""
+
+    def __init__(self) -> None:
+        self.all = TopicMetrics()
+        self._by_topic: dict[str, TopicMetrics] = {}
+
+    def of(self, topic: str) -> TopicMetrics:
+        """The metrics of `topic`, made on first use."""
+        found = self._by_topic.get(topic)
+        if found is None:
+            found = self._by_topic[topic] = TopicMetrics()
+        return found
+
+    def forget(self, topic: str) -> None:
+        """A topic was deleted."""
+        self._by_topic.pop(topic, None)
+
+    def items(self) -> Iterator[tuple[str, TopicMetrics]]:
+        """Topic and metrics."""
+        return iter(self._by_topic.items())
+
+
+class RequestMetricsTable:
+    """`RequestMetrics` by API name."""
+
+    def __init__(self) -> None:
+        self._by_api: dict[str, RequestMetrics] = {}
+
+    def of(self, api_name: str) -> RequestMetrics:
+        """The metrics of an API, made on first use."""
+        found = self._by_api.get(api_name)
+        if found is None:
+            found = self._by_api[api_name] = RequestMetrics()
+        return found
+
+    def items(self) -> Iterator[tuple[str, RequestMetrics]]:
+        """API name and metrics."""
+        return iter(self._by_api.items())
+
+
+class Metrics:
+    """All metrics of a broker.
+
+    Attributes:
+        topics: per topic (`kafka.server:type=BrokerTopicMetrics`).
+        requests: per API (`kafka.network:type=RequestMetrics`).
+    """
+
+    def __init__(self) -> None:
+        self.topics = TopicMetricsTable()
+        self.requests = RequestMetricsTable()
+        self._gauges: dict[MetricKey, Callable[[], float]] = {}
+
+    def gauge(self, kind: str, name: str, read: Callable[[], float], **tags: str) -> None:
+        """Register something that is read when somebody looks.
+
+        Args:
+            kind: Kafka's bean type with its domain, as in `kafka.server:ReplicaManager`.
+            name: Kafka's metric name.
+            read: gives the value.
+            tags: Kafka's tags.
+        """
+        self._gauges[(kind, name, tuple(sorted(tags.items())))] = read
+
+    def snapshot(self) -> dict[MetricKey, float]:
+        """Every metric's value now."""
+        values: dict[MetricKey, float] = {}
+        kind = "kafka.server:BrokerTopicMetrics"
+        for attribute, name in _TOPIC_NAMES.items():
+            values[(kind, name, ())] = getattr(self.topics.all, attribute)
+            for topic, metrics in self.topics.items():
+                values[(kind, name, (("topic", topic),))] = getattr(metrics, attribute)
+        kind = "kafka.network:RequestMetrics"
+        for api, requests in self.requests.items():
+            tags = (("request", api),)
+            values[(kind, "RequestsPerSec", tags)] = requests.requests
+            values[(kind, "RequestBytes", tags)] = requests.request_bytes
+            values[(kind, "ResponseBytes", tags)] = requests.response_bytes
+            values[(kind, "TotalTimeMs", tags)] = requests.total_time_ms
+            values[(kind, "TotalTimeMsMax", tags)] = requests.max_time_ms
+        for key, read in self._gauges.items():
+            values[key] = read()
+        return values

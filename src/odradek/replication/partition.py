@@ -1,0 +1,538 @@
+"""One partition as this broker sees it: who leads, who is in sync, what is committed.
+
+A `Partition` stands over a `PartitionLog` and decides what the log cannot know: whether this broker may
+append (leadership, min.insync.replicas), how far clients may read (the high watermark), and whether a client's
+idea of the leader epoch is current (KIP-320).
+
+    follower ──make_leader(epoch)──► leader ──make_follower(epoch)──► follower
+
+Invariants, each on its field:
+
+- `leader_epoch` never goes back.
+- `log.high_watermark <= log.log_end_offset`, and it never goes back while this broker leads.
+- The high watermark is the least log end among the in-sync replicas; it stands still while the ISR is smaller
+  than the effective min.insync.replicas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.errors import (
+    FencedLeaderEpochError,
+    InconsistentTopicIdError,
+    KafkaStorageError,
+    NotEnoughReplicasError,
+    NotLeaderOrFollowerError,
+    OffsetNotAvailableError,
+    OffsetOutOfRangeError,
+    PolicyViolationError,
+    UnknownLeaderEpochError,
+)
+from odradek.errors.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from odradek.log import AppendInfo, Origin, PartitionLog
+
+NO_EPOCH = -1
+ZERO_TOPIC_ID = bytes(16)
+
+LATEST_TIMESTAMP = -1
+EARLIEST_TIMESTAMP = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL_TIMESTAMP = -4
+LATEST_TIERED_TIMESTAMP = -5
+EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
+
+
+class Isolation(IntEnum):
+    """How far a fetch may read."""
+
+    READ_UNCOMMITTED = 0
+    """Up to the high watermark: a consumer."""
+
+    READ_COMMITTED = 1
+    """Up to the last stable offset: a consumer that sees committed transactions only."""
+
+    LOG_END = 2
+    """Everything: a follower."""
+
+
+class FetchedRecords(NamedTuple):
+    """What a read of a partition gave.
+
+    Attributes:
+        records: whole batches, as they lie in the file; empty when there is nothing to read yet.
+        high_watermark, last_stable_offset, log_start_offset, log_end_offset: as they were before the read.
+        diverging_epoch: `(epoch, end_offset)` when the fetcher's log has left the leader's (KIP-595); the
+            fetcher truncates there.
+    """
+
+    records: bytes | memoryview
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    log_end_offset: int
+    diverging_epoch: tuple[int, int] | None
+
+
+class OffsetLookup(NamedTuple):
+    """The answer to a lookup by timestamp; -1 where there is none."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+@dataclass(slots=True)
+class Follower:
+    """What the leader knows of one other replica.
+
+    Attributes:
+        log_end_offset: the follower's log end, as its last fetch told; -1 before the first.
+        log_start_offset: likewise.
+        last_caught_up_ms: when it last had everything that the leader had at that time.
+        last_fetch_ms: when it last fetched.
+        last_fetch_leader_log_end: the leader's log end at that fetch.
+    """
+
+    log_end_offset: int = -1
+    log_start_offset: int = -1
+    last_caught_up_ms: int = 0
+    last_fetch_ms: int = 0
+    last_fetch_leader_log_end: int = -1
+
+
+class Partition:
+    """One replica of a partition on this broker.
+
+    Attributes:
+        topic, index: which partition.
+        log: its log.
+        leader_id: the broker that leads, -1 for none.
+        leader_epoch: the epoch of that leadership; never goes back.
+        leader_epoch_start_offset: the log end at which this broker took the leadership.
+        replicas, isr: broker ids, in assignment order.
+        partition_epoch: version of the leadership and ISR state in the metadata store.
+        appended_bytes: bytes appended here since the start; a difference of two readings tells a waiting
+            fetch how much has arrived without a look into the log.
+    """
+
+    __slots__ = (
+        "_followers",
+        "_on_progress",
+        "_replica_lag_time_max_ms",
+        "appended_bytes",
+        "broker_id",
+        "index",
+        "isr",
+        "key",
+        "leader_epoch",
+        "leader_epoch_start_offset",
+        "leader_id",
+        "log",
+        "partition_epoch",
+        "replicas",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        *,
+        topic: str,
+        index: int,
+        broker_id: int,
+        on_progress: Callable[[Partition], None] | None = None,
+        replica_lag_time_max_ms: int = 30_000,
+    ) -> None:
+        """
+        Args:
+            log: the log of this replica.
+            topic, index: which partition.
+            broker_id: this broker.
+            on_progress: called when the log end, the high watermark, the log start or the leadership may have
+                moved, so that whoever waits for it can look again.
+            replica_lag_time_max_ms: Kafka's `replica.lag.time.max.ms`.
+        """
+        self.topic = topic
+        self.index = index
+        self.key = (topic, index)
+        self.log = log
+        self.broker_id = broker_id
+        self.leader_id = -1
+        self.leader_epoch = -1
+        self.leader_epoch_start_offset = 0
+        self.partition_epoch = -1
+        self.replicas: tuple[int, ...] = ()
+        self.isr: tuple[int, ...] = ()
+        self.appended_bytes = 0
+        self._followers: dict[int, Follower] = {}
+        self._on_progress = on_progress
+        self._replica_lag_time_max_ms = replica_lag_time_max_ms
+
+    # ------------------------------------------------------------------ leadership
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this broker leads the partition."""
+        return self.leader_id == self.broker_id
+
+    def make_leader(
+        self, leader_epoch: int, *, replicas: Sequence[int], isr: Sequence[int], partition_epoch: int, now_ms: int
+    ) -> bool:
+        """Lead from now on, or take note of a changed ISR or assignment.
+
+        Returns:
+            Whether this is a new leadership; false for an epoch that is already led or older.
+        """
+        if leader_epoch < self.leader_epoch:
+            return False
+        is_new = not self.is_leader or leader_epoch > self.leader_epoch
+        self.leader_id = self.broker_id
+        self.replicas, self.isr = tuple(replicas), tuple(isr)
+        self.partition_epoch = partition_epoch
+        known = self._followers
+        self._followers = {
+            broker_id: Follower(last_caught_up_ms=now_ms) if is_new or broker_id not in known else known[broker_id]
+            for broker_id in self.replicas
+            if broker_id != self.broker_id
+        }
+        if is_new:
+            self.leader_epoch = leader_epoch
+            self.leader_epoch_start_offset = self.log.log_end_offset
+            self.log.assign_epoch_start(leader_epoch, self.log.log_end_offset)
+        self.advance_high_watermark(now_ms)
+        self._progress()
+        return is_new
+
+    def make_follower(
+        self, leader_id: int, leader_epoch: int, *, replicas: Sequence[int], isr: Sequence[int], partition_epoch: int
+    ) -> bool:
+        """Follow `leader_id` (-1: nobody leads) from now on.
+
+        Returns:
+            Whether anything changed; false for an older epoch.
+        """
+        if leader_epoch < self.leader_epoch:
+            return False
+        changed = leader_id != self.leader_id or leader_epoch != self.leader_epoch
+        self.leader_id, self.leader_epoch = leader_id, leader_epoch
+        self.replicas, self.isr = tuple(replicas), tuple(isr)
+        self.partition_epoch = partition_epoch
+        self._followers = {}
+        self._progress()
+        return changed
+
+    def check_leader_epoch(self, current_leader_epoch: int) -> None:
+        """Compare the epoch that a client believes in with the real one; -1 means that it does not say.
+
+        Raises:
+            FencedLeaderEpochError: the client's is older; it must refresh its metadata.
+            UnknownLeaderEpochError: the client's is newer; this broker has not heard of it yet.
+        """
+        if current_leader_epoch == NO_EPOCH or current_leader_epoch == self.leader_epoch:
+            return
+        if current_leader_epoch < self.leader_epoch:
+            raise FencedLeaderEpochError(
+                f"{self.topic}-{self.index}: leader epoch {current_leader_epoch} is over, "
+                f"the current one is {self.leader_epoch}"
+            )
+        raise UnknownLeaderEpochError(
+            f"{self.topic}-{self.index}: leader epoch {current_leader_epoch} is not known here yet, "
+            f"the current one is {self.leader_epoch}"
+        )
+
+    def require_leader(self) -> None:
+        """Raise `NotLeaderOrFollowerError` unless this broker leads."""
+        if self.leader_id != self.broker_id:
+            raise NotLeaderOrFollowerError(
+                f"broker {self.broker_id} does not lead {self.topic}-{self.index}"
+            )
+
+    def require_topic_id(self, topic_id: bytes) -> None:
+        """Raise `InconsistentTopicIdError` when `topic_id` is set and is not that of the log."""
+        own = self.log.topic_id
+        if topic_id != ZERO_TOPIC_ID and own is not None and topic_id != own:
+            raise InconsistentTopicIdError(f"{self.topic}-{self.index} has another topic id")
+
+    # ------------------------------------------------------------------ writing
+
+    @property
+    def effective_min_isr(self) -> int:
+        """`min.insync.replicas`, but never more than there are replicas."""
+        return min(self.log.config.min_insync_replicas, max(1, len(self.replicas)))
+
+    def append(
+        self, records: bytes | bytearray | memoryview, *, required_acks: int, now_ms: int, origin: Origin | None = None
+    ) -> AppendInfo:
+        """Append a client's batches as the leader.
+
+        Args:
+            records: whole record batches (one, for Produce); not kept after the call.
+            required_acks: 0, 1 or -1; -1 refuses when too few replicas are in sync.
+            now_ms: wall clock, for LogAppendTime and timestamp checks.
+            origin: who writes; None for a client.
+
+        Raises:
+            NotLeaderOrFollowerError: this broker does not lead.
+            NotEnoughReplicasError: acks=-1 and the ISR is below min.insync.replicas.
+            KafkaStorageError: the files could not be written; nothing was appended.
+            KafkaError: the records were refused; nothing was appended.
+        """
+        if self.leader_id != self.broker_id:
+            self.require_leader()
+        if required_acks == -1 and len(self.isr) < self.effective_min_isr:
+            raise NotEnoughReplicasError(
+                f"{len(self.isr)} in-sync replicas of {self.topic}-{self.index}, "
+                f"min.insync.replicas wants {self.effective_min_isr}"
+            )
+        log = self.log
+        try:
+            if origin is None:
+                info = log.append(records, leader_epoch=self.leader_epoch, now_ms=now_ms)
+            else:
+                info = log.append(records, leader_epoch=self.leader_epoch, origin=origin, now_ms=now_ms)
+        except OSError as error:
+            raise KafkaStorageError(f"{self.topic}-{self.index} could not be written: {error}") from error
+        self.appended_bytes += len(records)
+        self.advance_high_watermark(now_ms)
+        self._progress()
+        return info
+
+    def committed(self, offset: int) -> tuple[bool, ErrorCode]:
+        """Whether everything below `offset` is committed, for acks=-1.
+
+        Returns:
+            `(done, error)`: done with an error when leadership was lost or the ISR has shrunk below
+            min.insync.replicas after the append.
+        """
+        if not self.is_leader:
+            return True, ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if self.log.high_watermark < offset:
+            return False, ErrorCode.NONE
+        if len(self.isr) < self.effective_min_isr:
+            return True, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return True, ErrorCode.NONE
+
+    def advance_high_watermark(self, now_ms: int) -> bool:
+        """Move the high watermark to the least log end of the in-sync replicas.
+
+        A follower that has caught up within `replica.lag.time.max.ms` is waited for although it is not in the
+        ISR yet: otherwise it could never get in while the leader is written to without pause.
+
+        Returns:
+            Whether it moved.
+        """
+        log = self.log
+        new = log.log_end_offset
+        if self._followers:
+            if len(self.isr) < self.effective_min_isr:
+                return False
+            for broker_id, follower in self._followers.items():
+                if follower.log_end_offset < new and (
+                    broker_id in self.isr or now_ms - follower.last_caught_up_ms <= self._replica_lag_time_max_ms
+                ):
+                    new = follower.log_end_offset
+        if new <= log.high_watermark:
+            return False
+        log.update_high_watermark(new)
+        return True
+
+    def record_follower_fetch(
+        self, replica_id: int, *, fetch_offset: int, log_start_offset: int, now_ms: int
+    ) -> None:
+        """Take note of what a follower's fetch says about its log.
+
+        Raises:
+            NotLeaderOrFollowerError: `replica_id` is no replica of this partition.
+        """
+        follower = self._followers.get(replica_id)
+        if follower is None:
+            raise NotLeaderOrFollowerError(f"broker {replica_id} is no replica of {self.topic}-{self.index}")
+        log_end = self.log.log_end_offset
+        if fetch_offset >= log_end:
+            follower.last_caught_up_ms = max(follower.last_caught_up_ms, now_ms)
+        elif fetch_offset >= follower.last_fetch_leader_log_end >= 0:
+            follower.last_caught_up_ms = max(follower.last_caught_up_ms, follower.last_fetch_ms)
+        follower.log_end_offset = fetch_offset
+        follower.log_start_offset = log_start_offset
+        follower.last_fetch_ms = now_ms
+        follower.last_fetch_leader_log_end = log_end
+        if self.advance_high_watermark(now_ms):
+            self._progress()
+
+    # ------------------------------------------------------------------ reading
+
+    def readable_end(self, isolation: int) -> int:
+        """The offset below which a fetch with this isolation may read."""
+        if isolation == Isolation.READ_UNCOMMITTED:
+            return self.log.high_watermark
+        if isolation == Isolation.READ_COMMITTED:
+            return self.log.last_stable_offset
+        return self.log.log_end_offset
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        isolation: int,
+        min_one_batch: bool,
+        current_leader_epoch: int = NO_EPOCH,
+        last_fetched_epoch: int = NO_EPOCH,
+        only_leader: bool = True,
+    ) -> FetchedRecords:
+        """Read whole batches from `offset` on.
+
+        Args:
+            offset: the first offset wanted.
+            max_bytes: how much at most, except that `min_one_batch` lets the first batch be larger.
+            isolation: an `Isolation`.
+            min_one_batch: whether a first batch larger than `max_bytes` is returned all the same.
+            current_leader_epoch: what the fetcher believes; see `check_leader_epoch`.
+            last_fetched_epoch: the epoch of the last batch that the fetcher has; -1 when it does not say.
+            only_leader: refuse unless this broker leads.
+
+        Raises:
+            OffsetOutOfRangeError, NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError,
+            KafkaStorageError.
+        """
+        if current_leader_epoch != NO_EPOCH:
+            self.check_leader_epoch(current_leader_epoch)
+        if only_leader and self.leader_id != self.broker_id:
+            self.require_leader()
+        log = self.log
+        high_watermark, last_stable = log.high_watermark, log.last_stable_offset
+        start, end = log.log_start_offset, log.log_end_offset
+        if not start <= offset <= end:
+            raise OffsetOutOfRangeError(
+                f"offset {offset} of {self.topic}-{self.index}: the log holds {start} to {end}"
+            )
+        if last_fetched_epoch != NO_EPOCH:
+            epoch, epoch_end = self.end_offset_for_epoch(last_fetched_epoch)
+            if epoch_end < 0 or epoch < 0:
+                raise OffsetOutOfRangeError(
+                    f"{self.topic}-{self.index}: nothing is known of leader epoch {last_fetched_epoch}"
+                )
+            if epoch < last_fetched_epoch or epoch_end < offset:
+                return FetchedRecords(b"", high_watermark, last_stable, start, end, (epoch, epoch_end))
+        if isolation == Isolation.READ_UNCOMMITTED:
+            upper_bound = high_watermark
+        elif isolation == Isolation.READ_COMMITTED:
+            upper_bound = last_stable
+        else:
+            upper_bound = end
+        if offset >= upper_bound or (max_bytes <= 0 and not min_one_batch):
+            return FetchedRecords(b"", high_watermark, last_stable, start, end, None)
+        try:
+            result = log.read(offset, max_bytes, upper_bound=upper_bound, min_one_batch=min_one_batch)
+        except OSError as error:
+            raise KafkaStorageError(f"{self.topic}-{self.index} could not be read: {error}") from error
+        return FetchedRecords(result.records, high_watermark, last_stable, start, end, None)
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """The largest known epoch not above `leader_epoch` and where it ended.
+
+        Returns:
+            `(epoch, end_offset)`, both -1 when nothing is known.
+        """
+        found = self.log.end_offset_for_epoch(leader_epoch)
+        return (-1, -1) if found is None else (found[0], found[1])
+
+    def offset_for_timestamp(
+        self, timestamp: int, *, isolation: int | None, current_leader_epoch: int = NO_EPOCH, only_leader: bool = True
+    ) -> OffsetLookup:
+        """Look an offset up by time, or by one of the special timestamps of ListOffsets.
+
+        Args:
+            timestamp: epoch milliseconds, or -1 latest, -2 earliest, -3 largest timestamp, -4 earliest local,
+                -5 latest tiered, -6 earliest not yet tiered.
+            isolation: what bounds "latest"; None for a follower or a debugging tool: the log end.
+            current_leader_epoch: see `check_leader_epoch`.
+            only_leader: refuse unless this broker leads.
+
+        Raises:
+            OffsetNotAvailableError: the high watermark has not reached the start of this leadership yet, so
+                that the answer could go back in time (KIP-207).
+            NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError.
+        """
+        self.check_leader_epoch(current_leader_epoch)
+        if only_leader:
+            self.require_leader()
+        log = self.log
+        end = log.log_end_offset if isolation is None else self.readable_end(isolation)
+        lags = isolation is not None and self.is_leader and self.leader_epoch_start_offset > log.high_watermark
+        if timestamp == LATEST_TIMESTAMP:
+            if lags:
+                self._refuse_lagging()
+            return OffsetLookup(end, -1, self.leader_epoch)
+        if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
+            # Without remote storage everything is local, and nothing waits to be uploaded.
+            if timestamp == EARLIEST_PENDING_UPLOAD_TIMESTAMP:
+                return OffsetLookup(-1, -1, -1)
+            start = log.log_start_offset
+            return OffsetLookup(start, -1, self._epoch_at(start))
+        if timestamp == LATEST_TIERED_TIMESTAMP:
+            return OffsetLookup(-1, -1, -1)
+        if timestamp == MAX_TIMESTAMP:
+            found = log.max_timestamp()
+        else:
+            found = log.offset_for_timestamp(timestamp)
+        if found is None or found[0] >= end:
+            if lags:
+                self._refuse_lagging()
+            return OffsetLookup(-1, -1, -1)
+        offset, found_timestamp, epoch = found
+        return OffsetLookup(offset, found_timestamp, -1 if epoch is None else epoch)
+
+    def _epoch_at(self, offset: int) -> int:
+        epoch = self.log.epoch_for_offset(offset)
+        return -1 if epoch is None else epoch
+
+    def _refuse_lagging(self) -> None:
+        raise OffsetNotAvailableError(
+            f"{self.topic}-{self.index}: the high watermark {self.log.high_watermark} has not reached "
+            f"{self.leader_epoch_start_offset}, where leader epoch {self.leader_epoch} began"
+        )
+
+    # ------------------------------------------------------------------ deleting
+
+    def delete_records_before(self, offset: int) -> int:
+        """Move the log start to `offset`, or to the high watermark for -1.
+
+        Returns:
+            The offset that was asked for, resolved.
+
+        Raises:
+            PolicyViolationError: the topic's cleanup.policy does not allow deletion.
+            OffsetOutOfRangeError: beyond the high watermark, or negative.
+            NotLeaderOrFollowerError: this broker does not lead.
+        """
+        self.require_leader()
+        if "delete" not in self.log.config.cleanup_policy:
+            raise PolicyViolationError(
+                f"records of {self.topic}-{self.index} cannot be deleted: its cleanup.policy lacks delete"
+            )
+        if offset == -1:
+            offset = self.log.high_watermark
+        if offset < 0 or offset > self.log.high_watermark:
+            raise OffsetOutOfRangeError(
+                f"cannot delete records of {self.topic}-{self.index} before {offset}: "
+                f"the high watermark is {self.log.high_watermark}"
+            )
+        self.log.delete_records_before(offset)
+        self._progress()
+        return offset
+
+    @property
+    def low_watermark(self) -> int:
+        """The least log start among the replicas; records below it are gone everywhere."""
+        return min((self.log.log_start_offset, *(f.log_start_offset for f in self._followers.values())))
+
+    def _progress(self) -> None:
+        if self._on_progress is not None:
+            self._on_progress(self)
