@@ -1,0 +1,123 @@
+"""Comparing the codec with golden data: messages as Kafka's JSON beside the bytes that Kafka wrote.
+
+A golden file has one JSON object per line: `key` and `name`, `kind`, `version`, `case`, `json`, `hex`, and where they
+apply `prefix` (the two bytes in front, hex) and `unknown_tags` (a list of `path`, `tag`, `hex`).
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from importlib import import_module
+from pathlib import Path
+
+from odradek.errors.base import OdradekError
+from odradek.wire.api import request_class, response_class
+from odradek.wire.message import Data
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from odradek.wire.message import Message
+
+
+def message_class(key: int | None, name: str, kind: str) -> type[Message]:
+    """The class that a golden line is about.
+
+    Args:
+        key: the API key, None for headers and schemas.
+        name: Kafka's name.
+        kind: "request", "response", "header", "record-key", "record-value" or "data".
+
+    Raises:
+        ValueError: there is no such message.
+    """
+    if kind == "request" and key is not None:
+        return request_class(key)
+    if kind == "response" and key is not None:
+        return response_class(key)
+    if kind == "header":
+        module = import_module("odradek.wire.headers")
+    else:
+        from odradek.wire.schemas import module_name
+
+        try:
+            module = import_module(f"odradek.wire.schemas.{module_name(name)}")
+        except ImportError:
+            raise ValueError(f"no schema is called {name}") from None
+    try:
+        cls: type[Message] = getattr(module, name)
+    except AttributeError:
+        raise ValueError(f"there is no {kind} called {name}") from None
+    return cls
+
+
+def read_golden(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a golden file, plain or gzip."""
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            if line.strip():
+                yield json.loads(line)
+
+
+def check_line(line: dict[str, Any]) -> list[str]:
+    """Compare one golden line in both directions.
+
+    Returns:
+        The differences in words; none if all is well.
+    """
+    cls = message_class(line.get("key"), line["name"], line["kind"])
+    version, golden = line["version"], bytes.fromhex(line["hex"])
+    found = []
+    flexible = cls.FLEXIBLE_FROM is not None and version >= cls.FLEXIBLE_FROM
+    if flexible != line.get("flexible", flexible):
+        found.append(f"flexible is {flexible}")
+    try:
+        decoded = cls.decode(golden, version)
+        shown = decoded.to_json(version)
+        if shown != line["json"]:
+            found.append(f"decoded to {json.dumps(shown)[:400]}")
+        if decoded.encode(version) != golden:
+            found.append(f"decoded and encoded again to {decoded.encode(version).hex()[:400]}")
+        built = cls.from_json(line["json"], version)
+        for tag in line.get("unknown_tags", ()):
+            put_unknown_tag(built, tag["path"], tag["tag"], bytes.fromhex(tag["hex"]))
+        if built.encode(version) != golden:
+            found.append(f"encoded from JSON to {built.encode(version).hex()[:400]}")
+        if built != decoded:
+            found.append("the object from JSON differs from the one from bytes")
+        if "prefix" in line:
+            found += _check_prefix(cls, decoded, version, bytes.fromhex(line["prefix"]) + golden)
+    except OdradekError as error:
+        found.append(f"{type(error).__name__}: {error}")
+    return found
+
+
+def _check_prefix(cls: type[Message], decoded: Message, version: int, stored: bytes) -> list[str]:
+    if not issubclass(cls, Data):
+        return ["has a prefix, but is not stored data"]
+    found = []
+    if decoded.encode_prefixed(version) != stored:  # type: ignore[attr-defined]
+        found.append(f"prefix {decoded.encode_prefixed(version)[:2].hex()}")  # type: ignore[attr-defined]
+    if cls.decode_prefixed(stored) != decoded:
+        found.append("the prefixed form decodes to something else")
+    return found
+
+
+def put_unknown_tag(message: Message, path: str, tag: int, content: bytes) -> None:
+    """Add an unknown tagged field to a struct inside a message.
+
+    Args:
+        path: where, as in ``/topics/0/partitions/1`` with JSON names; empty for the message itself.
+    """
+    place: Any = message
+    for step in path.split("/")[1:]:
+        if isinstance(place, list):
+            place = place[int(step)]
+        else:
+            field = next(field for field in place.FIELDS if field.json_name == step)
+            place = getattr(place, field.name)
+    place._unknown_tags = {**(place._unknown_tags or {}), tag: content}

@@ -1,0 +1,320 @@
+"""From a declaration to a decoder: one function per message and version, generated as source.
+
+The function takes `(buf, pos)` and returns the message and the position behind it. It is one flat function:
+nested structs are decoded in place, arrays are loops. Neighbouring fields of fixed size, with the fixed-size
+length of what follows them, are read by one precompiled `struct.Struct`.
+
+What keeps it bounded:
+
+* a length is compared with the bytes that are left before anything is made of it;
+* an array's count times the smallest possible size of its element must fit into the bytes that are left;
+* whatever runs off the end of the buffer raises IndexError or struct.error, which one handler around the
+  whole function turns into ProtocolError;
+* the schema fixes the nesting.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from odradek.errors.base import ProtocolError
+from odradek.wire.fields import FIXED, UNSET, Field
+from odradek.wire.message import struct_fields
+from odradek.wire.primitives import read_tag_header, read_unknown_tags, read_uvarint
+from odradek.wire.source import Source
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from odradek.wire.message import Decoder, Message, Struct
+
+#: Kafka's readers refuse longer strings in every encoding.
+MAX_STRING = 0x7FFF
+
+
+def compile_decoder(cls: type[Message], version: int) -> Decoder:
+    """Make the decoder of one version."""
+    flexible = cls.FLEXIBLE_FROM is not None and version >= cls.FLEXIBLE_FROM
+    return _DecoderSource(cls, version, flexible).compile()
+
+
+def min_size(field: Field, version: int, flexible: bool) -> int:
+    """The smallest number of bytes that a field can take."""
+    fixed = FIXED.get(field.kind)
+    if fixed is not None:
+        return fixed[1]
+    if field.kind == "struct":
+        assert field.struct is not None
+        if version in field.nullable:
+            return 1
+        return min_struct_size(field.struct, version, flexible)
+    if flexible and not field.never_compact:
+        return 1
+    return 2 if field.kind == "string" else 4
+
+
+def min_struct_size(cls: type[Struct], version: int, flexible: bool) -> int:
+    """The smallest number of bytes that a struct can take."""
+    inline, _, _ = struct_fields(cls, version, flexible=flexible)
+    return sum(min_size(field, version, flexible) for field in inline) + flexible
+
+
+class _DecoderSource(Source):
+    """Generates the source of one decoder."""
+
+    def __init__(self, cls: type[Message], version: int, flexible: bool) -> None:
+        super().__init__(
+            {
+                "ProtocolError": ProtocolError,
+                "struct_error": struct.error,
+                "read_uvarint": read_uvarint,
+                "read_tag_header": read_tag_header,
+                "read_unknown_tags": read_unknown_tags,
+                "unpack_from": struct.unpack_from,
+                "new": object.__new__,
+                "refuse": refuse,
+            }
+        )
+        self.cls = cls
+        self.version = version
+        self.flexible = flexible
+        self.run: list[tuple[str, str]] = []  # format character and assignment target, not yet emitted
+        self.views = False
+
+    def compile(self) -> Decoder:
+        """Generate, compile and return the function."""
+        self.depth = 2
+        self.struct(self.cls, "m")
+        self.flush()
+        body = self.lines
+        self.lines = []
+        self.depth = 0
+        self.emit("def decode(buf, pos):")
+        self.depth = 1
+        self.emit("end = len(buf)")
+        if self.views:
+            self.emit("view = memoryview(buf)")
+        self.emit("try:")
+        self.lines += body
+        self.emit("except (struct_error, IndexError, UnicodeDecodeError) as error:")
+        self.emit(f" raise ProtocolError(f'{self.cls.__name__} v{self.version}: {{error}}') from None")
+        self.emit("return m, pos")
+        return self.function("decode", f"<decoder of {self.cls.__name__} v{self.version}>")  # type: ignore[no-any-return]
+
+    # -- runs of fixed size
+
+    def fixed(self, code: str, target: str) -> None:
+        self.run.append((code, target))
+
+    def flush(self) -> None:
+        """Emit the collected run of fixed-size fields."""
+        if not self.run:
+            return
+        run, self.run = self.run, []
+        if len(run) == 1 and run[0][0] == "?":
+            self.emit(f"{run[0][1]} = buf[pos] != 0")
+            self.emit("pos += 1")
+            return
+        layout = struct.Struct(">" + "".join(code for code, _ in run))
+        unpack = self.constant("unpack", layout.unpack_from)
+        targets = ", ".join(target for _, target in run)
+        comma = "," if len(run) == 1 else ""
+        self.emit(f"{targets}{comma} = {unpack}(buf, pos)")
+        self.emit(f"pos += {layout.size}")
+
+    # -- structs
+
+    def struct(self, cls: type[Struct], name: str) -> None:
+        """Decode a struct into the local `name`."""
+        self.emit(f"{name} = new({self.constant(cls.__name__, cls)})")
+        inline, tagged, absent = struct_fields(cls, self.version, flexible=self.flexible)
+        for field in inline:
+            self.value(field, f"{name}.{field.name}", nullable=self.version in field.nullable)
+        for field in absent:
+            self.emit(f"{name}.{field.name} = {self.default(field)}")
+        if not self.flexible:
+            self.emit(f"{name}._unknown_tags = None")
+            return
+        self.flush()
+        known_tags = [field for field in cls.FIELDS if field.tag is not None]
+        for field in tagged:
+            self.emit(f"{name}.{field.name} = {self.default(field)}")
+        if known_tags:
+            self.tags(name, tagged, known_tags)
+        else:
+            with self.block("if buf[pos]:"):
+                self.emit(f"{name}._unknown_tags, pos = read_unknown_tags(buf, pos, end)")
+            with self.block("else:"):
+                self.emit(f"{name}._unknown_tags = None")
+                self.emit("pos += 1")
+
+    def default(self, field: Field) -> str:
+        """An expression for the value of a field that is not there."""
+        if field.default is UNSET:
+            return "[]" if field.kind == "array" else f"{self.constant('new_' + field.name, field.struct)}()"
+        if field.default is None or isinstance(field.default, bool | int | str):
+            return repr(field.default)
+        return self.constant(f"default_{field.name}", field.default)
+
+    def tags(self, name: str, tagged: list[Field], known: list[Field]) -> None:
+        """Decode the tagged fields of a struct that declares some."""
+        count, tag, limit, unknown = (self.local(part) for part in ("count", "tag", "limit", "unknown"))
+        self.emit(f"{unknown} = None")
+        self.emit(f"{count} = buf[pos]")
+        self.emit("pos += 1")
+        with self.block(f"if {count}:"):
+            with self.block(f"if {count} > 127:"):
+                self.emit(f"{count}, pos = read_uvarint(buf, pos - 1)")
+            self.emit(f"{tag} = -1")
+            with self.block(f"for _ in range({count}):"):
+                self.emit(f"{tag}, pos, {limit} = read_tag_header(buf, pos, end, {tag})")
+                word = "if"
+                for field in tagged:
+                    with self.block(f"{word} {tag} == {field.tag}:"):
+                        self.value(field, f"{name}.{field.name}", nullable=self.version in field.nullable)
+                        self.flush()
+                        with self.block(f"if pos != {limit}:"):
+                            self.emit(
+                                f"refuse('{field.name}: tag {field.tag} has another size than it claims', pos)"
+                            )
+                    word = "elif"
+                elsewhere = tuple(field.tag for field in known if field not in tagged)
+                if elsewhere:
+                    with self.block(f"{word} {tag} in {elsewhere!r}:"):
+                        self.emit(f"refuse(f'tag {{{tag}}} is not known to version {self.version}', pos)")
+                    word = "elif"
+                with self.block("else:" if word == "elif" else "if True:"):
+                    with self.block(f"if {unknown} is None:"):
+                        self.emit(f"{unknown} = {{}}")
+                    self.emit(f"{unknown}[{tag}] = bytes(buf[pos:{limit}])")
+                    self.emit(f"pos = {limit}")
+        self.emit(f"{name}._unknown_tags = {unknown}")
+
+    # -- values
+
+    def value(self, field: Field, target: str, *, nullable: bool) -> None:
+        """Decode one value into `target`, an assignment target."""
+        fixed = FIXED.get(field.kind)
+        if fixed is not None:
+            self.fixed(fixed[0], target)
+        elif field.kind == "array":
+            self.array(field, target, nullable)
+        elif field.kind == "struct":
+            self.nested(field, target, nullable)
+        else:
+            self.sized(field, target, nullable)
+
+    def length(self, field: Field, target: str, nullable: bool) -> str:
+        """Read a length or count into a local; -1 for null. Leaves the run flushed."""
+        local = self.local("n")
+        if self.flexible and not field.never_compact:
+            self.flush()
+            self.emit(f"{local} = buf[pos]")
+            self.emit("pos += 1")
+            with self.block(f"if {local} > 127:"):
+                self.emit(f"{local}, pos = read_uvarint(buf, pos - 1)")
+            self.emit(f"{local} -= 1")
+        else:
+            self.fixed("h" if field.kind == "string" else "i", local)
+            self.flush()
+        if not nullable:
+            with self.block(f"if {local} < 0:"):
+                self.emit(f"refuse('{self.label(target)} may not be null', pos)")
+        return local
+
+    @staticmethod
+    def label(target: str) -> str:
+        return target.rpartition(".")[2]
+
+    def sized(self, field: Field, target: str, nullable: bool) -> None:
+        """Decode a string, bytes or records."""
+        n = self.length(field, target, nullable)
+        stop = self.local("stop")
+        if nullable:
+            with self.block(f"if {n} < 0:"):
+                self.emit(f"{target} = None")
+            with self.block("else:"):
+                self.content(field, target, n, stop)
+        else:
+            self.content(field, target, n, stop)
+
+    def content(self, field: Field, target: str, n: str, stop: str) -> None:
+        if field.kind == "string" and self.flexible and not field.never_compact:
+            with self.block(f"if {n} > {MAX_STRING}:"):
+                self.emit(f"refuse(f'{self.label(target)}: a string of {{{n}}} bytes', pos)")
+        self.emit(f"{stop} = pos + {n}")
+        with self.block(f"if {stop} > end:"):
+            self.emit(f"refuse(f'{self.label(target)} claims {{{n}}} bytes, {{end - pos}} are left', pos)")
+        if field.kind == "string":
+            self.emit(f"{target} = str(buf[pos:{stop}], 'utf-8')")
+        elif field.kind == "bytes":
+            self.emit(f"{target} = bytes(buf[pos:{stop}])")
+        else:
+            self.views = True
+            self.emit(f"{target} = view[pos:{stop}]")
+        self.emit(f"pos = {stop}")
+
+    def nested(self, field: Field, target: str, nullable: bool) -> None:
+        """Decode a struct in place; one that may be null has a byte in front (-1: null)."""
+        assert field.struct is not None
+        name = self.local("s")
+        if nullable:
+            mark = self.local("mark")
+            self.fixed("b", mark)
+            self.flush()
+            with self.block(f"if {mark} < 0:"):
+                self.emit(f"{target} = None")
+            with self.block("else:"):
+                self.struct(field.struct, name)
+                self.flush()
+                self.emit(f"{target} = {name}")
+        else:
+            self.struct(field.struct, name)
+            self.flush()
+            self.emit(f"{target} = {name}")
+
+    def array(self, field: Field, target: str, nullable: bool) -> None:
+        n = self.length(field, target, nullable)
+        if nullable:
+            with self.block(f"if {n} < 0:"):
+                self.emit(f"{target} = None")
+            with self.block("else:"):
+                self.elements(field, target, n)
+        else:
+            self.elements(field, target, n)
+
+    def elements(self, field: Field, target: str, n: str) -> None:
+        element = field.element
+        assert element is not None
+        smallest = min_size(element, self.version, self.flexible)
+        if smallest < 1:
+            raise AssertionError(
+                f"{self.cls.__name__} v{self.version}: elements of {field.name} take no bytes"
+            )
+        scaled = f"{n} * {smallest}" if smallest > 1 else n
+        with self.block(f"if {scaled} > end - pos:"):
+            self.emit(
+                f"refuse(f'{self.label(target)} claims {{{n}}} elements, {{end - pos}} bytes are left', pos)"
+            )
+        if element.kind in FIXED and element.kind != "uuid":
+            code, size = FIXED[element.kind]
+            self.emit(f"{target} = list(unpack_from(f'>{{{n}}}{code}', buf, pos))")
+            self.emit(f"pos += {n} * {size}" if size > 1 else f"pos += {n}")
+            return
+        items, item = self.local("items"), self.local("item")
+        self.emit(f"{items} = []")
+        with self.block(f"for _ in range({n}):"):
+            if element.kind == "struct":
+                assert element.struct is not None
+                self.struct(element.struct, item)
+            else:
+                self.value(element, item, nullable=False)
+            self.flush()
+            self.emit(f"{items}.append({item})")
+        self.emit(f"{target} = {items}")
+
+
+def refuse(reason: str, position: int) -> Any:
+    """Raise the error of a decoder."""
+    raise ProtocolError(f"{reason} (at byte {position})")

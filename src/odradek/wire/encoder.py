@@ -1,0 +1,357 @@
+"""From a declaration to an encoder: one function per message and version, generated as source.
+
+The function takes `(m, out, parts)`: the message, a list to which it appends buffers, and either None or the list
+of finished parts. With parts, whatever `out` holds is joined into one part whenever records come, and the caller's
+own buffers of records follow as parts of their own, not copied.
+
+Fields of fixed size and fixed-size lengths that stand side by side are written by one precompiled `struct.Struct`.
+Locals for lengths and encoded strings are computed ahead of the write, so that one statement
+(`out += pack(…), name, pack(…)`) covers as many fields as there are between two loops.
+
+A field that the version lacks and whose value is not its default is an error, unless the declaration calls it
+ignorable: Kafka's own rule.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from odradek.wire.decoder import MAX_STRING
+from odradek.wire.errors import InvalidMessageError, explain
+from odradek.wire.fields import FIXED, UNSET, Field
+from odradek.wire.message import struct_fields
+from odradek.wire.primitives import UVARINT, encode_uvarint, join_tags
+from odradek.wire.source import Source
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    from odradek.wire.message import Encoder, Message, Struct
+    from odradek.wire.primitives import Buffer
+
+
+def compile_encoder(cls: type[Message], version: int) -> Encoder:
+    """Make the encoder of one version."""
+    flexible = cls.FLEXIBLE_FROM is not None and version >= cls.FLEXIBLE_FROM
+    return _EncoderSource(cls, version, flexible).compile()
+
+
+class _EncoderSource(Source):
+    """Generates the source of one encoder."""
+
+    def __init__(self, cls: type[Message], version: int, flexible: bool) -> None:
+        super().__init__(
+            {
+                "uvarint": encode_uvarint,
+                "UVARINT": UVARINT,
+                "string_length": string_length,
+                "join_tags": join_tags,
+                "pack": struct.pack,
+                "put_records": put_records,
+                "records_size": records_size,
+                "not_carried": not_carried,
+                "failed": _failed,
+                "ValueError": ValueError,
+            }
+        )
+        self.cls = cls
+        self.version = version
+        self.flexible = flexible
+        self.out = "out"
+        self.writes: list[tuple[str, str]] = []  # (format character or "" for a buffer, expression)
+
+    def compile(self) -> Encoder:
+        """Generate, compile and return the function."""
+        self.emit("def encode(m, out, parts):")
+        self.depth = 1
+        self.emit("try:")
+        self.depth = 2
+        self.struct(self.cls, "m")
+        self.flush()
+        self.emit("pass")
+        self.depth = 1
+        self.emit("except Exception as error:")
+        self.emit(f" failed(m, {self.version}, error)")
+        return self.function("encode", f"<encoder of {self.cls.__name__} v{self.version}>")  # type: ignore[no-any-return]
+
+    # -- writes
+
+    def fixed(self, code: str, expression: str) -> None:
+        self.writes.append((code, expression))
+
+    def buffer(self, expression: str) -> None:
+        self.writes.append(("", expression))
+
+    def flush(self) -> None:
+        """Emit what is to be written so far as one statement."""
+        writes, self.writes = self.writes, []
+        items: list[str] = []
+        while writes:
+            if not writes[0][0]:
+                items.append(writes.pop(0)[1])
+                continue
+            codes, values = "", []
+            while writes and writes[0][0]:
+                code, value = writes.pop(0)
+                codes += code
+                values.append(value)
+            packer = self.constant("pack_" + codes.replace("?", "o"), _packer(codes))
+            items.append(f"{packer}({', '.join(values)})")
+        if len(items) == 1:
+            self.emit(f"{self.out}.append({items[0]})")
+        elif items:
+            self.emit(f"{self.out} += {', '.join(items)}")
+
+    # -- structs
+
+    def struct(self, cls: type[Struct], name: str) -> None:
+        """Write the struct in the local `name`."""
+        inline, tagged, absent = struct_fields(cls, self.version, flexible=self.flexible)
+        for field in absent:
+            if not field.ignorable:
+                with self.block(f"if {self.differs(field, f'{name}.{field.name}')}:"):
+                    self.emit(f"not_carried({name}, {field.name!r}, {self.version})")
+        for field in inline:
+            self.value(field, f"{name}.{field.name}", nullable=self.version in field.nullable)
+        if not self.flexible:
+            with self.block(f"if {name}._unknown_tags:"):
+                self.emit(f"not_carried({name}, '_unknown_tags', {self.version})")
+            return
+        tags = self.local("tags")
+        if tagged:
+            self.tags(name, tagged, tags)
+            self.buffer(tags)
+        else:
+            self.emit(f"{tags} = {name}._unknown_tags")
+            self.emit(f"{tags} = join_tags((), {tags}) if {tags} else b'\\0'")
+            self.buffer(tags)
+
+    def differs(self, field: Field, expression: str) -> str:
+        """A condition: the value is not the field's default."""
+        if field.default is None:
+            return f"{expression} is not None"
+        if field.default is UNSET:
+            if field.kind == "array":
+                return f"{expression} is None or {expression}"
+            assert field.struct is not None
+            default = self.constant(f"default_{field.struct.__name__}", field.struct())
+            return f"{expression} != {default}"
+        if isinstance(field.default, bool):
+            return f"not {expression}" if field.default else expression
+        if isinstance(field.default, int | str):
+            return f"{expression} != {field.default!r}"
+        return f"{expression} != {self.constant(f'default_{field.name}', field.default)}"
+
+    def tags(self, name: str, tagged: list[Field], result: str) -> None:
+        """Compute the bytes of a struct's tagged fields into the local `result`."""
+        held, self.writes = self.writes, []
+        outer = self.out
+        pairs = self.local("pairs")
+        self.emit(f"{pairs} = []")
+        for field in tagged:
+            value = self.local("v")
+            self.emit(f"{value} = {name}.{field.name}")
+            if field.kind == "struct" and field.default is UNSET:
+                condition = self.struct_differs(field, value)
+            else:
+                condition = self.differs(field, value)
+            with self.block(f"if {condition}:"):
+                self.out = self.local("sub")
+                self.emit(f"{self.out} = []")
+                self.value(field, value, nullable=self.version in field.nullable)
+                self.flush()
+                self.emit(f"{pairs}.append(({field.tag}, b''.join({self.out})))")
+                self.out = outer
+        self.emit(f"{result} = {name}._unknown_tags")
+        self.emit(f"{result} = join_tags({pairs}, {result}) if {pairs} or {result} else b'\\0'")
+        self.writes = held
+
+    def struct_differs(self, field: Field, value: str) -> str:
+        """As `differs`, field by field: no call per struct in the hot responses."""
+        assert field.struct is not None
+        conditions = [f"{value}._unknown_tags"]
+        for inner in field.struct.FIELDS:
+            conditions.append(f"({self.differs(inner, f'{value}.{inner.name}')})")
+        return " or ".join(conditions)
+
+    # -- values
+
+    def value(self, field: Field, expression: str, *, nullable: bool) -> None:
+        """Write one value."""
+        fixed = FIXED.get(field.kind)
+        if field.kind == "uuid":
+            self.uuid(expression)
+        elif fixed is not None:
+            self.fixed(fixed[0], expression)
+        elif field.kind == "array":
+            self.array(field, expression, nullable)
+        elif field.kind == "struct":
+            self.nested(field, expression, nullable)
+        elif field.kind == "string":
+            self.string(field, expression, nullable)
+        else:
+            self.sized(field, expression, nullable)
+
+    def uuid(self, expression: str) -> None:
+        """`struct` would pad or cut 16s silently, so the length is looked at."""
+        local = self.local("u")
+        self.emit(f"{local} = {expression}")
+        with self.block(f"if len({local}) != 16:"):
+            self.emit("raise ValueError('a uuid has 16 bytes')")
+        self.buffer(local)
+
+    def compact(self, field: Field) -> bool:
+        return self.flexible and not field.never_compact
+
+    def string(self, field: Field, expression: str, nullable: bool) -> None:
+        text, n = self.local("text"), ""
+        if nullable:
+            n = self.local("n")
+            self.emit(f"{text} = {expression}")
+            with self.block(f"if {text} is None:"):
+                self.emit(f"{text} = b''")
+                self.emit(f"{n} = {0 if self.compact(field) else -1}")
+            with self.block("else:"):
+                self.emit(f"{text} = {text}.encode()")
+                self.emit(f"{n} = len({text})" + (" + 1" if self.compact(field) else ""))
+        else:
+            self.emit(f"{text} = {expression}.encode()")
+            if self.compact(field):
+                n = self.local("n")
+                self.emit(f"{n} = len({text}) + 1")
+            else:
+                n = f"len({text})"
+        if self.compact(field):
+            self.buffer(f"(UVARINT[{n}] if {n} < 128 else string_length({n}))")
+        else:
+            self.fixed("h", n)
+        self.buffer(text)
+
+    def length(self, field: Field, n: str) -> None:
+        """Write a length or count held in the local `n` (-1 for null)."""
+        if self.compact(field):
+            self.buffer(f"(UVARINT[{n} + 1] if {n} < 127 else uvarint({n} + 1))")
+        else:
+            self.fixed("i", n)
+
+    def sized(self, field: Field, expression: str, nullable: bool) -> None:
+        """Write bytes or records."""
+        content, n = self.local("content"), self.local("n")
+        is_records = field.kind == "records"
+        measure = f"records_size({content})" if is_records else f"len({content})"
+        self.emit(f"{content} = {expression}")
+        if nullable:
+            with self.block(f"if {content} is None:"):
+                self.emit(f"{n} = -1")
+                if not is_records:
+                    self.emit(f"{content} = b''")
+            with self.block("else:"):
+                self.emit(f"{n} = {measure}")
+        else:
+            self.emit(f"{n} = {measure}")
+        self.length(field, n)
+        if is_records:
+            self.flush()
+            self.emit(f"put_records({content}, {self.out}, parts)")
+        else:
+            self.buffer(content)
+
+    def nested(self, field: Field, expression: str, nullable: bool) -> None:
+        assert field.struct is not None
+        name = self.local("s")
+        if not nullable:
+            self.emit(f"{name} = {expression}")
+            self.struct(field.struct, name)
+            return
+        self.flush()
+        self.emit(f"{name} = {expression}")
+        with self.block(f"if {name} is None:"):
+            self.emit(f"{self.out}.append(b'\\xff')")
+        with self.block("else:"):
+            self.buffer("b'\\x01'")
+            self.struct(field.struct, name)
+            self.flush()
+
+    def array(self, field: Field, expression: str, nullable: bool) -> None:
+        element = field.element
+        assert element is not None
+        items, n = self.local("items"), self.local("n")
+        self.emit(f"{items} = {expression}")
+        if nullable:
+            with self.block(f"if {items} is None:"):
+                self.emit(f"{n} = -1")
+                self.emit(f"{items} = ()")
+            with self.block("else:"):
+                self.emit(f"{n} = len({items})")
+        else:
+            self.emit(f"{n} = len({items})")
+        self.length(field, n)
+        if element.kind in FIXED and element.kind != "uuid":
+            code = FIXED[element.kind][0]
+            self.buffer(f"pack(f'>{{len({items})}}{code}', *{items})")
+            return
+        self.flush()
+        item = self.local("item")
+        with self.block(f"for {item} in {items}:"):
+            if element.kind == "struct":
+                assert element.struct is not None
+                self.struct(element.struct, item)
+            else:
+                self.value(element, item, nullable=False)
+            self.flush()
+
+
+_packers: dict[str, Any] = {}
+
+
+def _packer(codes: str) -> Any:
+    packer = _packers.get(codes)
+    if packer is None:
+        packer = _packers[codes] = struct.Struct(">" + codes).pack
+    return packer
+
+
+def string_length(n: int) -> bytes:
+    """The compact length of a longer string.
+
+    Args:
+        n: its bytes plus one.
+    """
+    if n > MAX_STRING + 1:
+        raise ValueError(f"a string of {n - 1} bytes: the most is {MAX_STRING}")
+    return encode_uvarint(n)
+
+
+def records_size(content: Any) -> int:
+    """The bytes in a buffer or list of buffers."""
+    return sum(map(len, content)) if isinstance(content, list) else len(content)
+
+
+def put_records(content: Any, out: list[Buffer], parts: list[Buffer] | None) -> None:
+    """Add records (a buffer, a list of buffers, None) to the output without copying them."""
+    if not content:
+        return
+    buffers = content if isinstance(content, list) else (content,)
+    if parts is None:
+        out += buffers
+    else:
+        if out:
+            parts.append(b"".join(out))
+            out.clear()
+        parts += buffers
+
+
+def not_carried(holder: Struct, name: str, version: int) -> NoReturn:
+    """Raise the error for a value that a version has no field for."""
+    raise InvalidMessageError(
+        f"{type(holder).__name__}.{name} is {getattr(holder, name)!r}, which version {version} cannot carry"
+    )
+
+
+def _failed(message: Message, version: int, error: Exception) -> NoReturn:
+    """Turn whatever an encoder ran into into an error that names the field."""
+    if isinstance(error, InvalidMessageError):
+        raise error
+    where = explain(message, version)
+    raise InvalidMessageError(f"{type(message).__name__} v{version}: {where or error}") from error

@@ -1,0 +1,123 @@
+"""What stands in front of a message on a connection: the size, and the request or response header.
+
+Source: protocol guide, "Request and Response Headers"; KIP-482 for header versions.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from odradek.errors.base import ProtocolError
+from odradek.wire.api import request_header_version, response_class, response_header_version
+from odradek.wire.fields import int16, int32, string
+from odradek.wire.message import Message, header
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from odradek.wire.primitives import Buffer
+
+
+@header(versions="0-2", flexible="2+")
+class RequestHeader(Message):
+    """The header of a request. Its client id has a two-byte length even where the header is flexible."""
+
+    api_key: int = int16(json="requestApiKey")
+    api_version: int = int16(json="requestApiVersion")
+    correlation_id: int = int32()
+    client_id: str | None = string("1+", nullable="1+", ignorable=True, never_compact=True)
+
+
+@header(versions="0-1", flexible="1+")
+class ResponseHeader(Message):
+    """The header of a response."""
+
+    correlation_id: int = int32()
+
+
+_KEY_AND_VERSION = struct.Struct(">hh")
+_SIZE = struct.Struct(">i")
+_SIZE_AND_CORRELATION = struct.Struct(">ii")
+_SIZE_AND_REQUEST = struct.Struct(">ihhih")
+
+
+def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
+    """Read the header of a request.
+
+    Args:
+        frame: a frame without its size.
+
+    Returns:
+        The header, and the position in the frame where the request itself begins.
+
+    Raises:
+        ProtocolError: too short, malformed, or of an API key that is not known (so that the header's own
+            version is not known either).
+    """
+    if len(frame) < 4:
+        raise ProtocolError(f"a request of {len(frame)} bytes is too short for its header")
+    key, version = _KEY_AND_VERSION.unpack_from(frame)
+    try:
+        header_version = request_header_version(key, version)
+    except ValueError:
+        raise ProtocolError(f"API key {key} is not known") from None
+    return RequestHeader.decode_from(frame, header_version)
+
+
+def encode_request(
+    key: int, version: int, correlation_id: int, client_id: str | None, message: Message
+) -> list[Buffer]:
+    """Make a whole request, size included, as a list of buffers; records are not copied.
+
+    Raises:
+        InvalidMessageError: as `Message.encode`.
+        ValueError: no such key or version.
+    """
+    header_version = request_header_version(key, version)
+    head = RequestHeader(
+        api_key=key, api_version=version, correlation_id=correlation_id, client_id=client_id
+    ).encode(header_version)
+    return _framed(head, message.encode_parts(version))
+
+
+def encode_response(key: int, version: int, correlation_id: int, message: Message) -> list[Buffer]:
+    """Make a whole response, size included, as a list of buffers; records are not copied.
+
+    Raises:
+        InvalidMessageError: as `Message.encode`.
+        ValueError: no such key or version.
+    """
+    head = correlation_id.to_bytes(4, "big", signed=True)
+    if response_header_version(key, version):
+        head += b"\0"
+    return _framed(head, message.encode_parts(version))
+
+
+def decode_response(frame: Buffer, key: int, version: int) -> tuple[int, Message]:
+    """Read a response.
+
+    Args:
+        frame: a frame without its size.
+        key, version: those of the request that it answers.
+
+    Returns:
+        The correlation id and the message.
+
+    Raises:
+        ProtocolError: the bytes are not such a response.
+        ValueError: no such key or version.
+    """
+    head, position = ResponseHeader.decode_from(frame, response_header_version(key, version))
+    cls = response_class(key)
+    message, end = cls.decode_from(frame, version, position)
+    if end != len(frame):
+        raise ProtocolError(f"{cls.__name__} v{version}: {len(frame) - end} bytes left over")
+    return head.correlation_id, message
+
+
+def _framed(head: bytes, parts: list[Buffer]) -> list[Buffer]:
+    """Put size and header in front, in one buffer with the first part if that is small."""
+    size = len(head) + sum(map(len, parts))
+    if parts and isinstance(parts[0], bytes) and len(parts[0]) <= 4096:
+        parts[0] = b"".join((_SIZE.pack(size), head, parts[0]))
+        return parts
+    return [_SIZE.pack(size) + head, *parts]

@@ -1,0 +1,377 @@
+"""Structs and messages: what a declaration turns into.
+
+A decorator collects the declared fields of a class, makes the class anew with one slot per field, and leaves
+the rest for first use: the constructor, and one encoder and one decoder per version, are generated as source
+and compiled when somebody asks for them (`odradek.wire.decoder`, `odradek.wire.encoder`).
+"""
+
+from __future__ import annotations
+
+from odradek.errors.base import ProtocolError
+from odradek.wire.fields import UNSET, Field
+from odradek.wire.versions import NO_VERSIONS, Versions, parse_versions
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+
+    from odradek.wire.api import ApiKey
+    from odradek.wire.primitives import Buffer
+
+    T = TypeVar("T", bound="Struct")
+    M = TypeVar("M", bound="Message")
+    Decoder = Callable[[Buffer, int], tuple[Any, int]]
+    Encoder = Callable[[Any, list[Buffer], list[Buffer] | None], None]
+else:  # the typing module alone would cost a fifth of this package's import time
+
+    def dataclass_transform(**_: object) -> Callable[[T], T]:
+        """See `typing.dataclass_transform`."""
+        return lambda decorator: decorator
+
+
+class Struct:
+    """A structure inside messages: slots, a constructor with keywords and defaults, `==` and `repr`.
+
+    `_unknown_tags` holds the tagged fields that this release does not know, number to content, or None.
+    """
+
+    __slots__ = ("_unknown_tags",)
+    FIELDS: ClassVar[tuple[Field, ...]] = ()
+    _unknown_tags: dict[int, bytes] | None
+
+    def __init__(self, **values: Any) -> None:
+        _compile_constructor(type(self))
+        self.__init__(**values)  # type: ignore[misc]
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        for field in self.FIELDS:
+            if getattr(self, field.name) != getattr(other, field.name):
+                return False
+        return (self._unknown_tags or None) == (other._unknown_tags or None)  # type: ignore[attr-defined]
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = [f"{field.name}={_shorten(getattr(self, field.name))}" for field in self.FIELDS]
+        if self._unknown_tags:
+            shown.append(f"_unknown_tags={self._unknown_tags!r}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class Message(Struct):
+    """A struct that stands for itself on the wire: a request, a response, a header, or stored data.
+
+    Class attributes: `VERSIONS`, `FLEXIBLE_FROM` (the first version with compact lengths and tagged fields, or
+    None), `KIND` ("request", "response", "header", "record-key", "record-value" or "data"), and `API_KEY` for
+    requests and responses.
+    """
+
+    __slots__ = ()
+    VERSIONS: ClassVar[range] = range(0)
+    FLEXIBLE_FROM: ClassVar[int | None] = None
+    KIND: ClassVar[str] = ""
+    API_KEY: ClassVar[ApiKey]
+    _decoders: ClassVar[dict[int, Decoder]]
+    _encoders: ClassVar[dict[int, Encoder]]
+
+    @classmethod
+    def decode(cls, buffer: Buffer, version: int) -> Self:
+        """Decode a whole buffer.
+
+        Args:
+            buffer: bytes, or anything that slices and indexes like them; fields of records are views into it.
+            version: the message's version.
+
+        Raises:
+            ProtocolError: the bytes are not such a message, or something is left over.
+            ValueError: there is no such version.
+        """
+        message, end = cls._decoders[version](buffer, 0)
+        if end != len(buffer):
+            raise ProtocolError(f"{cls.__name__} v{version}: {len(buffer) - end} bytes left over")
+        return message  # type: ignore[no-any-return]
+
+    @classmethod
+    def decode_from(cls, buffer: Buffer, version: int, offset: int = 0) -> tuple[Self, int]:
+        """Decode from a position on.
+
+        Returns:
+            The message and the position behind it.
+
+        Raises:
+            ProtocolError: the bytes are not such a message.
+            ValueError: there is no such version.
+        """
+        return cls._decoders[version](buffer, offset)
+
+    def encode(self, version: int) -> bytes:
+        """Encode into one bytes object.
+
+        Raises:
+            InvalidMessageError: a value does not fit its field, or that version cannot carry it.
+            ValueError: there is no such version.
+        """
+        out: list[Buffer] = []
+        self._encoders[version](self, out, None)
+        return b"".join(out)
+
+    def encode_parts(self, version: int) -> list[Buffer]:
+        """Encode into a list of buffers, in which those of records are the caller's own, not copied.
+
+        Raises:
+            InvalidMessageError, ValueError: as `encode`.
+        """
+        out: list[Buffer] = []
+        parts: list[Buffer] = []
+        self._encoders[version](self, out, parts)
+        if out:
+            parts.append(b"".join(out))
+        return parts
+
+    def to_json(self, version: int) -> dict[str, Any]:
+        """The message in Kafka's JSON form.
+
+        Raises:
+            InvalidMessageError: that version cannot carry a value that is set.
+        """
+        from odradek.wire.jsonform import to_json
+
+        return to_json(self, version)
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any], version: int) -> Self:
+        """Read Kafka's JSON form.
+
+        Raises:
+            InvalidMessageError: a field is missing, unknown, or of the wrong type.
+        """
+        from odradek.wire.jsonform import from_json
+
+        return from_json(cls, document, version)
+
+
+class Data(Message):
+    """What is stored in topics or carried inside other messages, with two bytes in front that tell what it is.
+
+    For most it is the version; for the keys of the coordinators' topics it is the record's type (`RECORD_TYPE`).
+    """
+
+    __slots__ = ()
+    RECORD_TYPE: ClassVar[int | None] = None
+
+    def encode_prefixed(self, version: int) -> bytes:
+        """Encode with the two bytes in front.
+
+        Raises:
+            InvalidMessageError, ValueError: as `encode`.
+        """
+        prefix = version if self.RECORD_TYPE is None else self.RECORD_TYPE
+        return prefix.to_bytes(2, "big", signed=True) + self.encode(version)
+
+    @classmethod
+    def decode_prefixed(cls, buffer: Buffer) -> Self:
+        """Decode what `encode_prefixed` made.
+
+        Raises:
+            ProtocolError: another record type, a version that this release does not know, or no such message.
+        """
+        if len(buffer) < 2:
+            raise ProtocolError(f"{cls.__name__}: too short for its version")
+        prefix = int.from_bytes(buffer[:2], "big", signed=True)
+        if cls.RECORD_TYPE is not None:
+            if prefix != cls.RECORD_TYPE:
+                raise ProtocolError(f"{cls.__name__}: record type {prefix} instead of {cls.RECORD_TYPE}")
+            prefix = cls.VERSIONS[-1]
+        if prefix not in cls.VERSIONS:
+            raise ProtocolError(f"{cls.__name__}: version {prefix} is not known")
+        message, end = cls._decoders[prefix](buffer, 2)
+        if end != len(buffer):
+            raise ProtocolError(f"{cls.__name__} v{prefix}: {len(buffer) - end} bytes left over")
+        return message  # type: ignore[no-any-return]
+
+
+class _PerVersion(dict[int, "Any"]):
+    """Compiled functions by version, made when first asked for."""
+
+    __slots__ = ("_cls", "_decodes")
+
+    def __init__(self, cls: type[Message], decodes: bool) -> None:
+        self._cls = cls
+        self._decodes = decodes
+
+    def __missing__(self, version: int) -> Any:
+        cls = self._cls
+        if version not in cls.VERSIONS:
+            known = f"{cls.VERSIONS[0]} to {cls.VERSIONS[-1]}" if cls.VERSIONS else "none"
+            raise ValueError(f"{cls.__name__} has no version {version} (known: {known})")
+        if self._decodes:
+            from odradek.wire.decoder import compile_decoder
+
+            made = compile_decoder(cls, version)
+        else:
+            from odradek.wire.encoder import compile_encoder
+
+            made = compile_encoder(cls, version)
+        self[version] = made
+        return made
+
+
+def _slotted(cls: type[T], **attributes: Any) -> type[T]:
+    """Make the class again, with its declared fields as slots."""
+    namespace = dict(cls.__dict__)
+    fields = []
+    for name in cls.__annotations__:
+        field = namespace.pop(name, None)
+        if isinstance(field, Field):
+            field.bind(name)
+            fields.append(field)
+    for name in ("__dict__", "__weakref__"):
+        namespace.pop(name, None)
+    namespace["__slots__"] = tuple(field.name for field in fields)
+    namespace["FIELDS"] = tuple(fields)
+    namespace.update(attributes)
+    made = type(cls)(cls.__name__, cls.__bases__, namespace)
+    made.__qualname__ = cls.__qualname__
+    return made
+
+
+@dataclass_transform(kw_only_default=True)
+def struct(cls: type[T]) -> type[T]:
+    """Declare a struct: a subclass of `Struct` whose annotated attributes are fields."""
+    return _slotted(cls)
+
+
+def _message(cls: type[M], kind: str, versions: str, flexible: str, **attributes: Any) -> type[M]:
+    valid = parse_versions(versions)
+    made = _slotted(
+        cls,
+        VERSIONS=range(valid.lowest, valid.highest + 1),
+        FLEXIBLE_FROM=parse_versions(flexible).lowest if flexible != "none" else None,
+        KIND=kind,
+        **attributes,
+    )
+    made._decoders = _PerVersion(made, decodes=True)
+    made._encoders = _PerVersion(made, decodes=False)
+    return made
+
+
+@dataclass_transform(kw_only_default=True)
+def request(key: ApiKey, versions: str, flexible: str = "none") -> Callable[[type[M]], type[M]]:
+    """Declare a request.
+
+    Args:
+        key: the API key.
+        versions: those that exist (``"0-13"``).
+        flexible: those with compact lengths and tagged fields (``"9+"``).
+    """
+    return lambda cls: _message(cls, "request", versions, flexible, API_KEY=key)
+
+
+@dataclass_transform(kw_only_default=True)
+def response(key: ApiKey, versions: str, flexible: str = "none") -> Callable[[type[M]], type[M]]:
+    """Declare a response; as `request`."""
+    return lambda cls: _message(cls, "response", versions, flexible, API_KEY=key)
+
+
+@dataclass_transform(kw_only_default=True)
+def header(versions: str, flexible: str = "none") -> Callable[[type[M]], type[M]]:
+    """Declare a header; as `request`."""
+    return lambda cls: _message(cls, "header", versions, flexible)
+
+
+@dataclass_transform(kw_only_default=True)
+def record_key(
+    record_type: int | None, versions: str = "0", flexible: str = "none"
+) -> Callable[[type[M]], type[M]]:
+    """Declare the key of a record in an internal topic.
+
+    Args:
+        record_type: what stands in front of it.
+        versions, flexible: as `request`.
+    """
+    return lambda cls: _message(cls, "record-key", versions, flexible, RECORD_TYPE=record_type)
+
+
+@dataclass_transform(kw_only_default=True)
+def record_value(versions: str, flexible: str = "none") -> Callable[[type[M]], type[M]]:
+    """Declare the value of a record in an internal topic; as `request`."""
+    return lambda cls: _message(cls, "record-value", versions, flexible)
+
+
+@dataclass_transform(kw_only_default=True)
+def data(versions: str, flexible: str = "none") -> Callable[[type[M]], type[M]]:
+    """Declare data that is carried inside records or other messages; as `request`."""
+    return lambda cls: _message(cls, "data", versions, flexible)
+
+
+def _shorten(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:180]}… ({len(text)} characters)"
+
+
+def _compile_constructor(cls: type[Struct]) -> None:
+    """Generate `__init__`: every field a keyword with Kafka's default."""
+    namespace: dict[str, Any] = {"UNSET": UNSET}
+    parameters, body = [], []
+    for field in cls.FIELDS:
+        name = field.name
+        if field.default is not UNSET:
+            namespace[f"d_{name}"] = field.default
+            parameters.append(f"{name}=d_{name}")
+            body.append(f" self.{name} = {name}")
+            continue
+        fresh = "[]"
+        if field.kind == "struct":
+            namespace[f"c_{name}"] = field.struct
+            fresh = f"c_{name}()"
+        parameters.append(f"{name}=UNSET")
+        body.append(f" self.{name} = {fresh} if {name} is UNSET else {name}")
+    star = "*, " if parameters else ""
+    source = "\n".join(
+        [f"def __init__(self, {star}{', '.join(parameters)}):", *body, " self._unknown_tags = None"]
+    )
+    exec(compile(source, f"<constructor of {cls.__name__}>", "exec"), namespace)
+    constructor = namespace["__init__"]
+    constructor.__qualname__ = f"{cls.__qualname__}.__init__"
+    constructor.__module__ = cls.__module__
+    cls.__init__ = constructor  # type: ignore[method-assign]
+
+
+def struct_fields(
+    cls: type[Struct], version: int, *, flexible: bool
+) -> tuple[list[Field], list[Field], list[Field]]:
+    """Sort a struct's fields for one version.
+
+    Returns:
+        The fields in line, the tagged ones (by tag), and those that the version does not have.
+    """
+    inline, tagged, absent = [], [], []
+    for field in cls.FIELDS:
+        if version not in field.versions:
+            absent.append(field)
+        elif flexible and version in field.tagged:
+            tagged.append(field)
+        else:
+            inline.append(field)
+    tagged.sort(key=lambda field: field.tag or 0)
+    return inline, tagged, absent
+
+
+__all__ = [
+    "NO_VERSIONS",
+    "Data",
+    "Message",
+    "Struct",
+    "Versions",
+    "data",
+    "header",
+    "record_key",
+    "record_value",
+    "request",
+    "response",
+    "struct",
+    "struct_fields",
+]

@@ -1,0 +1,25 @@
+"""AllocateProducerIds"""
+
+from __future__ import annotations
+
+from odradek.wire.api import ApiKey
+from odradek.wire.fields import int16, int32, int64
+from odradek.wire.message import Message, request, response
+
+
+@request(ApiKey.ALLOCATE_PRODUCER_IDS, versions="0", flexible="0+")
+class AllocateProducerIdsRequest(Message):
+    """AllocateProducerIdsRequest."""
+
+    broker_id: int = int32()
+    broker_epoch: int = int64(default=-1)
+
+
+@response(ApiKey.ALLOCATE_PRODUCER_IDS, versions="0", flexible="0+")
+class AllocateProducerIdsResponse(Message):
+    """AllocateProducerIdsResponse."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    producer_id_start: int = int64()
+    producer_id_len: int = int32()

@@ -1,0 +1,50 @@
+"""AlterConfigs"""
+
+from __future__ import annotations
+
+from odradek.wire.api import ApiKey
+from odradek.wire.fields import array, boolean, int16, int32, int8, string
+from odradek.wire.message import Message, Struct, request, response, struct
+
+
+@struct
+class AlterableConfig(Struct):
+    """An element of `AlterConfigsResource.configs`."""
+
+    name: str = string()
+    value: str | None = string(nullable="0+")
+
+
+@struct
+class AlterConfigsResource(Struct):
+    """An element of `AlterConfigsRequest.resources`."""
+
+    resource_type: int = int8()
+    resource_name: str = string()
+    configs: list[AlterableConfig] = array(AlterableConfig)
+
+
+@request(ApiKey.ALTER_CONFIGS, versions="0-2", flexible="2+")
+class AlterConfigsRequest(Message):
+    """AlterConfigsRequest."""
+
+    resources: list[AlterConfigsResource] = array(AlterConfigsResource)
+    validate_only: bool = boolean()
+
+
+@struct
+class AlterConfigsResourceResponse(Struct):
+    """An element of `AlterConfigsResponse.responses`."""
+
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    resource_type: int = int8()
+    resource_name: str = string()
+
+
+@response(ApiKey.ALTER_CONFIGS, versions="0-2", flexible="2+")
+class AlterConfigsResponse(Message):
+    """AlterConfigsResponse."""
+
+    throttle_time_ms: int = int32()
+    responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)

@@ -1,0 +1,71 @@
+"""ConsumerGroupDescribe"""
+
+from __future__ import annotations
+
+from odradek.wire.api import ApiKey
+from odradek.wire.fields import array, boolean, int16, int32, int8, nested, string, uuid
+from odradek.wire.message import Message, Struct, request, response, struct
+
+
+@request(ApiKey.CONSUMER_GROUP_DESCRIBE, versions="0-1", flexible="0+")
+class ConsumerGroupDescribeRequest(Message):
+    """ConsumerGroupDescribeRequest."""
+
+    group_ids: list[str] = array(string)
+    include_authorized_operations: bool = boolean()
+
+
+@struct
+class TopicPartitions(Struct):
+    """An element of `Assignment.topic_partitions`."""
+
+    topic_id: bytes = uuid()
+    topic_name: str = string()
+    partitions: list[int] = array(int32)
+
+
+@struct
+class Assignment(Struct):
+    """What `Member.assignment` is."""
+
+    topic_partitions: list[TopicPartitions] = array(TopicPartitions)
+
+
+@struct
+class Member(Struct):
+    """An element of `DescribedGroup.members`."""
+
+    member_id: str = string()
+    instance_id: str | None = string(nullable="0+", default=None)
+    rack_id: str | None = string(nullable="0+", default=None)
+    member_epoch: int = int32()
+    client_id: str = string()
+    client_host: str = string()
+    subscribed_topic_names: list[str] = array(string)
+    subscribed_topic_regex: str | None = string(nullable="0+", default=None)
+    assignment: Assignment = nested(Assignment)
+    target_assignment: Assignment = nested(Assignment)
+    member_type: int = int8("1+", default=-1, ignorable=True)
+
+
+@struct
+class DescribedGroup(Struct):
+    """An element of `ConsumerGroupDescribeResponse.groups`."""
+
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)
+    group_id: str = string()
+    group_state: str = string()
+    group_epoch: int = int32()
+    assignment_epoch: int = int32()
+    assignor_name: str = string()
+    members: list[Member] = array(Member)
+    authorized_operations: int = int32(default=-(2**31))
+
+
+@response(ApiKey.CONSUMER_GROUP_DESCRIBE, versions="0-1", flexible="0+")
+class ConsumerGroupDescribeResponse(Message):
+    """ConsumerGroupDescribeResponse."""
+
+    throttle_time_ms: int = int32()
+    groups: list[DescribedGroup] = array(DescribedGroup)

@@ -1,0 +1,41 @@
+"""DescribeCluster"""
+
+from __future__ import annotations
+
+from odradek.wire.api import ApiKey
+from odradek.wire.fields import array, boolean, int16, int32, int8, string
+from odradek.wire.message import Message, Struct, request, response, struct
+
+
+@request(ApiKey.DESCRIBE_CLUSTER, versions="0-2", flexible="0+")
+class DescribeClusterRequest(Message):
+    """DescribeClusterRequest."""
+
+    include_cluster_authorized_operations: bool = boolean()
+    endpoint_type: int = int8("1+", default=1)
+    include_fenced_brokers: bool = boolean("2+")
+
+
+@struct
+class DescribeClusterBroker(Struct):
+    """An element of `DescribeClusterResponse.brokers`."""
+
+    broker_id: int = int32()
+    host: str = string()
+    port: int = int32()
+    rack: str | None = string(nullable="0+", default=None)
+    is_fenced: bool = boolean("2+")
+
+
+@response(ApiKey.DESCRIBE_CLUSTER, versions="0-2", flexible="0+")
+class DescribeClusterResponse(Message):
+    """DescribeClusterResponse."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)
+    endpoint_type: int = int8("1+", default=1)
+    cluster_id: str = string()
+    controller_id: int = int32(default=-1)
+    brokers: list[DescribeClusterBroker] = array(DescribeClusterBroker)
+    cluster_authorized_operations: int = int32(default=-(2**31))

@@ -1,0 +1,27 @@
+"""EndTxn"""
+
+from __future__ import annotations
+
+from odradek.wire.api import ApiKey
+from odradek.wire.fields import boolean, int16, int32, int64, string
+from odradek.wire.message import Message, request, response
+
+
+@request(ApiKey.END_TXN, versions="0-5", flexible="3+")
+class EndTxnRequest(Message):
+    """EndTxnRequest."""
+
+    transactional_id: str = string()
+    producer_id: int = int64()
+    producer_epoch: int = int16()
+    committed: bool = boolean()
+
+
+@response(ApiKey.END_TXN, versions="0-5", flexible="3+")
+class EndTxnResponse(Message):
+    """EndTxnResponse."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    producer_id: int = int64("5+", default=-1, ignorable=True)
+    producer_epoch: int = int16("5+", default=-1, ignorable=True)

@@ -1,0 +1,31 @@
+"""ListConfigResources"""
+
+from __future__ import annotations
+
+from odradek.wire.api import ApiKey
+from odradek.wire.fields import array, int16, int32, int8, string
+from odradek.wire.message import Message, Struct, request, response, struct
+
+
+@request(ApiKey.LIST_CONFIG_RESOURCES, versions="0-1", flexible="0+")
+class ListConfigResourcesRequest(Message):
+    """ListConfigResourcesRequest."""
+
+    resource_types: list[int] = array(int8, "1+")
+
+
+@struct
+class ConfigResource(Struct):
+    """An element of `ListConfigResourcesResponse.config_resources`."""
+
+    resource_name: str = string()
+    resource_type: int = int8("1+", default=16, ignorable=True)
+
+
+@response(ApiKey.LIST_CONFIG_RESOURCES, versions="0-1", flexible="0+")
+class ListConfigResourcesResponse(Message):
+    """ListConfigResourcesResponse."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    config_resources: list[ConfigResource] = array(ConfigResource)

@@ -1,0 +1,26 @@
+"""PushTelemetry"""
+
+from __future__ import annotations
+
+from odradek.wire.api import ApiKey
+from odradek.wire.fields import blob, boolean, int16, int32, int8, uuid
+from odradek.wire.message import Message, request, response
+
+
+@request(ApiKey.PUSH_TELEMETRY, versions="0", flexible="0+")
+class PushTelemetryRequest(Message):
+    """PushTelemetryRequest."""
+
+    client_instance_id: bytes = uuid()
+    subscription_id: int = int32()
+    terminating: bool = boolean()
+    compression_type: int = int8()
+    metrics: bytes = blob()
+
+
+@response(ApiKey.PUSH_TELEMETRY, versions="0", flexible="0+")
+class PushTelemetryResponse(Message):
+    """PushTelemetryResponse."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()

@@ -1,0 +1,24 @@
+"""RenewDelegationToken"""
+
+from __future__ import annotations
+
+from odradek.wire.api import ApiKey
+from odradek.wire.fields import blob, int16, int32, int64
+from odradek.wire.message import Message, request, response
+
+
+@request(ApiKey.RENEW_DELEGATION_TOKEN, versions="0-2", flexible="2+")
+class RenewDelegationTokenRequest(Message):
+    """RenewDelegationTokenRequest."""
+
+    hmac: bytes = blob()
+    renew_period_ms: int = int64()
+
+
+@response(ApiKey.RENEW_DELEGATION_TOKEN, versions="0-2", flexible="2+")
+class RenewDelegationTokenResponse(Message):
+    """RenewDelegationTokenResponse."""
+
+    error_code: int = int16()
+    expiry_timestamp_ms: int = int64()
+    throttle_time_ms: int = int32()

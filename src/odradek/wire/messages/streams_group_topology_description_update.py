@@ -1,0 +1,62 @@
+"""StreamsGroupTopologyDescriptionUpdate"""
+
+from __future__ import annotations
+
+from odradek.wire.api import ApiKey
+from odradek.wire.fields import array, int16, int32, int8, nested, string
+from odradek.wire.message import Message, Struct, request, response, struct
+
+
+@struct
+class TopologyDescriptionNode(Struct):
+    """An element of `TopologyDescriptionSubtopology.nodes`."""
+
+    name: str = string()
+    node_type: int = int8()
+    source_topics: list[str] = array(string)
+    sink_topic: str | None = string(nullable="0+", default=None)
+    stores: list[str] = array(string)
+    successors: list[str] = array(string)
+
+
+@struct
+class TopologyDescriptionSubtopology(Struct):
+    """An element of `TopologyDescription.subtopologies`."""
+
+    subtopology_id: str = string()
+    nodes: list[TopologyDescriptionNode] = array(TopologyDescriptionNode)
+
+
+@struct
+class TopologyDescriptionGlobalStore(Struct):
+    """An element of `TopologyDescription.global_stores`."""
+
+    source: TopologyDescriptionNode = nested(TopologyDescriptionNode)
+    processor: TopologyDescriptionNode = nested(TopologyDescriptionNode)
+
+
+@struct
+class TopologyDescription(Struct):
+    """What `StreamsGroupTopologyDescriptionUpdateRequest.topology_description` is."""
+
+    subtopologies: list[TopologyDescriptionSubtopology] = array(TopologyDescriptionSubtopology)
+    global_stores: list[TopologyDescriptionGlobalStore] = array(TopologyDescriptionGlobalStore)
+
+
+@request(ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, versions="0", flexible="0+")
+class StreamsGroupTopologyDescriptionUpdateRequest(Message):
+    """StreamsGroupTopologyDescriptionUpdateRequest."""
+
+    group_id: str = string()
+    member_id: str = string()
+    topology_epoch: int = int32()
+    topology_description: TopologyDescription = nested(TopologyDescription)
+
+
+@response(ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, versions="0", flexible="0+")
+class StreamsGroupTopologyDescriptionUpdateResponse(Message):
+    """StreamsGroupTopologyDescriptionUpdateResponse."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)

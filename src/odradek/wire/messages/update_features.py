@@ -1,0 +1,45 @@
+"""UpdateFeatures"""
+
+from __future__ import annotations
+
+from odradek.wire.api import ApiKey
+from odradek.wire.fields import array, boolean, int16, int32, int8, string
+from odradek.wire.message import Message, Struct, request, response, struct
+
+
+@struct
+class FeatureUpdateKey(Struct):
+    """An element of `UpdateFeaturesRequest.feature_updates`."""
+
+    feature: str = string()
+    max_version_level: int = int16()
+    allow_downgrade: bool = boolean("0")
+    upgrade_type: int = int8("1+", default=1)
+
+
+@request(ApiKey.UPDATE_FEATURES, versions="0-2", flexible="0+")
+class UpdateFeaturesRequest(Message):
+    """UpdateFeaturesRequest."""
+
+    timeout_ms: int = int32(default=60000)
+    feature_updates: list[FeatureUpdateKey] = array(FeatureUpdateKey)
+    validate_only: bool = boolean("1+")
+
+
+@struct
+class UpdatableFeatureResult(Struct):
+    """An element of `UpdateFeaturesResponse.results`."""
+
+    feature: str = string()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+
+
+@response(ApiKey.UPDATE_FEATURES, versions="0-2", flexible="0+")
+class UpdateFeaturesResponse(Message):
+    """UpdateFeaturesResponse."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    results: list[UpdatableFeatureResult] = array(UpdatableFeatureResult, "0-1", ignorable=True)

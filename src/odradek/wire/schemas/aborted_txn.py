@@ -1,0 +1,16 @@
+"""AbortedTxn."""
+
+from __future__ import annotations
+
+from odradek.wire.fields import int64
+from odradek.wire.message import Data, data
+
+
+@data(versions="0")
+class AbortedTxn(Data):
+    """AbortedTxn."""
+
+    producer_id: int = int64()
+    first_offset: int = int64()
+    last_offset: int = int64()
+    last_stable_offset: int = int64()

@@ -1,0 +1,14 @@
+"""ConsumerGroupMemberMetadataKey."""
+
+from __future__ import annotations
+
+from odradek.wire.fields import string
+from odradek.wire.message import Data, record_key
+
+
+@record_key(record_type=5, versions="0")
+class ConsumerGroupMemberMetadataKey(Data):
+    """ConsumerGroupMemberMetadataKey."""
+
+    group_id: str = string()
+    member_id: str = string()

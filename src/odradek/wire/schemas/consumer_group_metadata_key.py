@@ -1,0 +1,13 @@
+"""ConsumerGroupMetadataKey."""
+
+from __future__ import annotations
+
+from odradek.wire.fields import string
+from odradek.wire.message import Data, record_key
+
+
+@record_key(record_type=3, versions="0")
+class ConsumerGroupMetadataKey(Data):
+    """ConsumerGroupMetadataKey."""
+
+    group_id: str = string()

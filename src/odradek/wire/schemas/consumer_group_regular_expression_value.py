@@ -1,0 +1,15 @@
+"""ConsumerGroupRegularExpressionValue."""
+
+from __future__ import annotations
+
+from odradek.wire.fields import array, int64, string
+from odradek.wire.message import Data, record_value
+
+
+@record_value(versions="0", flexible="0+")
+class ConsumerGroupRegularExpressionValue(Data):
+    """ConsumerGroupRegularExpressionValue."""
+
+    topics: list[str] = array(string)
+    version: int = int64()
+    timestamp: int = int64()

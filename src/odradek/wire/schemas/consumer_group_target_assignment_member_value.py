@@ -1,0 +1,21 @@
+"""ConsumerGroupTargetAssignmentMemberValue."""
+
+from __future__ import annotations
+
+from odradek.wire.fields import array, int32, uuid
+from odradek.wire.message import Data, Struct, record_value, struct
+
+
+@struct
+class TopicPartition(Struct):
+    """An element of `ConsumerGroupTargetAssignmentMemberValue.topic_partitions`."""
+
+    topic_id: bytes = uuid()
+    partitions: list[int] = array(int32)
+
+
+@record_value(versions="0", flexible="0+")
+class ConsumerGroupTargetAssignmentMemberValue(Data):
+    """ConsumerGroupTargetAssignmentMemberValue."""
+
+    topic_partitions: list[TopicPartition] = array(TopicPartition)

@@ -1,0 +1,15 @@
+"""LegacyOffsetCommitKey."""
+
+from __future__ import annotations
+
+from odradek.wire.fields import int32, string
+from odradek.wire.message import Data, record_key
+
+
+@record_key(record_type=0, versions="0")
+class LegacyOffsetCommitKey(Data):
+    """LegacyOffsetCommitKey."""
+
+    group: str = string()
+    topic: str = string()
+    partition: int = int32()

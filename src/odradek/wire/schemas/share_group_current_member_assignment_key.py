@@ -1,0 +1,14 @@
+"""ShareGroupCurrentMemberAssignmentKey."""
+
+from __future__ import annotations
+
+from odradek.wire.fields import string
+from odradek.wire.message import Data, record_key
+
+
+@record_key(record_type=14, versions="0")
+class ShareGroupCurrentMemberAssignmentKey(Data):
+    """ShareGroupCurrentMemberAssignmentKey."""
+
+    group_id: str = string()
+    member_id: str = string()

@@ -1,0 +1,24 @@
+"""ShareGroupCurrentMemberAssignmentValue."""
+
+from __future__ import annotations
+
+from odradek.wire.fields import array, int32, int8, uuid
+from odradek.wire.message import Data, Struct, record_value, struct
+
+
+@struct
+class TopicPartitions(Struct):
+    """An element of `ShareGroupCurrentMemberAssignmentValue.assigned_partitions`."""
+
+    topic_id: bytes = uuid()
+    partitions: list[int] = array(int32)
+
+
+@record_value(versions="0", flexible="0+")
+class ShareGroupCurrentMemberAssignmentValue(Data):
+    """ShareGroupCurrentMemberAssignmentValue."""
+
+    member_epoch: int = int32()
+    previous_member_epoch: int = int32()
+    state: int = int8()
+    assigned_partitions: list[TopicPartitions] = array(TopicPartitions)

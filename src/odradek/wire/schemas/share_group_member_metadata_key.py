@@ -1,0 +1,14 @@
+"""ShareGroupMemberMetadataKey."""
+
+from __future__ import annotations
+
+from odradek.wire.fields import string
+from odradek.wire.message import Data, record_key
+
+
+@record_key(record_type=10, versions="0")
+class ShareGroupMemberMetadataKey(Data):
+    """ShareGroupMemberMetadataKey."""
+
+    group_id: str = string()
+    member_id: str = string()

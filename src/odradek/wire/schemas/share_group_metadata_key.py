@@ -1,0 +1,13 @@
+"""ShareGroupMetadataKey."""
+
+from __future__ import annotations
+
+from odradek.wire.fields import string
+from odradek.wire.message import Data, record_key
+
+
+@record_key(record_type=11, versions="0")
+class ShareGroupMetadataKey(Data):
+    """ShareGroupMetadataKey."""
+
+    group_id: str = string()

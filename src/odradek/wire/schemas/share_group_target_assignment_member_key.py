@@ -1,0 +1,14 @@
+"""ShareGroupTargetAssignmentMemberKey."""
+
+from __future__ import annotations
+
+from odradek.wire.fields import string
+from odradek.wire.message import Data, record_key
+
+
+@record_key(record_type=13, versions="0")
+class ShareGroupTargetAssignmentMemberKey(Data):
+    """ShareGroupTargetAssignmentMemberKey."""
+
+    group_id: str = string()
+    member_id: str = string()

@@ -1,0 +1,13 @@
+"""ShareGroupTargetAssignmentMetadataKey."""
+
+from __future__ import annotations
+
+from odradek.wire.fields import string
+from odradek.wire.message import Data, record_key
+
+
+@record_key(record_type=12, versions="0")
+class ShareGroupTargetAssignmentMetadataKey(Data):
+    """ShareGroupTargetAssignmentMetadataKey."""
+
+    group_id: str = string()

@@ -1,0 +1,15 @@
+"""ShareUpdateKey."""
+
+from __future__ import annotations
+
+from odradek.wire.fields import int32, string, uuid
+from odradek.wire.message import Data, record_key
+
+
+@record_key(record_type=1, versions="0")
+class ShareUpdateKey(Data):
+    """ShareUpdateKey."""
+
+    group_id: str = string()
+    topic_id: bytes = uuid()
+    partition: int = int32()

@@ -1,0 +1,30 @@
+"""StreamsGroupCurrentMemberAssignmentValue."""
+
+from __future__ import annotations
+
+from odradek.wire.fields import array, int32, int8, string
+from odradek.wire.message import Data, Struct, record_value, struct
+
+
+@struct
+class TaskIds(Struct):
+    """An element of `StreamsGroupCurrentMemberAssignmentValue.active_tasks`."""
+
+    subtopology_id: str = string()
+    partitions: list[int] = array(int32)
+    assignment_epochs: list[int] | None = array(int32, nullable="0+", tag=0)
+
+
+@record_value(versions="0", flexible="0+")
+class StreamsGroupCurrentMemberAssignmentValue(Data):
+    """StreamsGroupCurrentMemberAssignmentValue."""
+
+    member_epoch: int = int32()
+    previous_member_epoch: int = int32()
+    state: int = int8()
+    active_tasks: list[TaskIds] = array(TaskIds)
+    standby_tasks: list[TaskIds] = array(TaskIds)
+    warmup_tasks: list[TaskIds] = array(TaskIds)
+    active_tasks_pending_revocation: list[TaskIds] = array(TaskIds)
+    standby_tasks_pending_revocation: list[TaskIds] = array(TaskIds)
+    warmup_tasks_pending_revocation: list[TaskIds] = array(TaskIds)

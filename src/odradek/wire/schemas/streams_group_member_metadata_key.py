@@ -1,0 +1,14 @@
+"""StreamsGroupMemberMetadataKey."""
+
+from __future__ import annotations
+
+from odradek.wire.fields import string
+from odradek.wire.message import Data, record_key
+
+
+@record_key(record_type=19, versions="0")
+class StreamsGroupMemberMetadataKey(Data):
+    """StreamsGroupMemberMetadataKey."""
+
+    group_id: str = string()
+    member_id: str = string()

@@ -1,0 +1,13 @@
+"""StreamsGroupTargetAssignmentMetadataKey."""
+
+from __future__ import annotations
+
+from odradek.wire.fields import string
+from odradek.wire.message import Data, record_key
+
+
+@record_key(record_type=20, versions="0")
+class StreamsGroupTargetAssignmentMetadataKey(Data):
+    """StreamsGroupTargetAssignmentMetadataKey."""
+
+    group_id: str = string()

@@ -1,0 +1,13 @@
+"""StreamsGroupTopologyKey."""
+
+from __future__ import annotations
+
+from odradek.wire.fields import string
+from odradek.wire.message import Data, record_key
+
+
+@record_key(record_type=23, versions="0")
+class StreamsGroupTopologyKey(Data):
+    """StreamsGroupTopologyKey."""
+
+    group_id: str = string()

@@ -1,0 +1,13 @@
+"""TransactionLogKey."""
+
+from __future__ import annotations
+
+from odradek.wire.fields import string
+from odradek.wire.message import Data, record_key
+
+
+@record_key(record_type=0, versions="0")
+class TransactionLogKey(Data):
+    """TransactionLogKey."""
+
+    transactional_id: str = string()
