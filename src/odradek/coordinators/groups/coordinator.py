@@ -1,0 +1,407 @@
+"""The group coordinator: what a broker's handlers call.
+
+Each method validates what needs no group, finds the shard, runs the command, and gives errors the form of
+the request's response. Answers come through a `Reply`-like callback, perhaps before the method returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from odradek.coordinators.deadlines import Deadlines
+from odradek.coordinators.groups import describe as describing
+from odradek.coordinators.groups import offsets as offset_commands
+from odradek.coordinators.groups.classic_group import join_error, sync_error
+from odradek.coordinators.groups.config import GroupConfig
+from odradek.coordinators.groups.env import Caller, Command, GroupEnv
+from odradek.coordinators.groups.heartbeat import heartbeat
+from odradek.coordinators.groups.join import JoinAttempt, join
+from odradek.coordinators.groups.leave import leave
+from odradek.coordinators.groups.shard import GroupShard
+from odradek.coordinators.groups.sync import sync
+from odradek.coordinators.outcome import CoordinatorRecord, Outcome
+from odradek.coordinators.partitioner import partition_for
+from odradek.coordinators.reply import Reply
+from odradek.coordinators.runtime import Answer, CoordinatorRuntime, RecordLog
+from odradek.errors import (
+    CoordinatorLoadInProgressError,
+    ErrorCode,
+    GroupIdNotFoundError,
+    IllegalGenerationError,
+    KafkaError,
+    NotCoordinatorError,
+)
+from odradek.records.compression import Codec
+from odradek.util.clock import Clock
+from odradek.util.timers import Timers
+from odradek.wire.messages.delete_groups import DeletableGroupResult
+from odradek.wire.messages.describe_groups import DescribedGroup
+from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from odradek.wire.messages.leave_group import (
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+from odradek.wire.messages.list_groups import ListedGroup
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from odradek.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+R = TypeVar("R")
+
+GROUP_METADATA_TOPIC = "__consumer_offsets"
+FIRST_COMMIT_VERSION_WITH_NOT_FOUND = 9
+
+
+class GroupCoordinator:
+    """Coordinates the groups whose partitions of `__consumer_offsets` this broker leads.
+
+    Args:
+        config: the broker's settings.
+        log: the partitions of the topic.
+        clock: the time.
+        timers: for sessions, rebalances and commit timeouts.
+        new_uuid: makes the random part of member ids.
+        partition_count: partitions of the topic as it is; 0 while it does not exist.
+        codec: how the coordinator's records are compressed (`offsets.topic.compression.codec`).
+    """
+
+    def __init__(
+        self,
+        *,
+        config: GroupConfig,
+        log: RecordLog,
+        clock: Clock,
+        timers: Timers,
+        new_uuid: Callable[[], str],
+        partition_count: int = 0,
+        codec: Codec = Codec.NONE,
+    ) -> None:
+        self.config = config
+        self.partition_count = partition_count
+        self._clock = clock
+        self._timers = timers
+        self._new_uuid = new_uuid
+        self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
+            topic=GROUP_METADATA_TOPIC,
+            log=log,
+            clock=clock,
+            timers=timers,
+            new_shard=self._new_shard,
+            commit_timeout_ms=config.offsets_commit_timeout_ms,
+            codec=codec,
+        )
+
+    def _new_shard(self, partition: int) -> tuple[GroupShard, list[Answer]]:
+        def run(name: str, command: Command) -> None:
+            self.runtime.run(partition, name, lambda shard: command())
+
+        env = GroupEnv(self.config, self._clock, Deadlines(self._timers, self._clock), self._new_uuid, run)
+        return GroupShard(env), env.outbox
+
+    def partition_of(self, group_id: str) -> int:
+        """The partition that coordinates a group.
+
+        Raises:
+            NotCoordinatorError: the topic does not exist yet, so nobody does.
+        """
+        if self.partition_count <= 0:
+            raise NotCoordinatorError
+        return partition_for(group_id, self.partition_count)
+
+    # Membership
+
+    def join_group(
+        self, caller: Caller, request: JoinGroupRequest, deliver: Callable[[JoinGroupResponse], None]
+    ) -> None:
+        """JoinGroup; `deliver` takes the answer, at once or when the rebalance is through."""
+        member_id = request.member_id
+        reply = Reply(deliver, lambda error: join_error(error, member_id))
+        partition = self._partition(request.group_id, reply)
+        if partition is None:
+            return
+        config = self.config
+        if not (
+            config.group_min_session_timeout_ms
+            <= request.session_timeout_ms
+            <= config.group_max_session_timeout_ms
+        ):
+            reply.fail(ErrorCode.INVALID_SESSION_TIMEOUT)
+            return
+
+        def command(shard: GroupShard) -> Outcome:
+            if member_id and request.group_id not in shard.groups:
+                return Outcome(response=join_error(ErrorCode.UNKNOWN_MEMBER_ID, member_id))
+            group = shard.group_or_new(request.group_id)
+            try:
+                return join(shard.env, group, JoinAttempt(caller, request, reply))
+            finally:
+                shard.forget_if_unused(group)
+
+        self.runtime.run(partition, "JoinGroup", command, reply)
+
+    def sync_group(self, request: SyncGroupRequest, deliver: Callable[[SyncGroupResponse], None]) -> None:
+        """SyncGroup; `deliver` takes the answer, at once or when the leader has assigned."""
+        reply = Reply(deliver, sync_error)
+        partition = self._partition(request.group_id, reply)
+        if partition is None:
+            return
+
+        def command(shard: GroupShard) -> Outcome:
+            group = shard.groups.get(request.group_id)
+            if group is None:
+                return Outcome(response=sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
+            return sync(shard.env, group, request, reply)
+
+        self.runtime.run(partition, "SyncGroup", command, reply)
+
+    def heartbeat(self, request: HeartbeatRequest, deliver: Callable[[HeartbeatResponse], None]) -> None:
+        """Heartbeat. While the shard is loading every member is taken to be fine."""
+        reply = Reply(deliver, _heartbeat_error)
+        partition = self._partition(request.group_id, reply)
+        if partition is None:
+            return
+
+        def command(shard: GroupShard) -> Outcome:
+            group = shard.groups.get(request.group_id)
+            if group is None:
+                return Outcome(response=HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+            return Outcome(response=HeartbeatResponse(error_code=heartbeat(shard.env, group, request)))
+
+        self.runtime.run(partition, "Heartbeat", command, reply)
+
+    def leave_group(
+        self, group_id: str, leaving: list[MemberIdentity], deliver: Callable[[LeaveGroupResponse], None]
+    ) -> None:
+        """LeaveGroup of one or several members."""
+        reply = Reply(deliver, lambda error: LeaveGroupResponse(error_code=error))
+        partition = self._partition(group_id, reply)
+        if partition is None:
+            return
+
+        def command(shard: GroupShard) -> Outcome:
+            group = shard.groups.get(group_id)
+            if group is None:
+                return Outcome(response=_nobody(leaving))
+            outcome = leave(shard.env, group, leaving)
+            shard.forget_if_unused(group)
+            return outcome
+
+        self.runtime.run(partition, "LeaveGroup", command, reply)
+
+    def _partition(self, group_id: str, reply: Reply[R]) -> int | None:
+        if not group_id:
+            reply.fail(ErrorCode.INVALID_GROUP_ID)
+            return None
+        try:
+            return self.partition_of(group_id)
+        except KafkaError as error:
+            reply.fail(error.code)
+            return None
+
+    # Offsets
+
+    def commit_offsets(
+        self,
+        api_version: int,
+        request: OffsetCommitRequest,
+        deliver: Callable[[OffsetCommitResponse], None],
+    ) -> None:
+        """OffsetCommit, version 1 and up; the partitions are known to exist. An empty group id is allowed."""
+        reply = Reply(deliver, lambda error: commit_error(request, error))
+        try:
+            partition = self.partition_of(request.group_id)
+        except KafkaError as error:
+            reply.fail(error.code)
+            return
+
+        def command(shard: GroupShard) -> Outcome:
+            group = shard.groups.get(request.group_id)
+            if group is None:
+                if request.generation_id_or_member_epoch >= 0:
+                    if api_version >= FIRST_COMMIT_VERSION_WITH_NOT_FOUND:
+                        raise GroupIdNotFoundError
+                    raise IllegalGenerationError
+                group = shard.group_or_new(request.group_id)
+            try:
+                return offset_commands.commit(shard.env, group, request)
+            finally:
+                shard.forget_if_unused(group)
+
+        self.runtime.run(partition, "OffsetCommit", command, reply)
+
+    def fetch_offsets(
+        self,
+        request: OffsetFetchRequestGroup,
+        deliver: Callable[[OffsetFetchResponseGroup], None],
+        *,
+        require_stable: bool,
+    ) -> None:
+        """OffsetFetch of one group. Waits for commits that are under way. An empty group id is allowed."""
+        reply = Reply(deliver, lambda error: fetch_error(request.group_id, error))
+        try:
+            partition = self.partition_of(request.group_id)
+        except KafkaError as error:
+            reply.fail(error.code)
+            return
+
+        def command(shard: GroupShard) -> Outcome:
+            known = request.group_id in shard.groups
+            return Outcome(
+                response=offset_commands.fetch(shard.offsets, known, request, require_stable=require_stable)
+            )
+
+        self.runtime.run(partition, "OffsetFetch", command, reply)
+
+    def on_partitions_deleted(self, deleted: dict[str, set[int] | None]) -> None:
+        """Forget the offsets of deleted partitions.
+
+        Args:
+            deleted: the partitions by topic; `None` for the whole topic.
+        """
+        for partition in self.runtime.partitions():
+            self.runtime.run(
+                partition,
+                "deleted partitions",
+                lambda shard: Outcome(
+                    offset_commands.tombstones_of_topics(shard.offsets, deleted), atomic=False
+                ),
+            )
+
+    # Administration
+
+    def describe_group(self, api_version: int, group_id: str) -> DescribedGroup:
+        """DescribeGroups of one group."""
+        try:
+            shard = self.runtime.shard(self.partition_of(group_id))
+        except KafkaError as error:
+            return describing.describe_error(group_id, error.code)
+        group = shard.groups.get(group_id)
+        if group is None:
+            return describing.describe_unknown(group_id, api_version)
+        return describing.describe(group)
+
+    def list_groups(
+        self, states: Iterable[str] = (), types: Iterable[str] = ()
+    ) -> tuple[ErrorCode, list[ListedGroup]]:
+        """ListGroups: the groups coordinated here that pass the filters, case aside.
+
+        Returns:
+            COORDINATOR_LOAD_IN_PROGRESS and nothing while a shard is loading, else NONE and the groups.
+        """
+        wanted_states = {state.strip().lower() for state in states}
+        wanted_types = {kind.strip().lower() for kind in types}
+        groups: list[ListedGroup] = []
+        for partition in self.runtime.partitions():
+            try:
+                shard = self.runtime.shard(partition)
+            except CoordinatorLoadInProgressError:
+                return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, []
+            except KafkaError:
+                continue
+            for group in shard.groups.values():
+                line = describing.listed(group, wanted_states, wanted_types)
+                if line is not None:
+                    groups.append(line)
+        return ErrorCode.NONE, groups
+
+    def delete_groups(
+        self, group_ids: Sequence[str], deliver: Callable[[list[DeletableGroupResult]], None]
+    ) -> None:
+        """DeleteGroups: each group with its offsets, all of one shard together."""
+        by_partition: dict[int, list[str]] = {}
+        results: dict[str, DeletableGroupResult] = {}
+        unique = list(dict.fromkeys(group_ids))
+        for group_id in unique:
+            try:
+                by_partition.setdefault(self.partition_of(group_id), []).append(group_id)
+            except KafkaError as error:
+                results[group_id] = _deleted(group_id, error)
+
+        def some_done(some: list[DeletableGroupResult]) -> None:
+            for result in some:
+                results[result.group_id] = result
+            if len(results) == len(unique):
+                deliver([results[group_id] for group_id in unique])
+
+        if not by_partition:
+            some_done([])
+        for partition, ids in by_partition.items():
+            self._delete_of_shard(partition, ids, some_done)
+
+    def _delete_of_shard(
+        self, partition: int, group_ids: list[str], deliver: Callable[[list[DeletableGroupResult]], None]
+    ) -> None:
+        def command(shard: GroupShard) -> Outcome:
+            records: list[CoordinatorRecord] = []
+            results: list[DeletableGroupResult] = []
+            for group_id in group_ids:
+                try:
+                    records += shard.delete(group_id)
+                    results.append(_deleted(group_id))
+                except KafkaError as error:
+                    results.append(_deleted(group_id, error))
+            return Outcome(records, results)
+
+        reply: Reply[list[DeletableGroupResult]] = Reply(
+            deliver, lambda error: [DeletableGroupResult(group_id=g, error_code=error) for g in group_ids]
+        )
+        self.runtime.run(partition, "DeleteGroups", command, reply)
+
+
+def _deleted(group_id: str, error: KafkaError | None = None) -> DeletableGroupResult:
+    return DeletableGroupResult(group_id=group_id, error_code=ErrorCode.NONE if error is None else error.code)
+
+
+def _heartbeat_error(error: ErrorCode) -> HeartbeatResponse:
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        error = ErrorCode.NONE
+    return HeartbeatResponse(error_code=error)
+
+
+def _nobody(leaving: Iterable[MemberIdentity]) -> LeaveGroupResponse:
+    return LeaveGroupResponse(
+        error_code=ErrorCode.NONE,
+        members=[
+            MemberResponse(
+                member_id=identity.member_id,
+                group_instance_id=identity.group_instance_id,
+                error_code=ErrorCode.UNKNOWN_MEMBER_ID,
+            )
+            for identity in leaving
+        ],
+    )
+
+
+def commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
+    """An OffsetCommit response that says `error` of every partition."""
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=error)
+                    for p in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def fetch_error(group_id: str, error: ErrorCode) -> OffsetFetchResponseGroup:
+    """An OffsetFetch response that says `error` of a group.
+
+    Consumers older than Kafka 3.9 do not know what to do with COORDINATOR_NOT_AVAILABLE here.
+    """
+    if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        error = ErrorCode.NOT_COORDINATOR
+    return OffsetFetchResponseGroup(group_id=group_id, error_code=error, topics=[])

@@ -1,0 +1,238 @@
+"""Committing, fetching, expiring and deleting offsets.
+
+Who may commit:
+
+    generation -1, no member id     somebody outside of any membership (an administrator, a consumer that
+                                    assigns partitions to itself): only while the group is Empty; makes the
+                                    group if it does not exist
+    a member of the generation      unless the group waits for its assignment: REBALANCE_IN_PROGRESS
+    anybody else                    ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID
+
+When an offset expires (KIP-211): with an explicit retention, when that is over. Otherwise
+`offsets.retention.minutes` after the group became Empty (or, not knowing when, after the commit); for a group
+that only stores offsets, after the commit; for a Stable consumer group, after the commit if no member
+subscribes to the topic any more. Never while a transaction holds the partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from odradek.coordinators.groups.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
+from odradek.coordinators.groups.env import GroupEnv
+from odradek.coordinators.groups.offset_store import OffsetEntry, OffsetStore
+from odradek.coordinators.groups.rebalance import restart_session
+from odradek.coordinators.groups.records import offset_record
+from odradek.coordinators.groups.states import GroupState
+from odradek.coordinators.outcome import CoordinatorRecord, Outcome
+from odradek.errors import (
+    CoordinatorNotAvailableError,
+    ErrorCode,
+    IllegalGenerationError,
+    RebalanceInProgressError,
+    UnknownMemberIdError,
+)
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from odradek.wire.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+
+NO_OFFSET = -1
+NO_EPOCH = -1
+
+
+def check_commit(group: ClassicGroup, member_id: str, group_instance_id: str | None, generation: int) -> None:
+    """Whether this somebody may commit now.
+
+    Raises:
+        KafkaError: see the table above.
+    """
+    if group.state is GroupState.DEAD:
+        raise CoordinatorNotAvailableError
+    empty = group.state is GroupState.EMPTY
+    if generation < 0 and empty:
+        return
+    if generation >= 0 or member_id or group_instance_id is not None:
+        group.check_member(member_id, group_instance_id)
+        if generation != group.generation:
+            raise IllegalGenerationError
+    elif not empty:
+        raise UnknownMemberIdError
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        # Its id and generation are right: it has heard of the generation but not of its assignment.
+        raise RebalanceInProgressError
+
+
+def commit(env: GroupEnv, group: ClassicGroup, request: OffsetCommitRequest) -> Outcome:
+    """Store offsets; partitions whose metadata is too long are refused one by one.
+
+    Raises:
+        KafkaError: the whole request is refused.
+    """
+    check_commit(group, request.member_id, request.group_instance_id, request.generation_id_or_member_epoch)
+    member = group.members.get(request.member_id)
+    if member is not None:
+        # A member that commits is alive.
+        restart_session(env, group, member)
+    now_ms = env.clock.now_ms()
+    retention_ms = request.retention_time_ms
+    expires_ms = None if retention_ms == -1 else now_ms + retention_ms
+    records: list[CoordinatorRecord] = []
+    topics: list[OffsetCommitResponseTopic] = []
+    for topic in request.topics:
+        results: list[OffsetCommitResponsePartition] = []
+        for partition in topic.partitions:
+            error = ErrorCode.NONE
+            if metadata_too_long(partition.committed_metadata, env.config.offset_metadata_max_bytes):
+                error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                entry = _entry(partition, now_ms, expires_ms)
+                records.append(offset_record(request.group_id, topic.name, partition.partition_index, entry))
+            results.append(
+                OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
+            )
+        topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=results))
+    return Outcome(records, OffsetCommitResponse(topics=topics))
+
+
+def metadata_too_long(metadata: str | None, limit: int) -> bool:
+    """Whether a commit's note is longer than `limit`, in Java's count of UTF-16 units."""
+    if not metadata:
+        return False
+    if len(metadata) > limit:
+        return True
+    return 2 * len(metadata) > limit and len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > limit
+
+
+def _entry(partition: OffsetCommitRequestPartition, now_ms: int, expires_ms: int | None) -> OffsetEntry:
+    return OffsetEntry(
+        partition.committed_offset,
+        partition.committed_leader_epoch,
+        partition.committed_metadata or "",
+        # Version 1 lets the client say when.
+        now_ms if partition.commit_timestamp == -1 else partition.commit_timestamp,
+        expires_ms,
+    )
+
+
+def fetch(
+    offsets: OffsetStore, known: bool, request: OffsetFetchRequestGroup, *, require_stable: bool
+) -> OffsetFetchResponseGroup:
+    """The offsets asked for, -1 where there is none; all of the group's for a null list of topics.
+
+    Args:
+        offsets: the shard's offsets.
+        known: whether the group exists; one that does not has no offsets, which is no error.
+        request: the group and the partitions.
+        require_stable: answer UNSTABLE_OFFSET_COMMIT where a transaction is open (KIP-447).
+    """
+    group_id = request.group_id
+    committed = offsets.of_group(group_id) if known else {}
+    wanted: Iterable[tuple[str, bytes, Iterable[int]]]
+    if request.topics is None:
+        wanted = [(topic, b"\0" * 16, partitions) for topic, partitions in committed.items()]
+    else:
+        wanted = [(topic.name, topic.topic_id, topic.partition_indexes) for topic in request.topics]
+    topics: list[OffsetFetchResponseTopics] = []
+    for name, topic_id, partitions in wanted:
+        of_topic = committed.get(name, {})
+        results: list[OffsetFetchResponsePartitions] = []
+        for partition in partitions:
+            entry = of_topic.get(partition)
+            error = ErrorCode.NONE
+            if require_stable and offsets.is_pending(group_id, name, partition):
+                entry, error = None, ErrorCode.UNSTABLE_OFFSET_COMMIT
+            results.append(
+                OffsetFetchResponsePartitions(
+                    partition_index=partition,
+                    committed_offset=NO_OFFSET if entry is None else entry.offset,
+                    committed_leader_epoch=NO_EPOCH if entry is None else entry.leader_epoch,
+                    metadata="" if entry is None else entry.metadata,
+                    error_code=error,
+                )
+            )
+        topics.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=results))
+    return OffsetFetchResponseGroup(group_id=group_id, topics=topics, error_code=ErrorCode.NONE)
+
+
+# Expiry and deletion
+
+
+def _expiry_base(group: ClassicGroup) -> Callable[[OffsetEntry], int] | None:
+    """From when an offset's retention counts; `None` while the group keeps its offsets."""
+    if group.protocol_type is None:
+        return lambda entry: entry.commit_timestamp_ms
+    if group.state is GroupState.EMPTY:
+        since = group.state_timestamp_ms
+        return lambda entry: entry.commit_timestamp_ms if since is None else since
+    if group.state is GroupState.STABLE and group.protocol_type == CONSUMER_PROTOCOL_TYPE:
+        return lambda entry: entry.commit_timestamp_ms
+    return None
+
+
+def expired(env: GroupEnv, group: ClassicGroup, offsets: OffsetStore) -> tuple[list[CoordinatorRecord], bool]:
+    """Which of a group's offsets have expired.
+
+    Returns:
+        Tombstones for them, and whether none is left then, transactions included.
+    """
+    group_id = group.group_id
+    of_group = offsets.of_group(group_id)
+    if not of_group:
+        return [], not offsets.has_open_transactions(group_id)
+    base = _expiry_base(group)
+    if base is None:
+        return [], False
+    subscribed = group.subscribed_topics() if group.members else set()
+    if subscribed is None:
+        return [], False
+    now_ms = env.clock.now_ms()
+    retention_ms = env.config.offsets_retention_ms
+    tombstones: list[CoordinatorRecord] = []
+    left = False
+    for topic, partitions in of_group.items():
+        for partition, entry in partitions.items():
+            if entry.expire_timestamp_ms is not None:
+                over = now_ms >= entry.expire_timestamp_ms
+            else:
+                over = now_ms - base(entry) >= retention_ms
+            if over and topic not in subscribed and not offsets.is_pending(group_id, topic, partition):
+                tombstones.append(offset_record(group_id, topic, partition, None))
+            else:
+                left = True
+    return tombstones, not left and not offsets.has_open_transactions(group_id)
+
+
+def all_tombstones(offsets: OffsetStore, group_id: str) -> list[CoordinatorRecord]:
+    """Tombstones for everything that a group has committed, pending offsets included."""
+    return [offset_record(group_id, topic, p, None) for topic, p in offsets.keys_of_group(group_id)]
+
+
+def tombstones_of_topics(
+    offsets: OffsetStore, deleted: dict[str, set[int] | None]
+) -> list[CoordinatorRecord]:
+    """Tombstones for the offsets of deleted partitions, in all groups.
+
+    Args:
+        offsets: the shard's offsets.
+        deleted: the partitions by topic; `None` for all of them.
+    """
+    return [
+        offset_record(group_id, topic, partition, None)
+        for group_id in offsets.group_ids()
+        for topic, partition in offsets.keys_of_group(group_id)
+        if topic in deleted and _within(partition, deleted[topic])
+    ]
+
+
+def _within(partition: int, partitions: set[int] | None) -> bool:
+    return partitions is None or partition in partitions
