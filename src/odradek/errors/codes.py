@@ -24,7 +24,7 @@ class ErrorCode(enum.IntEnum):
     retriable: bool
     refreshes_metadata: bool
 
-    def __new__(cls, code: int, message: str, remedy: int = _FINAL) -> ErrorCode:
+    def __new__(cls, code: int, message: str = "", remedy: int = _FINAL) -> ErrorCode:
         """Make the member `code`; `remedy` is one of the three constants above."""
         member = int.__new__(cls, code)
         member._value_ = code

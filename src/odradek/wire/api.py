@@ -23,7 +23,7 @@ class ApiKey(enum.IntEnum):
     api_name: str
     flexible_from: int | None
 
-    def __new__(cls, key: int, api_name: str, flexible_from: int | None) -> ApiKey:
+    def __new__(cls, key: int, api_name: str = "", flexible_from: int | None = None) -> ApiKey:
         """Make the member `key`."""
         member = int.__new__(cls, key)
         member._value_ = key

@@ -172,7 +172,11 @@ class _DecoderSource(Source):
                 word = "if"
                 for field in tagged:
                     with self.block(f"{word} {tag} == {field.tag}:"):
-                        self.value(field, f"{name}.{field.name}", nullable=self.version in field.nullable)
+                        nullable = self.version in field.nullable
+                        if field.kind == "struct":
+                            self.nested(field, f"{name}.{field.name}", nullable, in_tag=True)
+                        else:
+                            self.value(field, f"{name}.{field.name}", nullable=nullable)
                         self.flush()
                         with self.block(f"if pos != {limit}:"):
                             self.emit(
@@ -255,15 +259,21 @@ class _DecoderSource(Source):
             self.emit(f"{target} = view[pos:{stop}]")
         self.emit(f"pos = {stop}")
 
-    def nested(self, field: Field, target: str, nullable: bool) -> None:
-        """Decode a struct in place; one that may be null has a byte in front (-1: null)."""
+    def nested(self, field: Field, target: str, nullable: bool, in_tag: bool = False) -> None:
+        """Decode a struct in place.
+
+        One that may be null has a mark in front: in line a byte, negative for null; in a tag a varint, 0 for null.
+        """
         assert field.struct is not None
         name = self.local("s")
         if nullable:
             mark = self.local("mark")
-            self.fixed("b", mark)
-            self.flush()
-            with self.block(f"if {mark} < 0:"):
+            if in_tag:
+                self.emit(f"{mark}, pos = read_uvarint(buf, pos)")
+            else:
+                self.fixed("b", mark)
+                self.flush()
+            with self.block(f"if {mark} {'== 0' if in_tag else '< 0'}:"):
                 self.emit(f"{target} = None")
             with self.block("else:"):
                 self.struct(field.struct, name)

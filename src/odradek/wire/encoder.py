@@ -159,7 +159,11 @@ class _EncoderSource(Source):
             with self.block(f"if {condition}:"):
                 self.out = self.local("sub")
                 self.emit(f"{self.out} = []")
-                self.value(field, value, nullable=self.version in field.nullable)
+                nullable = self.version in field.nullable
+                if field.kind == "struct":
+                    self.nested(field, value, nullable, in_tag=True)
+                else:
+                    self.value(field, value, nullable=nullable)
                 self.flush()
                 self.emit(f"{pairs}.append(({field.tag}, b''.join({self.out})))")
                 self.out = outer
@@ -170,10 +174,10 @@ class _EncoderSource(Source):
     def struct_differs(self, field: Field, value: str) -> str:
         """As `differs`, field by field: no call per struct in the hot responses."""
         assert field.struct is not None
-        conditions = [f"{value}._unknown_tags"]
-        for inner in field.struct.FIELDS:
-            conditions.append(f"({self.differs(inner, f'{value}.{inner.name}')})")
-        return " or ".join(conditions)
+        conditions = [f"({self.differs(inner, f'{value}.{inner.name}')})" for inner in field.struct.FIELDS]
+        if self.version in field.nullable:
+            conditions.insert(0, f"{value} is None")
+        return " or ".join([*conditions, f"{value}._unknown_tags"])
 
     # -- values
 
@@ -257,7 +261,8 @@ class _EncoderSource(Source):
         else:
             self.buffer(content)
 
-    def nested(self, field: Field, expression: str, nullable: bool) -> None:
+    def nested(self, field: Field, expression: str, nullable: bool, in_tag: bool = False) -> None:
+        """Write a struct in place, with the mark in front if it may be null (see the decoder)."""
         assert field.struct is not None
         name = self.local("s")
         if not nullable:
@@ -265,9 +270,10 @@ class _EncoderSource(Source):
             self.struct(field.struct, name)
             return
         self.flush()
+        null = b"\0" if in_tag else b"\xff"
         self.emit(f"{name} = {expression}")
         with self.block(f"if {name} is None:"):
-            self.emit(f"{self.out}.append(b'\\xff')")
+            self.emit(f"{self.out}.append({null!r})")
         with self.block("else:"):
             self.buffer("b'\\x01'")
             self.struct(field.struct, name)

@@ -94,6 +94,10 @@ def _struct_from_json(cls: type[Any], document: Any, version: int, flexible: boo
     return cls(**values)
 
 
+def _is_a(value: Any, expected: type) -> bool:
+    return isinstance(value, expected)
+
+
 _TYPES: dict[str, type] = {"bool": bool, "string": str, "float64": float}
 
 
@@ -116,10 +120,10 @@ def _value_from_json(
             _value_from_json(item, field.element, version, flexible, f"{path}/{index}", False)
             for index, item in enumerate(value)
         ]
-    expected = str if kind in ("uuid", "bytes", "records") else _TYPES.get(kind, int)
+    expected: type = str if kind in ("uuid", "bytes", "records") else _TYPES.get(kind, int)
     if kind == "float64" and isinstance(value, int):
         value = float(value)
-    if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
+    if not _is_a(value, expected) or (expected is int and isinstance(value, bool)):
         raise InvalidMessageError(f"{path}: {value!r} is not of type {kind}")
     try:
         if kind == "uuid":

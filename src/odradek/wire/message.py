@@ -42,7 +42,7 @@ class Struct:
 
     def __init__(self, **values: Any) -> None:
         _compile_constructor(type(self))
-        self.__init__(**values)  # type: ignore[misc]
+        type(self).__init__(self, **values)  # the one just made
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
@@ -52,7 +52,7 @@ class Struct:
                 return False
         return (self._unknown_tags or None) == (other._unknown_tags or None)  # type: ignore[attr-defined]
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __repr__(self) -> str:
         shown = [f"{field.name}={_shorten(getattr(self, field.name))}" for field in self.FIELDS]
@@ -207,6 +207,7 @@ class _PerVersion(dict[int, "Any"]):
         if version not in cls.VERSIONS:
             known = f"{cls.VERSIONS[0]} to {cls.VERSIONS[-1]}" if cls.VERSIONS else "none"
             raise ValueError(f"{cls.__name__} has no version {version} (known: {known})")
+        made: Any
         if self._decodes:
             from odradek.wire.decoder import compile_decoder
 
@@ -233,9 +234,10 @@ def _slotted(cls: type[T], **attributes: Any) -> type[T]:
     namespace["__slots__"] = tuple(field.name for field in fields)
     namespace["FIELDS"] = tuple(fields)
     namespace.update(attributes)
-    made = type(cls)(cls.__name__, cls.__bases__, namespace)
+    made: Any = type(cls.__name__, cls.__bases__, namespace)
     made.__qualname__ = cls.__qualname__
-    return made
+    result: type[T] = made
+    return result
 
 
 @dataclass_transform(kw_only_default=True)
