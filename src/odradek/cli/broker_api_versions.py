@@ -1,0 +1,58 @@
+"""`odradek broker-api-versions`: kafka-broker-api-versions."""
+
+from __future__ import annotations
+
+import click
+
+from odradek.cli.tool import Tool, bootstrap_option, client_configs, command_config_option
+
+
+@click.command(cls=Tool, name="broker-api-versions")
+@bootstrap_option()
+@command_config_option()
+def command(bootstrap_server: str, config_file: str | None) -> None:
+    """Show the API versions that every broker of the cluster serves, as Kafka's own tool prints them."""
+    from odradek import Admin
+    from odradek.wire.api import ApiKey
+
+    ours = {key.value: key for key in ApiKey}
+    with Admin(**client_configs(bootstrap_server, config_file, client_id="odradek-api-versions")) as admin:
+        for node in sorted(admin.describe_cluster().nodes):
+            theirs = {r.api_key: (r.min_version, r.max_version) for r in admin.api_versions(node.id)}
+            rows = [version_line(key, theirs.get(key), ours.get(key)) for key in sorted({*theirs, *ours})]
+            rack = node.rack if node.rack is not None else "null"
+            click.echo(f"{node.host}:{node.port} (id: {node.id} rack: {rack}) -> (")
+            click.echo(",\n".join(f"\t{row}" for row in rows))
+            click.echo(")")
+
+
+def version_line(key: int, theirs: tuple[int, int] | None, ours: object | None) -> str:
+    """One API as Kafka's tool words it: `Fetch(1): 0 to 10 [usable: 10]`.
+
+    Args:
+        key: the API key.
+        theirs: the broker's versions, from and to; None where it does not serve the API.
+        ours: the `ApiKey`, None where this release does not know it.
+    """
+    from odradek.wire.api import ApiKey, request_class
+
+    if ours is None:
+        assert theirs is not None
+        return f"UNKNOWN({key}): {_span(*theirs)}"
+    api = ApiKey(key)
+    name = f"{api.api_name}({key}): "
+    if theirs is None:
+        return f"{name}UNSUPPORTED"
+    least, most = theirs
+    versions = request_class(api).VERSIONS
+    if versions[-1] < least:
+        usable = "unusable: node too new"
+    elif most < versions[0]:
+        usable = "unusable: node too old"
+    else:
+        usable = f"usable: {min(versions[-1], most)}"
+    return f"{name}{_span(least, most)} [{usable}]"
+
+
+def _span(least: int, most: int) -> str:
+    return str(least) if least == most else f"{least} to {most}"

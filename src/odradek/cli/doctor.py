@@ -1,0 +1,108 @@
+"""`odradek doctor`: what this installation has, what it lacks, what that costs, and the remedy."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import platform
+import sys
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import click
+
+from odradek import __version__
+
+
+class Finding(NamedTuple):
+    """One line: what was looked at, whether it is well, what is there, and what to do if not."""
+
+    subject: str
+    well: bool
+    what: str
+    remedy: str = ""
+
+
+#: Package → what is slower or missing without it, and how to get it.
+PACKAGES = {
+    "uvloop": ("the stock event loop serves; some 5 % more CPU a request", "pip install uvloop"),
+    "fastcrc": ("no CRC-32C: the broker does not start", "pip install fastcrc"),
+    "cramjam": ("no compressed batches", "pip install cramjam"),
+    "pyarrow": ("no poll_arrow, no send_arrow, no Spark", "pip install 'odradek[arrow]'"),
+    "pyspark": ("no Spark pipeline", "pip install 'odradek[spark]'"),
+    "pandas": ("no toPandas in Spark", "pip install 'odradek[spark]'"),
+    "kazoo": ("no ZooKeeper cluster", "pip install 'odradek[cluster]'"),
+}
+
+
+def packages() -> Iterable[Finding]:
+    """The packages that odradek uses where they are."""
+    for name, (cost, remedy) in PACKAGES.items():
+        try:
+            yield Finding(name, True, importlib.metadata.version(name))
+        except importlib.metadata.PackageNotFoundError:
+            yield Finding(name, False, f"absent: {cost}", remedy)
+
+
+def kernel() -> Iterable[Finding]:
+    """The compiled kernel."""
+    from odradek.records import kernel as chosen
+
+    if chosen.NATIVE:
+        yield Finding("kernel", True, "compiled")
+    elif importlib.util.find_spec("odradek._kernel") is not None:
+        yield Finding("kernel", True, "pure Python, by ODRADEK_KERNEL; a compiled one is there")
+    else:
+        yield Finding(
+            "kernel",
+            False,
+            "pure Python: records decode to Arrow some 20 times slower",
+            "install a C compiler and Python's headers, then pip install --force-reinstall odradek",
+        )
+
+
+def java() -> Iterable[Finding]:
+    """The Java that Spark would run on."""
+    if importlib.util.find_spec("pyspark") is None:
+        return
+    from odradek.spark.java import JavaNotFoundError, find_java
+
+    try:
+        found = find_java()
+    except JavaNotFoundError as error:
+        yield Finding("Java", False, "absent: Spark cannot start", str(error))
+    else:
+        yield Finding("Java", True, str(found))
+
+
+def limits() -> Iterable[Finding]:
+    """How many files a process may open."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = soft >= 8192
+    remedy = f"ulimit -n {min(hard, 65536)} before `odradek server`" if not enough else ""
+    yield Finding("open files", enough, f"{soft} (at most {hard})", remedy)
+
+
+CHECKS: tuple[Callable[[], Iterable[Finding]], ...] = (packages, kernel, java, limits)
+
+
+@click.command(name="doctor")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
+def command(as_json: bool) -> None:
+    """Say what this installation has, lacks, and what that costs. Exit code 1 if something is missing."""
+    findings = [Finding("odradek", True, f"{__version__} on Python {platform.python_version()}")]
+    for check in CHECKS:
+        findings += check()
+    for finding in findings:
+        if as_json:
+            import json
+
+            click.echo(json.dumps(finding._asdict()))
+            continue
+        mark = click.style("ok ", fg="green") if finding.well else click.style("-- ", fg="yellow")
+        click.echo(f"{mark} {finding.subject:<12} {finding.what}")
+        if finding.remedy:
+            click.echo(f"   {'':<12} → {finding.remedy}")
+    sys.exit(0 if all(finding.well for finding in findings) else 1)

@@ -1,0 +1,113 @@
+"""`odradek get-offsets`: kafka-get-offsets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import click
+
+from odradek.cli.tool import Tool, bootstrap_option, client_configs, command_config_option, matching
+from odradek.errors import KafkaError, OdradekError
+
+#: What `--time` may say besides a timestamp (epoch ms): Kafka's names and the numbers of ListOffsets.
+TIMES = {"latest": -1, "earliest": -2, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}
+
+
+@click.command(cls=Tool, name="get-offsets")
+@bootstrap_option("--broker-list")
+@command_config_option()
+@click.option("--topic", help="A topic or a regular expression; all topics if left out.")
+@click.option("--partitions", help="Partition ids, with commas; all if left out.")
+@click.option(
+    "--topic-partitions", metavar="TOPIC:FROM-TO,…", help="Topics with partition ranges, with commas."
+)
+@click.option(
+    "--time", "when", default="latest", show_default=True, help="latest, earliest, max-timestamp or ms."
+)
+@click.option("--exclude-internal-topics", is_flag=True, help="Leave internal topics out.")
+def command(
+    bootstrap_server: str,
+    config_file: str | None,
+    topic: str | None,
+    partitions: str | None,
+    topic_partitions: str | None,
+    when: str,
+    exclude_internal_topics: bool,
+) -> None:
+    """Print TOPIC:PARTITION:OFFSET for topic partitions."""
+    if topic_partitions and (topic or partitions):
+        raise click.UsageError("--topic-partitions cannot be used with --topic or --partitions")
+    timestamp = _time(when)
+    wanted = _range_filter(topic_partitions) if topic_partitions else _plain_filter(topic, partitions)
+    from odradek import Admin, TopicPartition
+
+    with Admin(**client_configs(bootstrap_server, config_file, client_id="odradek-get-offsets")) as admin:
+        described = admin.describe_topics(sorted(admin.list_topics()))
+        chosen = [
+            TopicPartition(name, p.partition)
+            for name, found in sorted(described.items())
+            if not (exclude_internal_topics and found.is_internal)
+            for p in sorted(found.partitions, key=lambda p: p.partition)
+            if wanted(name, p.partition)
+        ]
+        if not chosen:
+            raise OdradekError("Could not match any topic-partitions with the specified filters")
+        offsets = admin.list_offsets(dict.fromkeys(chosen, timestamp))
+    for partition in chosen:
+        found = offsets[partition]
+        if isinstance(found, KafkaError):
+            click.echo(
+                f"Skip getting offsets for topic-partition {partition} due to error: {found}", err=True
+            )
+        elif found.offset >= 0 or timestamp in (TIMES["latest"], TIMES["earliest"]):
+            click.echo(f"{partition.topic}:{partition.partition}:{found.offset}")
+
+
+def _time(text: str) -> int:
+    if text in TIMES:
+        return TIMES[text]
+    try:
+        return int(text)
+    except ValueError as error:
+        raise click.BadParameter(
+            f"{text!r} is neither a timestamp nor one of {', '.join(TIMES)}", param_hint="--time"
+        ) from error
+
+
+def _plain_filter(topic: str | None, partitions: str | None) -> Callable[[str, int], bool]:
+    try:
+        ids = {int(p) for p in partitions.split(",")} if partitions else None
+    except ValueError as error:
+        raise click.BadParameter(
+            f"{partitions!r}: not numbers with commas", param_hint="--partitions"
+        ) from error
+
+    def wanted(name: str, partition: int) -> bool:
+        return (topic is None or bool(matching(topic, [name]))) and (ids is None or partition in ids)
+
+    return wanted
+
+
+_RANGE = re.compile(r"(?P<topic>[^:,]*)(?::(?P<one>\d+)$|:(?P<least>\d*)-(?P<end>\d*)$|:?$)")
+
+
+def _range_filter(text: str) -> Callable[[str, int], bool]:
+    """`clicks:0-2,views:5,orders` (an upper bound is not included), as Kafka's tool reads it."""
+    rules = []
+    for part in text.split(","):
+        match = _RANGE.fullmatch(part)
+        if match is None:
+            raise click.BadParameter(f"{part!r} is not TOPIC:FROM-TO", param_hint="--topic-partitions")
+        if match["one"]:
+            rules.append((match["topic"], int(match["one"]), int(match["one"]) + 1))
+        else:
+            rules.append((match["topic"], int(match["least"] or 0), int(match["end"] or 2**31)))
+
+    def wanted(name: str, partition: int) -> bool:
+        return any(
+            (not topic or bool(matching(topic, [name]))) and least <= partition < end
+            for topic, least, end in rules
+        )
+
+    return wanted
