@@ -65,6 +65,9 @@ def error_for(code: int, message: str | None = None) -> KafkaError:
     """
     if code == 0:
         raise ValueError("error code 0 (NONE) is not an error")
+    if not _BY_CODE:
+        import odradek.errors.exceptions  # noqa: F401 - fills the table
+
     error_class = _BY_CODE.get(code)
     if error_class is None:
         return _BY_CODE[-1](message or f"error code {code}, which this release does not know")

@@ -50,9 +50,9 @@ class Struct:
         for field in self.FIELDS:
             if getattr(self, field.name) != getattr(other, field.name):
                 return False
-        return (self._unknown_tags or None) == (other._unknown_tags or None)  # type: ignore[attr-defined]
+        return (self._unknown_tags or None) == (other._unknown_tags or None)
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         shown = [f"{field.name}={_shorten(getattr(self, field.name))}" for field in self.FIELDS]

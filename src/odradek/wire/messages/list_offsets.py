@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odradek.wire.api import ApiKey
-from odradek.wire.fields import array, int16, int32, int64, int8, string
+from odradek.wire.fields import array, int8, int16, int32, int64, string
 from odradek.wire.message import Message, Struct, request, response, struct
 
 

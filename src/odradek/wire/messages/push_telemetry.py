@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odradek.wire.api import ApiKey
-from odradek.wire.fields import blob, boolean, int16, int32, int8, uuid
+from odradek.wire.fields import blob, boolean, int8, int16, int32, uuid
 from odradek.wire.message import Message, request, response
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.wire.fields import array, int32, int8, uuid
+from odradek.wire.fields import array, int8, int32, uuid
 from odradek.wire.message import Data, Struct, record_value, struct
 
 

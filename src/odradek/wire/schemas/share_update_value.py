@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.wire.fields import array, int16, int32, int64, int8
+from odradek.wire.fields import array, int8, int16, int32, int64
 from odradek.wire.message import Data, Struct, record_value, struct
 
 

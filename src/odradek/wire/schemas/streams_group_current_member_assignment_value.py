@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.wire.fields import array, int32, int8, string
+from odradek.wire.fields import array, int8, int32, string
 from odradek.wire.message import Data, Struct, record_value, struct
 
 
