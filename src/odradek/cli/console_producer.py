@@ -117,7 +117,7 @@ class LineReader:
 @click.option("--metadata-expiry-ms", type=int, help="Milliseconds after which metadata is asked again.")
 @click.option("--max-block-ms", type=int, help="Milliseconds that a send may wait for room or metadata.")
 @click.option("--property", "--reader-property", "properties", multiple=True, metavar="NAME=VALUE",
-@click.option("--timeout", "linger_ms", type=int, default=1000, show_default=True,
+              help="For the line reader: parse.key, key.separator, parse.headers, …")  # fmt: skip
 @click.option("--producer-property", multiple=True, metavar="NAME=VALUE", help="A producer config.")
 @command_config_option("--producer.config", "--command-config")
 def command(

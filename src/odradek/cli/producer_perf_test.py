@@ -59,8 +59,9 @@ class Latencies:
 
         average = sum(ordered) / count if count else 0.0
         return (
-            f"{count} records sent, {count / seconds:.6f} records/sec ({self.bytes / seconds / 2**20:.2f} MB/sec), "
-            f"{average:.2f} ms avg latency, {ordered[-1] if ordered else 0.0:.2f} ms max latency, "
+            f"{count} records sent, {count / seconds:.1f} records/sec "
+            f"({self.bytes / seconds / 2**20:.2f} MB/sec), {average:.2f} ms avg latency, "
+            f"{ordered[-1] if ordered else 0.0:.2f} ms max latency, "
             f"{percentile(0.5)} ms 50th, {percentile(0.95)} ms 95th, {percentile(0.99)} ms 99th, "
             f"{percentile(0.999)} ms 99.9th."
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -170,7 +171,7 @@ def _describe(admin: Admin, options: dict[str, Any]) -> None:
 
 
 #: Flag → which partitions it lets through: (partition, min.insync.replicas, live brokers).
-_FILTERS = {
+_FILTERS: dict[str, Callable[[PartitionInfo, int, set[int]], bool]] = {
     "under_replicated_partitions": lambda p, least, live: len(p.in_sync_replicas) < len(p.replicas),
     "unavailable_partitions": lambda p, least, live: p.leader not in live,
     "under_min_isr_partitions": lambda p, least, live: p.leader < 0 or len(p.in_sync_replicas) < least,
