@@ -1,0 +1,52 @@
+"""Topics as Spark tables: the PySpark data source `odradek`, and a session with the measured settings.
+
+    from odradek.spark import session
+
+    spark = session("clicks")
+    clicks = (
+        spark.readStream.format("odradek")
+        .option("kafka.bootstrap.servers", "127.0.0.1:9092")
+        .option("subscribe", "clicks")
+        .load()
+    )
+
+`session()` is a convenience: `format("odradek")` is known to any PySpark session of an environment in
+which odradek is installed, because Spark looks for modules named `pyspark_*`.
+
+The schema, the columns and the option names are those of Spark's own Kafka connector. The parts:
+
+    options.py         what the user may say, checked, as data
+    offsets.py         offsets of many partitions: their JSON, and where a read starts and ends
+    ranges.py          which task reads which offsets (minPartitions, maxRecordsPerPartition)
+    admission.py       how far one micro-batch goes (maxOffsetsPerTrigger, minOffsetsPerTrigger)
+    schema.py          the columns, in Spark's and in Arrow's words
+    offset_reader.py   the driver's questions to the brokers, tried again where that helps
+    batch_reader.py, stream_reader.py   the readers that Spark calls
+    task.py            what runs in an executor: offsets in, Arrow record batches out
+    writer.py          the writers, batch and stream
+    source.py          the `DataSource` that ties them together
+    sessions.py, java.py   a session, and a Java to run it with
+
+This package knows Kafka through `odradek.client` only.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from odradek.spark.sessions import session
+    from odradek.spark.source import OdradekDataSource
+
+__all__ = ["OdradekDataSource", "session"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import PySpark only when a name that needs it is asked for."""
+    if name == "session":
+        from odradek.spark.sessions import session
+
+        return session
+    if name == "OdradekDataSource":
+        from odradek.spark.source import OdradekDataSource
+
+        return OdradekDataSource
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,50 @@
+"""`spark.read.format("odradek")`: one look at the brokers, then one task for each range of offsets."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from odradek.spark.offset_reader import OffsetReader
+from odradek.spark.options import SourceOptions
+from odradek.spark.ranges import OffsetRange, split
+from odradek.spark.task import RangeToRead, read_range
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class BatchReader(DataSourceReader):
+    """Reads from the starting to the ending offsets as they are when the query is planned.
+
+    Spark pickles it to the executors: it holds options only.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The tasks. Raises `ValueError` if a partition would end before it starts."""
+        options = self._options
+        offset_reader = OffsetReader(options)
+        try:
+            starts = offset_reader.resolve(options.start, starting=True)
+            ends = offset_reader.resolve(options.end, starting=False)
+        finally:
+            offset_reader.close()
+        ranges = []
+        for tp in sorted(starts.keys() & ends.keys()):
+            start, end = starts[tp], ends[tp]
+            if start > end:
+                raise ValueError(
+                    f"The resolved start offset {start} is greater than the resolved end offset {end} for "
+                    f"topic {tp.topic} partition {tp.partition}: the start is set too high, or the partition "
+                    "was cut or created anew."
+                )
+            ranges.append(OffsetRange(tp, start, end))
+        tasks = split(ranges, options.min_partitions, options.max_records_per_partition)
+        return [RangeToRead.of(task) for task in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        """The rows of one task, in the executor."""
+        return read_range(self._options, partition)

@@ -1,0 +1,48 @@
+"""The offsets of finished batches, committed to a consumer group so that lag shows where people look for it.
+
+The truth is Spark's checkpoint; nothing here reads the group. Hence a commit that fails is a line in the
+log, not the end of the query.
+"""
+
+import logging
+from typing import TYPE_CHECKING
+
+from odradek.client.types import OffsetAndMetadata
+from odradek.errors import OdradekError
+from odradek.spark.kafka_configs import BOOTSTRAP_SERVERS
+from odradek.spark.offsets import Offsets
+from odradek.spark.options import SourceOptions
+
+if TYPE_CHECKING:
+    from odradek.client import Admin
+
+log = logging.getLogger(__name__)
+
+
+class GroupOffsets:
+    """Commits to the group that `kafka.group.id` names, or to none."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._admin: Admin | None = None
+
+    def commit(self, offsets: Offsets) -> None:
+        """Commit `offsets`, if there is a group to commit them to."""
+        group_id = self._options.group_id
+        if group_id is None:
+            return
+        try:
+            if self._admin is None:
+                from odradek.client import Admin
+
+                self._admin = Admin(bootstrap_servers=self._options.client[BOOTSTRAP_SERVERS])
+            commits = {tp: OffsetAndMetadata(offset) for tp, offset in offsets.items()}
+            self._admin.alter_consumer_group_offsets(group_id, commits)
+        except (OdradekError, OSError) as error:
+            log.warning("offsets were not committed to group %s: %s", group_id, error)
+            self.close()
+
+    def close(self) -> None:
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close()

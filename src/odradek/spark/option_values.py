@@ -1,0 +1,77 @@
+"""Options by name, whatever their case, as numbers, booleans, durations and choices. Pure."""
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+
+from odradek.spark.durations import duration_ms
+
+
+class Given:
+    """The options that were given. A value that cannot be read raises `ValueError` naming its option."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._values = {name.lower(): value for name, value in options.items()}
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self._values
+
+    def text(self, name: str) -> str | None:
+        """The value without surrounding blanks, or None if the option is absent."""
+        value = self._values.get(name.lower())
+        return None if value is None else value.strip()
+
+    def integer(self, name: str, least: int) -> int | None:
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            number = int(text)
+        except ValueError:
+            raise ValueError(f"{name} must be a whole number, got {text!r}") from None
+        if number < least:
+            raise ValueError(f"{name} must be positive" if least == 1 else f"{name} must be at least {least}")
+        return number
+
+    def boolean(self, name: str, default: bool) -> bool:
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.lower() not in ("true", "false"):
+            raise ValueError(f"{name} must be true or false, got {text!r}")
+        return text.lower() == "true"
+
+    def choice(self, name: str, choices: Sequence[str]) -> str:
+        """One of `choices` (lower case); the first is the default."""
+        text = self.text(name)
+        if text is None:
+            return choices[0]
+        if text.lower() not in choices:
+            raise ValueError(f"{name} must be one of {', '.join(choices)}, got {text!r}")
+        return text.lower()
+
+    def duration_ms(self, name: str, default: int) -> int:
+        text = self.text(name)
+        if text is None:
+            return default
+        try:
+            return duration_ms(text)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+
+    def kafka(self) -> dict[str, str]:
+        """What follows `kafka.`, under Kafka's own names."""
+        prefix = "kafka."
+        return {name[len(prefix) :]: value for name, value in self._values.items() if name.startswith(prefix)}
+
+    def refuse_unknown(self, known: Iterable[str], ignored: Iterable[str]) -> None:
+        """Raise `ValueError`, naming the nearest known one, for an option that is neither known nor `kafka.*`."""
+        names = {name.lower(): name for name in known}
+        allowed = set(names) | {name.lower() for name in ignored}
+        for name in sorted(self._values):
+            if name in allowed or name.startswith(("kafka.", "__")):
+                continue
+            near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+            hint = f"did you mean '{names[near[0]]}'?" if near else f"Known are {', '.join(names.values())}."
+            raise ValueError(
+                f"Unknown option '{name}'. {hint} A config of the Kafka client is written 'kafka.<its name>'."
+            )

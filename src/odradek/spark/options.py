@@ -1,0 +1,272 @@
+"""What the user may say in `.option(…)`, checked once and kept as data.
+
+Names and meanings are those of Spark's Kafka connector, without regard to case; what it refuses is refused
+here in like words. Unlike the connector, which ignores an option that it does not know, a misspelled one is
+an
+error that names the nearest right one: a typo in `maxOffsetsPerTrigger` should not be found in production.
+
+Pure: nothing here imports PySpark or talks to a broker. Every complaint is a `ValueError`.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from odradek.client.types import TopicPartition
+from odradek.spark.columns import HEADERS, chosen_columns
+from odradek.spark.kafka_configs import check_sink_configs, check_source_configs
+from odradek.spark.offsets import (
+    EARLIEST,
+    LATEST,
+    AtOffsets,
+    AtTimestamp,
+    AtTimestamps,
+    Earliest,
+    Latest,
+    Limit,
+    offsets_from_json,
+    partitions_from_json,
+    show,
+    timestamps_from_json,
+)
+from odradek.spark.option_values import Given
+
+STRATEGIES = ("assign", "subscribe", "subscribePattern")
+STREAM_LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+ENDS = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
+SOURCE_OPTIONS = (
+    *STRATEGIES,
+    *ENDS,
+    *STREAM_LIMITS,
+    "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "failOnDataLoss",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "includeHeaders",
+    "columns",
+    "groupIdPrefix",
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+)
+SINK_OPTIONS = ("topic", "includeHeaders")
+SPARK_OPTIONS = ("checkpointLocation", "queryName", "path", "outputMode")
+"""Options of Spark's own that come along with a stream; they are not ours to judge."""
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """What to read, and how: the result of `parse_source`.
+
+    Attributes:
+        client: configs for the client, under Kafka's dotted names, without the `kafka.` prefix.
+        topics, pattern, assigned: what to read; exactly one of them is set. `pattern` is searched in names.
+        start, end: where reading starts and, in a batch, ends.
+        columns: the columns wanted, in order.
+        latest_if_no_match: a starting timestamp after a partition's last record means its end; else an error.
+        poll_timeout_ms: how long a task waits for records that should be there.
+        fetch_offset_tries: how often the driver asks before it gives up, `fetch_offset_retry_interval_ms`
+            apart.
+        notes: warnings for the log.
+    """
+
+    client: Mapping[str, str]
+    start: Limit
+    end: Limit
+    columns: tuple[str, ...]
+    topics: tuple[str, ...] = ()
+    pattern: str = ""
+    assigned: tuple[TopicPartition, ...] = ()
+    latest_if_no_match: bool = False
+    fail_on_data_loss: bool = True
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = 15 * 60 * 1000
+    poll_timeout_ms: int = 120_000
+    fetch_offset_tries: int = 3
+    fetch_offset_retry_interval_ms: int = 1000
+    notes: tuple[str, ...] = ()
+
+    @property
+    def with_headers(self) -> bool:
+        return HEADERS in self.columns
+
+    @property
+    def group_id(self) -> str | None:
+        """The group that finished batches are committed to, for those who watch lag; None: nowhere."""
+        return self.client.get("group.id")
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """Where to write: the result of `parse_sink`.
+
+    Attributes:
+        client: configs for the client, under Kafka's dotted names.
+        topic: the topic of every row; None: each row's `topic` column says.
+    """
+
+    client: Mapping[str, str]
+    topic: str | None = None
+
+
+def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+    """Check the options of `spark.read` or `spark.readStream`. Raises `ValueError` saying what is wrong."""
+    given = Given(options)
+    given.refuse_unknown(SOURCE_OPTIONS, SPARK_OPTIONS)
+    topics, pattern, assigned = _strategy(given)
+    client = given.kafka()
+    notes = check_source_configs(client, group_id_prefix="groupIdPrefix" in given)
+    if streaming:
+        _refuse_ends(given)
+    start = _limit(given, "starting", Latest() if streaming else Earliest())
+    end = _limit(given, "ending", Latest())
+    if not streaming:
+        _check_batch_limits(start, end)
+        notes += [f"{name} option ignored in batch queries" for name in STREAM_LIMITS if name in given]
+    least, most = given.integer("minOffsetsPerTrigger", 1), given.integer("maxOffsetsPerTrigger", 1)
+    if least is not None and most is not None and least > most:
+        raise ValueError(
+            f"The value of minOffsetPerTrigger({least}) is higher than the maxOffsetsPerTrigger({most})."
+        )
+    retry_interval_ms = given.integer("fetchOffset.retryIntervalMs", 0)
+    return SourceOptions(
+        client=client,
+        topics=topics,
+        pattern=pattern,
+        assigned=assigned,
+        start=start,
+        end=end,
+        columns=chosen_columns(given.text("columns"), given.boolean("includeHeaders", False)),
+        latest_if_no_match=given.choice("startingOffsetsByTimestampStrategy", ("error", "latest"))
+        == "latest",
+        fail_on_data_loss=given.boolean("failOnDataLoss", True),
+        min_partitions=given.integer("minPartitions", 1),
+        max_records_per_partition=given.integer("maxRecordsPerPartition", 1),
+        max_offsets_per_trigger=most,
+        min_offsets_per_trigger=least,
+        max_trigger_delay_ms=given.duration_ms("maxTriggerDelay", 15 * 60 * 1000),
+        poll_timeout_ms=given.integer("kafkaConsumer.pollTimeoutMs", 1) or 120_000,
+        fetch_offset_tries=given.integer("fetchOffset.numRetries", 1) or 3,
+        fetch_offset_retry_interval_ms=1000 if retry_interval_ms is None else retry_interval_ms,
+        notes=tuple(notes),
+    )
+
+
+def parse_sink(options: Mapping[str, str]) -> SinkOptions:
+    """Check the options of `df.write` or `df.writeStream`. Raises `ValueError` saying what is wrong."""
+    given = Given(options)
+    given.refuse_unknown(SINK_OPTIONS, SPARK_OPTIONS)
+    client = given.kafka()
+    check_sink_configs(client)
+    topic = given.text("topic")
+    if topic == "":
+        raise ValueError("topic must name a topic, got an empty name")
+    return SinkOptions(client, topic)
+
+
+def _strategy(given: Given) -> tuple[tuple[str, ...], str, tuple[TopicPartition, ...]]:
+    """(topics, pattern, assigned): one of them, the others empty."""
+    chosen = [name for name in STRATEGIES if name in given]
+    if len(chosen) != 1:
+        number = "One" if not chosen else "Only one"
+        verb = "must" if not chosen else "can"
+        raise ValueError(
+            f"{number} of the following options {verb} be specified for Kafka source: "
+            f"{', '.join(STRATEGIES)}. See the docs for more details."
+        )
+    value = given.text(chosen[0]) or ""
+    if chosen == ["subscribe"]:
+        topics = tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
+        if not topics:
+            raise ValueError(
+                f"No topics to subscribe to as specified value for option 'subscribe' is '{value}'"
+            )
+        return topics, "", ()
+    if chosen == ["subscribePattern"]:
+        if not value:
+            raise ValueError(
+                "Pattern to subscribe is empty as specified value for option 'subscribePattern' is ''"
+            )
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise ValueError(f"subscribePattern is not a regular expression: {error}") from None
+        return (), value, ()
+    partitions = partitions_from_json(value) if value.startswith("{") else []
+    if not partitions:
+        raise ValueError(f"No topicpartitions to assign as specified value for option 'assign' is '{value}'")
+    return (), "", tuple(partitions)
+
+
+def _limit(given: Given, side: str, default: Limit) -> Limit:
+    """One end of the read; a timestamp for all wins over timestamps by partition, and those over offsets."""
+    timestamp = given.text(f"{side}Timestamp")
+    if timestamp is not None:
+        try:
+            return AtTimestamp(int(timestamp))
+        except ValueError:
+            raise ValueError(f"Expected a single long value, got {timestamp}") from None
+    timestamps = given.text(f"{side}OffsetsByTimestamp")
+    if timestamps is not None:
+        return AtTimestamps(timestamps_from_json(timestamps))
+    offsets = given.text(f"{side}Offsets")
+    if offsets is None:
+        return default
+    if offsets.lower() == "earliest":
+        return Earliest()
+    if offsets.lower() == "latest":
+        return Latest()
+    parsed = offsets_from_json(offsets)
+    for tp, offset in parsed.items():
+        if offset < EARLIEST:
+            raise ValueError(f"{side}Offsets for {tp} is {offset}; use -1 for latest, -2 for earliest")
+    return AtOffsets(parsed)
+
+
+def _refuse_ends(given: Given) -> None:
+    for name in ENDS:
+        if name in given:
+            kind = "offset" if name == "endingOffsets" else "timestamp"
+            raise ValueError(f"ending {kind} not valid in streaming queries")
+
+
+def _check_batch_limits(start: Limit, end: Limit) -> None:
+    """A batch cannot start at the end nor end at the start, nor end before it starts."""
+    if isinstance(start, Latest):
+        raise ValueError("starting offset can't be latest for batch queries on Kafka")
+    if isinstance(end, Earliest):
+        raise ValueError("ending offset can't be earliest for batch queries on Kafka")
+    starts = start.offsets if isinstance(start, AtOffsets) else {}
+    ends = end.offsets if isinstance(end, AtOffsets) else {}
+    for tp, offset in starts.items():
+        if offset == LATEST:
+            raise ValueError(f"startingOffsets for {tp} can't be latest for batch queries on Kafka")
+    for tp, offset in ends.items():
+        if offset == EARLIEST:
+            raise ValueError(f"ending offset for {tp} can't be earliest for batch queries on Kafka")
+    if isinstance(start, AtOffsets) and isinstance(end, AtOffsets):
+        _check_order(starts, ends, "offset")
+    if isinstance(start, AtTimestamps) and isinstance(end, AtTimestamps):
+        _check_order(start.timestamps, end.timestamps, "timestamp")
+
+
+def _check_order(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], what: str) -> None:
+    if starts.keys() != ends.keys():
+        raise ValueError(
+            f"The specified start {what} and end {what} should have the same topic-partitions. "
+            f"Topic-partitions for start {what}: {show(starts)}, topic-partitions for end {what}: "
+            f"{show(ends)}."
+        )
+    for tp, start in starts.items():
+        end = ends[tp]
+        if start >= 0 and end >= 0 and start > end:
+            raise ValueError(
+                f"The specified start {what} {start} is greater than the end {what} {end} for topic "
+                f"{tp.topic} partition {tp.partition}."
+            )

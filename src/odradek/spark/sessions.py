@@ -1,0 +1,94 @@
+"""A `SparkSession` with the settings that were measured to matter for small, quick batches on one machine.
+
+Spark's defaults are for clusters and big data. On a laptop they cost 100–200 ms for every micro-batch of a
+stateful query: 200 shuffle partitions, checkpoint files through Hadoop's `FileContext` (which starts a process for
+each), TCP between the JVM and its Python workers.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from odradek.spark.java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CHECKPOINT_FILES = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+
+SETTINGS: dict[str, str] = {
+    # Columns go to Python and back as Arrow, over Unix sockets where there are some.
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    "spark.python.worker.reuse": "true",
+    # One rename on the file system itself for each checkpoint file.
+    "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
+    # As many state stores and shuffle tasks as there is work for on one machine.
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.adaptive.coalescePartitions.enabled": "true",
+    # A trigger without news costs nothing but a look; look often.
+    "spark.sql.streaming.pollingDelay": "10",
+    # Times are shown as they are stored.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def session(
+    app_name: str = "odradek",
+    master: str | None = None,
+    *,
+    ui: bool = False,
+    log_level: str = "ERROR",
+    conf: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> "SparkSession":
+    """A session, or the one that is there already with these settings put on top.
+
+    Args:
+        app_name: shown in Spark's UI and logs.
+        master: where to run; default: `spark.master` of the environment, else all cores of this machine.
+        ui: whether Spark serves its web page (port 4040).
+        log_level: of Spark's own log: ALL, DEBUG, INFO, WARN, ERROR or OFF.
+        conf: Spark settings, winning over those here.
+        settings: the same as keywords, `_` for `.`: `spark_executor_memory="2g"`.
+
+    Raises `JavaNotFoundError` if there is no Java to run Spark with.
+    """
+    _prepare_environment()
+    from pyspark.sql import SparkSession
+
+    wanted = dict(SETTINGS)
+    wanted["spark.ui.enabled"] = str(ui).lower()
+    if hasattr(__import__("socket"), "AF_UNIX"):
+        wanted["spark.python.unix.domain.socket.enabled"] = "true"
+    wanted.update({name: _text(value) for name, value in (conf or {}).items()})
+    wanted.update({name.replace("_", "."): _text(value) for name, value in settings.items()})
+    builder = SparkSession.builder.appName(app_name)
+    if master is not None:
+        builder = builder.master(master)
+    elif "spark.master" not in wanted and "MASTER" not in os.environ:
+        builder = builder.master("local[*]")
+    for name, value in wanted.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel(log_level)
+    return spark
+
+
+def _prepare_environment() -> None:
+    """Let Spark's scripts find a Java that works, and its workers this very Python."""
+    if "SPARK_REMOTE" not in os.environ and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        os.environ["JAVA_HOME"] = str(find_java().home)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    # Spark names its host by its address; where that resolves to nothing it waits for a name server.
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,60 @@
+"""The data source itself: `format("odradek")`."""
+
+import logging
+from typing import Any
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from odradek.spark.batch_reader import BatchReader
+from odradek.spark.columns import chosen_columns
+from odradek.spark.option_values import Given
+from odradek.spark.options import SourceOptions, parse_sink, parse_source
+from odradek.spark.schema import spark_schema
+from odradek.spark.stream_reader import StreamReader
+from odradek.spark.writer import BatchWriter, StreamWriter
+
+log = logging.getLogger(__name__)
+
+
+class OdradekDataSource(DataSource):
+    """Kafka's topics as tables, read and written, in batches and as streams.
+
+    Options are checked when the reader or writer is made, with errors that are `ValueError`s naming the
+    option.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "odradek"
+
+    def schema(self) -> StructType:
+        given = Given(dict(self.options))
+        return spark_schema(chosen_columns(given.text("columns"), given.boolean("includeHeaders", False)))
+
+    def reader(self, schema: StructType) -> BatchReader:
+        return BatchReader(self._source_options(schema, streaming=False))
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 (Spark's name, as below)
+        return StreamReader(self._source_options(schema, streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        if overwrite:
+            raise ValueError(
+                "Save mode Overwrite not allowed for Kafka. Allowed save modes are Append and ErrorIfExists "
+                "(default)."
+            )
+        return BatchWriter(parse_sink(dict(self.options)), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
+        """`overwrite` (output mode "complete") appends too, as the connector does: a log is not
+        overwritten."""
+        return StreamWriter(parse_sink(dict(self.options)), schema)
+
+    def _source_options(self, schema: Any, *, streaming: bool) -> SourceOptions:
+        options = parse_source(dict(self.options), streaming=streaming)
+        if schema != spark_schema(options.columns):
+            raise ValueError("Kafka source has a fixed schema and cannot be set with a custom one")
+        for note in options.notes:
+            log.warning(note)
+        return options

@@ -1,0 +1,169 @@
+"""What a streaming query reads next: from the checkpoint's offsets and the brokers' answers.
+
+The invariants of a query's reading side, whatever happens to its driver:
+
+- A batch reads exactly the offsets between its start and its end; Spark writes both into the checkpoint
+  before the batch runs, and runs it again with the same ones after a crash.
+- The start of a batch is the end of the one before.
+- The start of batch 0 is *not* in the checkpoint: Spark asks for it again after a crash. So where it moves
+  (the end of a partition, "latest"), batch 0 takes nothing from that partition and only writes its place
+  down; records flow from batch 1 on. Where the start asked for anew is past the end that batch 0 was given,
+  that partition has nothing to read in batch 0.
+- A partition that appears while the query runs is read from its beginning.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Protocol
+
+from odradek.client.types import TopicPartition
+from odradek.spark.admission import Admission
+from odradek.spark.errors import DataLossError
+from odradek.spark.offsets import (
+    LATEST,
+    AtOffsets,
+    AtTimestamp,
+    AtTimestamps,
+    Latest,
+    Limit,
+    Offsets,
+    show,
+)
+from odradek.spark.options import SourceOptions
+from odradek.spark.ranges import OffsetRange, split
+
+log = logging.getLogger(__name__)
+
+
+class Brokers(Protocol):
+    """What the planner asks; `offset_reader.OffsetReader` answers."""
+
+    def earliest(self, partitions: "list[TopicPartition]") -> Offsets: ...
+
+    def latest(self, known: Mapping[TopicPartition, int] | None = None) -> Offsets: ...
+
+    def resolve(self, limit: Limit, *, starting: bool) -> Offsets: ...
+
+
+class StreamPlanner:
+    """One run of one streaming query, between its start and its stop.
+
+    Args:
+        options: what to read.
+        brokers: who knows the offsets.
+    """
+
+    def __init__(self, options: SourceOptions, brokers: Brokers) -> None:
+        self._options = options
+        self._brokers = brokers
+        self._admission = Admission(
+            options.max_offsets_per_trigger, options.min_offsets_per_trigger, options.max_trigger_delay_ms
+        )
+        self._initial: Offsets | None = None
+        self._moving: frozenset[TopicPartition] = frozenset()
+        self._first_end: Offsets | None = None
+        self._target: Offsets | None = None
+        self.newest: Offsets | None = None
+        """The ends seen by the last `next_end`, for progress reports."""
+
+    def initial(self) -> Offsets:
+        """Where a new query starts. Asked twice for batch 0, so the answer is remembered: "latest" moves."""
+        if self._initial is None:
+            initial = self._brokers.resolve(self._options.start, starting=True)
+            self._moving = self._moving_partitions(initial)
+            if self.newest is not None:
+                # pyspark 4.1 asks for the end of batch 0 first.
+                initial |= {tp: min(initial[tp], self.newest[tp]) for tp in self._moving & self.newest.keys()}
+            self._initial = initial
+        return self._initial
+
+    def aim_at_what_is_there(self) -> None:
+        """Fix the ends of `Trigger.AvailableNow`: nothing that comes later is read by this run."""
+        self._target = self._brokers.latest()
+
+    def next_end(self, start: Offsets, *, unlimited: bool, now_ms: int) -> Offsets:
+        """The end of the batch that begins at `start`; `start` itself if there is nothing to read yet.
+
+        Args:
+            unlimited: Spark wants all that is there, whatever the options say.
+            now_ms: a monotonic clock, for `maxTriggerDelay`.
+        """
+        ends = self._target if self._target is not None else self._brokers.latest(start)
+        self.newest = ends
+        begins = self._begins(start, ends)
+        if not unlimited:
+            admitted = self._admission.admit(begins, {tp: ends[tp] for tp in begins}, now_ms)
+            if admitted is None:
+                return start
+            # What has no known beginning was deleted meanwhile; `ranges` reports it.
+            ends = {**ends, **admitted}
+        if start == self._initial and self._first_end is None:
+            ends = {**ends, **{tp: start[tp] for tp in self._moving if tp in ends}}
+        return ends
+
+    def end_without_start(self) -> Offsets:
+        """All that is there, for a Spark that does not say where the batch begins (pyspark 4.1)."""
+        self.newest = self._brokers.latest()
+        return self.newest
+
+    def ranges(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
+        """The tasks of the batch from `start` to `end`. Raises `DataLossError` if offsets are gone."""
+        first_batch = start == self._initial and self._first_end in (None, end)
+        if first_batch:
+            self._first_end = end
+        if start == end:
+            return []
+        begins = self._begins(start, end)
+        # What batch 0 does not know has come since it was first planned, and is read later.
+        self._report_changed_partitions(end if first_batch else start, end, begins)
+        ranges = []
+        for tp in sorted(end.keys() & begins.keys()):
+            begin = begins[tp]
+            if end[tp] < begin:
+                if first_batch and tp in self._moving:
+                    continue
+                self._lost(
+                    f"Partition {tp} offset was changed from {begin} to {end[tp]}. This could either be a "
+                    "user error that the start offset is set too high and this is the first batch, or the "
+                    "topic was created anew."
+                )
+            ranges.append(OffsetRange(tp, begin, end[tp]))
+        return split(ranges, self._options.min_partitions, self._options.max_records_per_partition)
+
+    def _begins(self, start: Offsets, end: Offsets) -> Offsets:
+        """Where each partition of `end` begins: at `start`, or at its beginning if it is new."""
+        begins = {tp: start[tp] for tp in end if tp in start}
+        new = [tp for tp in end if tp not in start]
+        if new:
+            begins |= self._brokers.earliest(new)
+        return begins
+
+    def _report_changed_partitions(self, start: Offsets, end: Offsets, begins: Offsets) -> None:
+        unknown = end.keys() - begins.keys()
+        if unknown:
+            self._lost(
+                f"Cannot find initial offsets for partitions {show(unknown)}. They may have been deleted."
+            )
+        for tp in sorted(begins.keys() - start.keys()):
+            if begins[tp] != 0:
+                self._lost(f"Added partition {tp} starts from {begins[tp]} instead of 0.")
+        deleted = start.keys() - end.keys()
+        if deleted:
+            self._lost(f"Partitions {show(deleted)} have been deleted.")
+
+    def _lost(self, reason: str) -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLossError(reason)
+        log.warning("some data may have been lost: %s", reason)
+
+    def _moving_partitions(self, initial: Offsets) -> frozenset[TopicPartition]:
+        """The partitions whose start would be another one if it were asked for again after a crash."""
+        start = self._options.start
+        if isinstance(start, Latest):
+            return frozenset(initial)
+        if isinstance(start, AtOffsets):
+            return frozenset(tp for tp, offset in start.offsets.items() if offset == LATEST)
+        if isinstance(start, AtTimestamp | AtTimestamps) and self._options.latest_if_no_match:
+            ends = self._brokers.latest()
+            return frozenset(tp for tp, offset in initial.items() if offset >= ends.get(tp, 0))
+        return frozenset()

@@ -1,0 +1,108 @@
+"""What runs in an executor: a range of offsets in, Arrow record batches with the table's columns out."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import InputPartition
+
+from odradek.client.errors import PartitionLostError
+from odradek.client.types import TopicPartition
+from odradek.errors import ErrorCode, KafkaError
+from odradek.spark.connections import borrowed_reader
+from odradek.spark.errors import DataLossError, ReadError
+from odradek.spark.options import SourceOptions
+from odradek.spark.ranges import OffsetRange
+from odradek.spark.schema import arrow_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger(__name__)
+
+BATCH_ROWS = 20_000
+"""Rows per Arrow batch: between 10,000 and 50,000 Spark takes them fastest."""
+
+
+@dataclass
+class RangeToRead(InputPartition):
+    """One task: offsets `start` (included) to `end` (excluded) of one partition."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @classmethod
+    def of(cls, range_: OffsetRange) -> "RangeToRead":
+        return cls(range_.tp.topic, range_.tp.partition, range_.start, range_.end)
+
+
+def read_range(options: SourceOptions, task: InputPartition) -> Iterator["pa.RecordBatch"]:
+    """The records of one range, `BATCH_ROWS` at a time.
+
+    Raises `DataLossError` if some are gone and `failOnDataLoss` is true; else they are skipped.
+    """
+    if not isinstance(task, RangeToRead):
+        # Spark makes up a partition where a batch has none: there is nothing to read.
+        return
+    shape = Shape(options.columns, TopicPartition(task.topic, task.partition))
+    configs = {"default.api.timeout.ms": str(options.poll_timeout_ms), **options.client}
+    try:
+        with borrowed_reader(configs) as reader:
+            for rows in reader.fetch_columns(
+                task.topic,
+                task.partition,
+                task.start,
+                task.end,
+                BATCH_ROWS,
+                with_headers=options.with_headers,
+                fail_on_data_loss=options.fail_on_data_loss,
+            ):
+                yield shape.table_rows(rows)
+    except PartitionLostError as error:
+        raise DataLossError(
+            f"Could not read records in offset [{task.start}, {task.end}) for topic partition "
+            f"{task.topic}-{task.partition}: {error}"
+        ) from error
+    except KafkaError as error:
+        what = f"offsets [{task.start}, {task.end}) of {task.topic}-{task.partition}"
+        if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise ReadError(f"Could not read {what}: {error}") from error
+        if options.fail_on_data_loss:
+            raise DataLossError(f"Could not read {what}: the topic or partition is gone") from error
+        log.warning("skipping %s: the topic or partition is gone", what)
+
+
+class Shape:
+    """Puts what the client decodes under the table's columns, in their order and with Spark's types.
+
+    Spark compares the Arrow schema of the first batch with its own, to the unit of the timestamp.
+    """
+
+    def __init__(self, columns: tuple[str, ...], tp: TopicPartition) -> None:
+        self._schema = arrow_schema(columns)
+        self._tp = tp
+        self._columns = columns
+
+    def table_rows(self, rows: "pa.RecordBatch") -> "pa.RecordBatch":
+        """`rows` as decoded: key, value, offset, timestamp, timestampType, and headers if wanted."""
+        import pyarrow as pa
+
+        arrays = [self._column(name, rows) for name in self._columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _column(self, name: str, rows: "pa.RecordBatch") -> Any:
+        import pyarrow as pa
+
+        if name == "topic":
+            return pa.repeat(pa.scalar(self._tp.topic, pa.string()), rows.num_rows)
+        if name == "partition":
+            return pa.repeat(pa.scalar(self._tp.partition, pa.int32()), rows.num_rows)
+        array, wanted = rows.column(name), self._schema.field(name).type
+        if array.type == wanted:
+            return array
+        if name == "timestamp" and pa.types.is_integer(array.type):
+            array = array.cast(pa.timestamp("ms", tz="UTC"))
+        return array.cast(wanted)

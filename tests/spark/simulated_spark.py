@@ -1,0 +1,134 @@
+"""Spark's side of a streaming query, as far as offsets go: its checkpoint, and what it asks a source when.
+
+Written after `MicroBatchExecution`: the end of a batch is logged before the batch runs; a batch that was
+logged but not committed runs again, with the same offsets; the start of batch 0 is asked for, never logged.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from odradek.client.types import TopicPartition
+from odradek.spark.offsets import (
+    EARLIEST,
+    LATEST,
+    AtOffsets,
+    Earliest,
+    Latest,
+    Limit,
+    Offsets,
+    from_spark,
+    to_spark,
+)
+from odradek.spark.options import SourceOptions, parse_source
+from odradek.spark.ranges import OffsetRange
+from odradek.spark.stream_planner import StreamPlanner
+
+
+class SimulatedTopic:
+    """Partitions as pairs: the first offset that is still there, and the next one to be written."""
+
+    def __init__(self, partitions: int = 1) -> None:
+        self.bounds = {TopicPartition("t", number): (0, 0) for number in range(partitions)}
+
+    def append(self, number: int, count: int = 1) -> None:
+        begin, end = self.bounds[TopicPartition("t", number)]
+        self.bounds[TopicPartition("t", number)] = (begin, end + count)
+
+    def delete_before(self, number: int, offset: int) -> None:
+        self.bounds[TopicPartition("t", number)] = (offset, self.bounds[TopicPartition("t", number)][1])
+
+    def add_partition(self) -> None:
+        self.bounds[TopicPartition("t", len(self.bounds))] = (0, 0)
+
+    def earliest(self, partitions: list[TopicPartition]) -> Offsets:
+        return {tp: self.bounds[tp][0] for tp in partitions if tp in self.bounds}
+
+    def latest(self, known: Mapping[TopicPartition, int] | None = None) -> Offsets:
+        return {tp: end for tp, (_, end) in self.bounds.items()}
+
+    def resolve(self, limit: Limit, *, starting: bool) -> Offsets:
+        if isinstance(limit, Earliest):
+            return self.earliest(list(self.bounds))
+        if isinstance(limit, Latest):
+            return self.latest()
+        assert isinstance(limit, AtOffsets)
+        special = {EARLIEST: 0, LATEST: 1}
+        return {
+            tp: self.bounds[tp][special[offset]] if offset in special else offset
+            for tp, offset in limit.offsets.items()
+        }
+
+
+def options(**given: Any) -> SourceOptions:
+    """Options of a stream over topic `t`."""
+    texts = {name: str(value) for name, value in given.items()}
+    return parse_source({"kafka.bootstrap.servers": "x:1", "subscribe": "t", **texts}, streaming=True)
+
+
+class SimulatedQuery:
+    """A query with its checkpoint; `crash` loses the driver, the checkpoint stays.
+
+    `read`: the ranges that each batch read, by batch number; a batch that runs again replaces its own.
+    """
+
+    def __init__(self, topic: SimulatedTopic, source: SourceOptions) -> None:
+        self.topic = topic
+        self._source = source
+        self._logged: list[str] = []
+        self.committed = 0
+        self.read: dict[int, list[OffsetRange]] = {}
+        self.now_ms = 0
+        self.crash()
+
+    @property
+    def logged_ends(self) -> list[Offsets]:
+        return [from_spark(json.loads(text)) for text in self._logged]
+
+    def crash(self) -> None:
+        self.planner = StreamPlanner(self._source, self.topic)
+        self._limited = bool(self._source.max_offsets_per_trigger or self._source.min_offsets_per_trigger)
+
+    def log_next_batch(self) -> bool:
+        """Plan the next batch and log its end; False if there is none, or one is still to be run."""
+        if self.committed < len(self._logged):
+            return False
+        start = self._start_of(len(self._logged))
+        end = self.planner.next_end(start, unlimited=not self._limited, now_ms=self.now_ms)
+        text = json.dumps(to_spark(end))
+        if self._logged and text == self._logged[-1]:
+            return False
+        self._logged.append(text)
+        return True
+
+    def run_logged_batch(self) -> None:
+        """Plan the tasks of the batch that is logged but not committed, and read them."""
+        batch = len(self._logged) - 1
+        if batch >= self.committed:
+            self.read[batch] = self.planner.ranges(self._start_of(batch), self.logged_ends[batch])
+
+    def commit(self) -> None:
+        if len(self._logged) - 1 in self.read:
+            self.committed = len(self._logged)
+
+    def step(self) -> bool:
+        """One whole trigger; False if nothing was there to do."""
+        more = self.committed < len(self._logged) or self.log_next_batch()
+        self.run_logged_batch()
+        self.commit()
+        return more
+
+    def _start_of(self, batch: int) -> Offsets:
+        if batch == 0:
+            return from_spark(json.loads(json.dumps(to_spark(self.planner.initial()))))
+        return self.logged_ends[batch - 1]
+
+    def offsets_read(self, tp: TopicPartition) -> list[int]:
+        """Every offset that committed batches read of one partition, in order of reading."""
+        return [
+            offset
+            for batch in range(self.committed)
+            for r in self.read[batch]
+            if r.tp == tp
+            for offset in range(r.start, r.end)
+        ]
