@@ -61,8 +61,8 @@ def _dependencies(version: str) -> list[tuple[str, str, str]]:
     return wanted
 
 
-def resolve(group: str, wanted: list[tuple[str, str, str]]) -> Path:
-    """Have Maven copy artifacts and what they need into one folder of the cache, once; return that folder."""
+def resolve(group: str, wanted: list[tuple[str, str, str]], *, transitive: bool = True) -> Path:
+    """Have Maven copy artifacts (and what they need) into one folder of the cache, once; return that folder."""
     home = CACHE / group
     library = home / "lib"
     if (home / "complete").exists():
@@ -79,7 +79,10 @@ def resolve(group: str, wanted: list[tuple[str, str, str]]) -> Path:
         f"<dependencies>{rows}</dependencies></project>"
     )
     done = subprocess.run(
-        ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={library}"],
+        [
+            *("mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={library}"),
+            f"-DexcludeTransitive={'false' if transitive else 'true'}",
+        ],
         cwd=home,
         capture_output=True,
         text=True,
