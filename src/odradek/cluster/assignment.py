@@ -1,7 +1,8 @@
 """Which brokers hold which partitions of a new topic.
 
 Kafka's goals: replicas spread evenly; the partitions that one broker leads have their other replicas spread
-over the other brokers; with racks, the replicas of a partition are in different racks as far as there are racks.
+over the other brokers; with racks, the replicas of a partition are in different racks as far as there are
+racks.
 
 The first replicas go round robin over the brokers from a random start. The others follow at a distance (the
 *shift*) that grows by one whenever all brokers have had a turn, so that not the same brokers always pair up.
@@ -11,9 +12,9 @@ racks that have a replica already while some rack has none.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
 
+from odradek.cluster.chance import Chance, SystemChance
 from odradek.errors import InvalidPartitionsError, InvalidReplicationFactorError, UnknownServerError
 
 Racks = Mapping[int, str | None]
@@ -27,7 +28,7 @@ def assign_replicas(
     *,
     start_index: int | None = None,
     first_partition: int = 0,
-    rng: random.Random | None = None,
+    chance: Chance | None = None,
 ) -> dict[int, tuple[int, ...]]:
     """Assign new partitions to brokers.
 
@@ -37,7 +38,7 @@ def assign_replicas(
         replication_factor: replicas of each.
         start_index: where round robin starts, and the first shift; random without it.
         first_partition: index of the first partition: how many the topic has already.
-        rng: the source of chance.
+        chance: the source of randomness.
 
     Returns:
         Replicas by partition, the preferred leader first.
@@ -64,7 +65,7 @@ def assign_replicas(
                 "Not all brokers have rack information for replica rack aware assignment."
             )
         brokers = rack_alternated(racks_known)
-    chance = rng if rng is not None else random.Random()
+    chance = chance if chance is not None else SystemChance()
     start = start_index if start_index is not None else chance.randrange(len(brokers))
     shift = start_index if start_index is not None else chance.randrange(len(brokers))
     assignment: dict[int, tuple[int, ...]] = {}

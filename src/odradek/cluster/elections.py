@@ -7,7 +7,6 @@ leader before. The ISR is never empty: with nobody of it alive, its last members
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from odradek.cluster.image import PartitionImage
 from odradek.cluster.nodes import LEADER_RECOVERING, NO_LEADER, PartitionState
@@ -64,8 +63,7 @@ def preferred(
     first = partition.replicas[0] if partition.replicas else NO_LEADER
     if first not in live or first not in partition.isr:
         return None
-    return replace(
-        state_of(partition),
+    return state_of(partition)._replace(
         leader=first,
         leader_epoch=partition.leader_epoch + 1,
         controller_epoch=controller_epoch,
@@ -79,8 +77,7 @@ def controlled_shutdown(
     candidates = [b for b in partition.replicas if b in live and b in partition.isr and b not in leaving]
     if not candidates:
         return None
-    return replace(
-        state_of(partition),
+    return state_of(partition)._replace(
         leader=candidates[0],
         leader_epoch=partition.leader_epoch + 1,
         isr=tuple(b for b in partition.isr if b not in leaving),
@@ -99,8 +96,7 @@ def without_replica(partition: PartitionImage, broker: int, controller_epoch: in
     leader = NO_LEADER if partition.leader == broker else partition.leader
     if isr == partition.isr and leader == partition.leader:
         return None
-    return replace(
-        state_of(partition),
+    return state_of(partition)._replace(
         leader=leader,
         isr=isr,
         leader_epoch=partition.leader_epoch + 1,

@@ -7,7 +7,8 @@ that stayed. Readers may hold on to one for as long as they like. All lookups ar
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from odradek.cluster.nodes import (
     LEADER_RECOVERED,
@@ -19,12 +20,13 @@ from odradek.cluster.nodes import (
     ReplicaAssignment,
 )
 
+_NOTHING: Mapping[Any, Any] = MappingProxyType({})
+
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Topics that belong to the brokers themselves."""
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerImage:
+class BrokerImage(NamedTuple):
     """A live broker. `epoch` is the transaction that registered it; a restart gives a new one."""
 
     broker_id: int
@@ -41,8 +43,7 @@ class BrokerImage:
         return self.registration.endpoint(listener)
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionImage:
+class PartitionImage(NamedTuple):
     """One partition: who holds it, and who leads.
 
     Attributes:
@@ -96,8 +97,7 @@ class PartitionImage:
         return ReplicaAssignment(self.replicas, self.adding, self.removing)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicImage:
+class TopicImage(NamedTuple):
     """One topic: `topic_id` 16 bytes (zero where a broker before 2.8 made it), its partitions by index."""
 
     name: str
@@ -114,8 +114,7 @@ EntityPath = str
 """What has configs: `topics/clicks`, `brokers/1`, `brokers/<default>`, `users/bob`, …"""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterDelta:
+class ClusterDelta(NamedTuple):
     """What changed: only what is named here did.
 
     Attributes:
@@ -128,12 +127,12 @@ class ClusterDelta:
         controller: `(id, epoch)` of the new controller; id -1 for none.
     """
 
-    brokers: Mapping[int, BrokerImage] = field(default_factory=dict)
+    brokers: Mapping[int, BrokerImage] = _NOTHING
     brokers_gone: frozenset[int] = frozenset()
-    topics: Mapping[str, TopicImage] = field(default_factory=dict)
-    topics_gone: Mapping[str, TopicImage] = field(default_factory=dict)
+    topics: Mapping[str, TopicImage] = _NOTHING
+    topics_gone: Mapping[str, TopicImage] = _NOTHING
     topics_marked: frozenset[str] = frozenset()
-    configs: Mapping[EntityPath, Mapping[str, str]] = field(default_factory=dict)
+    configs: Mapping[EntityPath, Mapping[str, str]] = _NOTHING
     controller: tuple[int, int] | None = None
 
     def __bool__(self) -> bool:
@@ -162,11 +161,7 @@ class ClusterDelta:
         )
 
 
-_NO_CONFIG: Mapping[str, str] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterImage:
+class ClusterImage(NamedTuple):
     """The cluster at one moment.
 
     Attributes:
@@ -183,10 +178,10 @@ class ClusterImage:
     cluster_id: str = ""
     controller_id: int = -1
     controller_epoch: int = 0
-    brokers: Mapping[int, BrokerImage] = field(default_factory=dict)
-    topics: Mapping[str, TopicImage] = field(default_factory=dict)
-    topic_names: Mapping[bytes, str] = field(default_factory=dict)
-    configs: Mapping[EntityPath, Mapping[str, str]] = field(default_factory=dict)
+    brokers: Mapping[int, BrokerImage] = _NOTHING
+    topics: Mapping[str, TopicImage] = _NOTHING
+    topic_names: Mapping[bytes, str] = _NOTHING
+    configs: Mapping[EntityPath, Mapping[str, str]] = _NOTHING
     marked: frozenset[str] = frozenset()
 
     def topic(self, name: str) -> TopicImage | None:
@@ -223,11 +218,11 @@ class ClusterImage:
 
     def config(self, entity_path: EntityPath) -> Mapping[str, str]:
         """The configs of an entity, empty when it has none."""
-        return self.configs.get(entity_path, _NO_CONFIG)
+        return self.configs.get(entity_path, _NOTHING)
 
     def topic_config(self, name: str) -> Mapping[str, str]:
         """The overrides of a topic, empty when it has none."""
-        return self.configs.get(f"topics/{name}", _NO_CONFIG)
+        return self.configs.get(f"topics/{name}", _NOTHING)
 
     def apply(self, delta: ClusterDelta) -> ClusterImage:
         """The image after `delta`."""

@@ -1,7 +1,8 @@
 """What stands in the nodes: Kafka's JSON to objects and back.
 
 Each node has an `encode_…` that writes the newest version and a `decode_…` that reads all versions since
-0.8.2 (docs/metadata.md lists them). The order of keys varies between Kafka's versions, so never compare the text.
+0.8.2 (docs/metadata.md lists them). The order of keys varies between Kafka's versions, so never compare the
+text.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from odradek.cluster.store import StoreError
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 NO_LEADER = -1
 LEADER_DURING_DELETION = -2
@@ -27,8 +30,7 @@ class NodeFormatError(StoreError):
     """A node's data is not what Kafka writes there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     """An address that clients or brokers connect to. `listener` is its name, such as `PLAINTEXT`."""
 
     listener: str
@@ -43,8 +45,7 @@ class Endpoint:
         return f"{self.listener}://{host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerRegistration:
+class BrokerRegistration(NamedTuple):
     """What a broker says of itself in `/brokers/ids/<id>`.
 
     Attributes:
@@ -58,7 +59,7 @@ class BrokerRegistration:
 
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
-    features: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    features: Mapping[str, Mapping[str, int]] = _NOTHING
     jmx_port: int = -1
     timestamp_ms: int = -1
     version: int = 5
@@ -71,8 +72,7 @@ class BrokerRegistration:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaAssignment:
+class ReplicaAssignment(NamedTuple):
     """Who holds a partition. During a reassignment `replicas` has both the old and the new ones."""
 
     replicas: tuple[int, ...]
@@ -80,16 +80,14 @@ class ReplicaAssignment:
     removing: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TopicNode:
+class TopicNode(NamedTuple):
     """`/brokers/topics/<topic>`. `topic_id` is `NO_TOPIC_ID` where a broker before 2.8 wrote it."""
 
     partitions: Mapping[int, ReplicaAssignment]
     topic_id: bytes = NO_TOPIC_ID
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionState:
+class PartitionState(NamedTuple):
     """`/brokers/topics/<topic>/partitions/<p>/state`. The node's version is the partition epoch."""
 
     leader: int
@@ -99,8 +97,7 @@ class PartitionState:
     leader_recovery_state: int = LEADER_RECOVERED
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerNode:
+class ControllerNode(NamedTuple):
     """`/controller`."""
 
     broker_id: int
@@ -108,8 +105,7 @@ class ControllerNode:
     kraft_controller_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdBlock:
+class ProducerIdBlock(NamedTuple):
     """`/latest_producer_id_block`: the ids `first..last` belong to `broker_id`."""
 
     broker_id: int

@@ -17,7 +17,6 @@ What the semantics are, in short (ZooKeeper Programmer's Guide):
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -95,16 +94,14 @@ class Stat(NamedTuple):
     num_children: int
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """In a multi: the node exists and has this version (`ANY_VERSION`: it exists)."""
 
     path: str
     version: int = ANY_VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(NamedTuple):
     """Create a node. Its result is the path, with the digits of a sequence node."""
 
     path: str
@@ -113,8 +110,7 @@ class Create:
     sequence: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SetData:
+class SetData(NamedTuple):
     """Replace a node's data. Its result is the new `Stat`."""
 
     path: str
@@ -122,8 +118,7 @@ class SetData:
     version: int = ANY_VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(NamedTuple):
     """Delete a node that has no children. Its result is None."""
 
     path: str

@@ -112,8 +112,8 @@ SYNONYMS: Mapping[str, tuple[tuple[str, int], ...]] = {
     "local.retention.ms": (("log.local.retention.ms", 1),),
     "local.retention.bytes": (("log.local.retention.bytes", 1),),
 }
-"""Per topic config the broker configs that stand in for it, the first that is set winning, each with the factor
-that makes its unit the topic config's. Configs that are not here have no broker config."""
+"""Per topic config the broker configs that stand in for it, the first that is set winning, each with the
+factor that makes its unit the topic config's. Configs that are not here have no broker config."""
 
 
 def parse_topic_configs(overrides: Mapping[str, str]) -> dict[str, ConfigValue]:
@@ -136,7 +136,8 @@ def validate_topic_configs(overrides: Mapping[str, str], defaults: Mapping[str, 
 
     Args:
         overrides: in text, by topic config name.
-        defaults: what the broker's configs say for those that are not overridden (`BrokerConfig.topic_defaults`).
+        defaults: what the broker's configs say for those that are not overridden
+            (`BrokerConfig.topic_defaults`).
 
     Raises:
         ConfigError: an unknown name, a bad value, or values that contradict each other.

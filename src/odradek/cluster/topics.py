@@ -65,8 +65,8 @@ def check_new_assignment(assignment: Mapping[int, Sequence[int]]) -> None:
     """Check the manual assignment of a new topic. Unknown brokers are allowed, as in Kafka.
 
     Raises:
-        InvalidReplicaAssignmentError: partitions with different numbers of replicas, a broker twice in one, or
-            indexes that are not 0, 1, 2 …
+        InvalidReplicaAssignmentError: partitions with different numbers of replicas, a broker twice in one,
+            or indexes that are not 0, 1, 2 …
     """
     if len({len(replicas) for replicas in assignment.values()}) != 1:
         raise InvalidReplicaAssignmentError("All partitions should have the same number of replicas")
@@ -93,8 +93,8 @@ def check_added_assignments(
         brokers: the live brokers.
 
     Raises:
-        InvalidReplicaAssignmentError: unknown brokers, not one assignment per partition, duplicates, or another
-            replication factor.
+        InvalidReplicaAssignmentError: unknown brokers, not one assignment per partition, duplicates, or
+            another replication factor.
     """
     unknown = {broker for replicas in assignments for broker in replicas} - set(brokers)
     if unknown:

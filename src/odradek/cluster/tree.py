@@ -7,7 +7,7 @@ that means. Between the two a durable store writes. A transaction that cannot be
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from odradek.cluster.store import (
     ANY_VERSION,
@@ -73,16 +73,14 @@ class Node:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """What a transaction does to one node. `node` is its new state without children, None for a deletion."""
 
     path: str
     node: Node | None
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """A transaction that can be done.
 
     Attributes:

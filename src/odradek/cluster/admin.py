@@ -1,0 +1,300 @@
+"""Creating, deleting and growing topics: the part of the controller that clients ask for.
+
+Everything is checked before anything is written; what is wrong with one topic does not keep the others back.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from odradek.cluster import decisions, topics
+from odradek.cluster.assignment import assign_replicas
+from odradek.cluster.chance import Chance, random_uuid
+from odradek.cluster.config_def import ConfigError
+from odradek.cluster.decisions import Decision, PlannedTopic
+from odradek.cluster.image import ClusterImage
+from odradek.cluster.store import StoreError
+from odradek.cluster.topic_config import validate_topic_configs
+from odradek.errors import (
+    InvalidConfigurationError,
+    InvalidPartitionsError,
+    InvalidRequestError,
+    InvalidTopicError,
+    KafkaError,
+    ReassignmentInProgressError,
+    TopicExistsError,
+    UnknownServerError,
+    UnknownTopicOrPartitionError,
+)
+
+if TYPE_CHECKING:
+    from odradek.cluster.controller import ControllerConfig
+
+_NOTHING: Mapping[Any, Any] = MappingProxyType({})
+
+USE_DEFAULT = -1
+"""As a partition count or replication factor: the broker's default."""
+
+MAX_PARTITIONS_PER_REQUEST = 10_000
+"""More new partitions in one topic are refused: each is a folder, files and nodes."""
+
+_PARTITIONS_PER_TRANSACTION = 500
+
+
+class NewTopic(NamedTuple):
+    """A topic that somebody wants.
+
+    Attributes:
+        name: its name.
+        num_partitions: `USE_DEFAULT` for `num.partitions`.
+        replication_factor: `USE_DEFAULT` for `default.replication.factor`.
+        assignment: replicas by partition, instead of the two numbers; empty for automatic placement.
+        configs: overrides by topic config name; a None value is refused.
+    """
+
+    name: str
+    num_partitions: int = USE_DEFAULT
+    replication_factor: int = USE_DEFAULT
+    assignment: Mapping[int, Sequence[int]] = _NOTHING
+    configs: Mapping[str, str | None] = _NOTHING
+
+
+class TopicAdmin(ABC):
+    """What `Controller` offers for topics."""
+
+    broker_id: int
+    config: ControllerConfig
+    chance: Chance
+    epoch: int
+
+    @property
+    @abstractmethod
+    def image(self) -> ClusterImage:
+        """The cluster as it is now."""
+
+    @abstractmethod
+    def check_active(self) -> None:
+        """Raise `NotControllerError` unless this broker holds the office."""
+
+    @abstractmethod
+    def _commit(self, decision: Decision) -> None: ...
+
+    @abstractmethod
+    def _refresh(self) -> None: ...
+
+    @abstractmethod
+    def _finish_deletions(self) -> None: ...
+
+    def create_topic(self, topic: NewTopic) -> PlannedTopic:
+        """Create one topic.
+
+        Raises:
+            KafkaError: why it could not be created.
+        """
+        result = self.create_topics([topic])[0]
+        if isinstance(result, KafkaError):
+            raise result
+        return result
+
+    def create_topics(
+        self, wanted: Sequence[NewTopic], validate_only: bool = False
+    ) -> list[PlannedTopic | KafkaError]:
+        """Create topics, or only say what would be created.
+
+        Returns:
+            For each wanted topic, in order, what was created or the error.
+
+        Raises:
+            NotControllerError: this broker does not hold the office.
+        """
+        self.check_active()
+        results: list[PlannedTopic | KafkaError] = []
+        taken: set[str] = set()
+        for topic in wanted:
+            try:
+                plan = self._plan(topic, taken)
+                taken.add(topic.name)
+                results.append(plan)
+            except KafkaError as error:
+                results.append(error)
+        if validate_only:
+            return results
+        failed = self._create_all([plan for plan in results if isinstance(plan, PlannedTopic)])
+        return [r if isinstance(r, KafkaError) else failed.get(r.name, r) for r in results]
+
+    def _create_all(self, plans: list[PlannedTopic]) -> dict[str, KafkaError]:
+        failed: dict[str, KafkaError] = {}
+        for group in _groups(plans):
+            try:
+                self._commit(decisions.create_topics(self.image, self.epoch, group))
+            except (StoreError, KafkaError) as error:
+                if len(group) > 1 and isinstance(error, StoreError):
+                    # Somebody created one of them in the store itself; the others are not to suffer.
+                    self._refresh()
+                    for plan in group:
+                        failed |= self._create_all([plan])
+                else:
+                    failed |= {plan.name: _as_kafka(error, plan.name) for plan in group}
+        return failed
+
+    def _plan(self, topic: NewTopic, taken: set[str]) -> PlannedTopic:
+        image, name = self.image, topic.name
+        if name in image.topics:
+            marked = "is marked for deletion" if name in image.marked else "already exists"
+            raise TopicExistsError(f"Topic '{name}' {marked}.")
+        nulls = [key for key, value in topic.configs.items() if value is None]
+        if nulls:
+            raise InvalidConfigurationError(f"Null value not supported for topic configs: {','.join(nulls)}")
+        configs = {key: value for key, value in topic.configs.items() if value is not None}
+        numbers = (topic.num_partitions, topic.replication_factor)
+        if topic.assignment and numbers != (USE_DEFAULT, USE_DEFAULT):
+            raise InvalidRequestError(
+                "Both numPartitions or replicationFactor and replicasAssignments were set. "
+                "Both cannot be used at the same time."
+            )
+        if topic.assignment:
+            assignment: Mapping[int, Sequence[int]] = topic.assignment
+        else:
+            count = self.config.num_partitions if numbers[0] == USE_DEFAULT else numbers[0]
+            if count > MAX_PARTITIONS_PER_REQUEST:
+                raise InvalidPartitionsError(
+                    f"Number of partitions must not be larger than {MAX_PARTITIONS_PER_REQUEST}."
+                )
+            factor = self.config.default_replication_factor if numbers[1] == USE_DEFAULT else numbers[1]
+            assignment = assign_replicas(self._racks(), count, factor, chance=self.chance)
+        topics.check_name(name)
+        topics.check_collision(name, image.topics.keys() | taken)
+        topics.check_new_assignment(assignment)
+        try:
+            validate_topic_configs(configs, self.config.topic_defaults())
+        except ConfigError as error:
+            raise InvalidConfigurationError(str(error)) from error
+        return PlannedTopic(name, self._new_topic_id(), assignment, configs)
+
+    def _new_topic_id(self) -> bytes:
+        while True:
+            topic_id = random_uuid(self.chance)
+            if topic_id not in self.image.topic_names:
+                return topic_id
+
+    def _racks(self) -> dict[int, str | None]:
+        return {broker: image.rack for broker, image in self.image.brokers.items()}
+
+    def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
+        """Delete topics: mark them, have the brokers delete their replicas, remove the nodes.
+
+        A topic with a replica on a dead broker stays marked until that one returns.
+
+        Returns:
+            By name the error, None for what is deleted or marked.
+
+        Raises:
+            NotControllerError: this broker does not hold the office.
+        """
+        self.check_active()
+        results: dict[str, KafkaError | None] = {}
+        for name in names:
+            known = name in self.image.topics
+            results[name] = None if known else UnknownTopicOrPartitionError()
+        known_names = [name for name, error in results.items() if error is None]
+        try:
+            decision = decisions.mark_for_deletion(self.image, known_names)
+            if decision:
+                self._commit(decision)
+            self._finish_deletions()
+        except (StoreError, KafkaError) as error:
+            if isinstance(error, StoreError):
+                self._refresh()
+            results |= {name: _as_kafka(error, name) for name in known_names}
+        return results
+
+    def create_partitions(
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Make a topic have `count` partitions.
+
+        Args:
+            name: the topic.
+            count: how many partitions it shall have in all.
+            assignments: replicas of each added partition; None for automatic placement.
+            validate_only: only check.
+
+        Raises:
+            UnknownTopicOrPartitionError: no such topic.
+            InvalidTopicError: it is being deleted.
+            ReassignmentInProgressError: its partitions are being moved.
+            InvalidPartitionsError: it has as many, or more.
+            InvalidReplicaAssignmentError: the assignments do not fit.
+            NotControllerError: this broker does not hold the office.
+        """
+        self.check_active()
+        image = self.image
+        topic = image.topics.get(name)
+        if topic is None:
+            raise UnknownTopicOrPartitionError(f"The topic '{name}' does not exist.")
+        if name in image.marked:
+            raise InvalidTopicError("The topic is queued for deletion.")
+        if any(p.adding or p.removing for p in topic.partitions.values()):
+            raise ReassignmentInProgressError(
+                f"A partition reassignment is in progress for the topic '{name}'."
+            )
+        present = len(topic.partitions)
+        if count < present:
+            raise InvalidPartitionsError(
+                f"Topic currently has {present} partitions, which is higher than the requested {count}."
+            )
+        if count == present:
+            raise InvalidPartitionsError(f"Topic already has {present} partitions.")
+        if count - present > MAX_PARTITIONS_PER_REQUEST:
+            raise InvalidPartitionsError(
+                f"The number of added partitions must not be larger than {MAX_PARTITIONS_PER_REQUEST}."
+            )
+        if 0 not in topic.partitions:
+            raise UnknownServerError(
+                f"Unexpected existing replica assignment for topic '{name}': no partition 0"
+            )
+        first = topic.partitions[0].replicas
+        racks = self._racks()
+        added: Mapping[int, Sequence[int]]
+        if assignments is not None:
+            topics.check_added_assignments(assignments, count - present, len(first), racks)
+            added = {present + i: replicas for i, replicas in enumerate(assignments)}
+        else:
+            ids = sorted(racks)
+            start = next((i for i, broker in enumerate(ids) if broker >= first[0]), 0)
+            added = assign_replicas(
+                racks, count - present, len(first), start_index=start, first_partition=present
+            )
+        if not validate_only:
+            try:
+                self._commit(decisions.add_partitions(image, self.epoch, name, added))
+            except StoreError as error:
+                self._refresh()
+                raise _as_kafka(error, name) from error
+
+
+def _groups(plans: Sequence[PlannedTopic]) -> Iterable[list[PlannedTopic]]:
+    """Topics that fit into one transaction; one alone may be larger."""
+    group: list[PlannedTopic] = []
+    size = 0
+    for plan in plans:
+        if group and size + len(plan.assignment) > _PARTITIONS_PER_TRANSACTION:
+            yield group
+            group, size = [], 0
+        group.append(plan)
+        size += len(plan.assignment)
+    if group:
+        yield group
+
+
+def _as_kafka(error: Exception, name: str) -> KafkaError:
+    if isinstance(error, KafkaError):
+        return error
+    return UnknownServerError(f"the metadata of topic '{name}' could not be written: {error}")

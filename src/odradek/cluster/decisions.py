@@ -1,0 +1,287 @@
+"""What a controller decides: pure functions from (image, event) to what changes and what must be written.
+
+A `Decision` holds the delta that makes the next image and the node writes that make it true. The shell
+(`controller.Controller`) does the writes in one transaction with the check of its epoch, and only then
+applies the delta and tells. Nothing here reads a store, a clock or a source of chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from odradek.cluster import elections, paths
+from odradek.cluster.image import BrokerImage, ClusterDelta, ClusterImage, PartitionImage, TopicImage
+from odradek.cluster.nodes import (
+    NO_LEADER,
+    PartitionState,
+    ReplicaAssignment,
+    TopicNode,
+    encode_config,
+    encode_config_change,
+    encode_partition_state,
+    encode_topic,
+)
+from odradek.cluster.store import Check, Create, Delete, SetData
+from odradek.errors import (
+    FencedLeaderEpochError,
+    IneligibleReplicaError,
+    InvalidRequestError,
+    InvalidUpdateVersionError,
+    UnknownTopicOrPartitionError,
+)
+
+
+class Put(NamedTuple):
+    """A write that creates the node or, where it exists, replaces its data."""
+
+    path: str
+    data: bytes | None
+
+
+class Remove(NamedTuple):
+    """A deletion that is content when the node does not exist."""
+
+    path: str
+
+
+Write = Check | Create | SetData | Delete | Put | Remove
+
+
+class Decision(NamedTuple):
+    """What to write, and what then has changed."""
+
+    writes: tuple[Write, ...] = ()
+    delta: ClusterDelta = ClusterDelta()
+
+    def __bool__(self) -> bool:
+        return bool(self.writes) or bool(self.delta)
+
+
+class PlannedTopic(NamedTuple):
+    """A topic that passed all checks. `assignment` is by partition; `configs` are its overrides."""
+
+    name: str
+    topic_id: bytes
+    assignment: Mapping[int, Sequence[int]]
+    configs: Mapping[str, str]
+
+
+Unclean = Callable[[str], bool]
+"""Whether `unclean.leader.election.enable` holds for a topic."""
+
+
+def create_topics(image: ClusterImage, epoch: int, planned: Iterable[PlannedTopic]) -> Decision:
+    """Create topics, with leaders for all partitions that have a live replica."""
+    writes: list[Write] = []
+    topics: dict[str, TopicImage] = {}
+    configs: dict[str, Mapping[str, str]] = {}
+    for plan in planned:
+        assignment = {p: ReplicaAssignment(tuple(r)) for p, r in sorted(plan.assignment.items())}
+        writes.append(Put(paths.entity_config(f"topics/{plan.name}"), encode_config(plan.configs)))
+        writes.append(Create(paths.topic(plan.name), encode_topic(TopicNode(assignment, plan.topic_id))))
+        writes.append(Create(paths.topic_partitions(plan.name)))
+        partitions: dict[int, PartitionImage] = {}
+        for index, replicas in assignment.items():
+            new = PartitionImage.of(replicas, None, -1)
+            partitions[index] = _start(writes, plan.name, index, new, image.brokers, epoch)
+        topics[plan.name] = TopicImage(plan.name, plan.topic_id, partitions)
+        configs[f"topics/{plan.name}"] = dict(plan.configs)
+    return Decision(tuple(writes), ClusterDelta(topics=topics, configs=configs))
+
+
+def _start(
+    writes: list[Write],
+    topic: str,
+    index: int,
+    new: PartitionImage,
+    live: Mapping[int, BrokerImage],
+    epoch: int,
+) -> PartitionImage:
+    state = elections.first_leader(new, live, epoch)
+    if state is None:
+        return new
+    writes.append(Create(paths.partition(topic, index)))
+    writes.append(Create(paths.partition_state(topic, index), encode_partition_state(state)))
+    return PartitionImage.of(new.assignment, state, 0)
+
+
+def add_partitions(
+    image: ClusterImage, epoch: int, name: str, added: Mapping[int, Sequence[int]]
+) -> Decision:
+    """Add partitions to a topic. `added` is by partition index, following those that exist."""
+    topic = image.topics[name]
+    partitions = dict(topic.partitions)
+    assignment = {p: partition.assignment for p, partition in partitions.items()}
+    assignment |= {p: ReplicaAssignment(tuple(replicas)) for p, replicas in added.items()}
+    writes: list[Write] = [
+        SetData(paths.topic(name), encode_topic(TopicNode(dict(sorted(assignment.items())), topic.topic_id)))
+    ]
+    for index in sorted(added):
+        new = PartitionImage.of(assignment[index], None, -1)
+        partitions[index] = _start(writes, name, index, new, image.brokers, epoch)
+    return Decision(tuple(writes), ClusterDelta(topics={name: topic._replace(partitions=partitions)}))
+
+
+def mark_for_deletion(image: ClusterImage, names: Iterable[str]) -> Decision:
+    """Mark topics for deletion; those marked already stay as they are. From here on they cannot be used."""
+    fresh = [name for name in dict.fromkeys(names) if name in image.topics and name not in image.marked]
+    return Decision(
+        tuple(Create(paths.delete_topic(name)) for name in fresh),
+        ClusterDelta(topics_marked=frozenset(fresh)),
+    )
+
+
+def deletable(image: ClusterImage) -> list[str]:
+    """The marked topics all of whose replicas are on live brokers: they alone can be deleted for good,
+    because a dead broker would come back with its replicas."""
+    return sorted(
+        name
+        for name in image.marked
+        if name in image.topics
+        and all(b in image.brokers for p in image.topics[name].partitions.values() for b in p.replicas)
+    )
+
+
+def finish_deletion(image: ClusterImage, names: Iterable[str]) -> Decision:
+    """Remove the nodes of topics whose replicas are gone, in Kafka's order."""
+    writes: list[Write] = []
+    gone: dict[str, TopicImage] = {}
+    for name in names:
+        topic = image.topics[name]
+        for index in topic.partitions:
+            writes.append(Remove(paths.partition_state(name, index)))
+            writes.append(Remove(paths.partition(name, index)))
+        writes.append(Remove(paths.topic_partitions(name)))
+        writes.append(Remove(paths.topic(name)))
+        writes.append(Remove(paths.entity_config(f"topics/{name}")))
+        writes.append(Remove(paths.delete_topic(name)))
+        gone[name] = topic
+    return Decision(
+        tuple(writes), ClusterDelta(topics_gone=gone, configs={f"topics/{name}": {} for name in gone})
+    )
+
+
+def set_config(image: ClusterImage, entity_path: str, configs: Mapping[str, str]) -> Decision:
+    """Replace the configs of an entity and leave the notice that other brokers wait for."""
+    return Decision(
+        (
+            Put(paths.entity_config(entity_path), encode_config(configs)),
+            Create(paths.CONFIG_CHANGE_PREFIX, encode_config_change(entity_path), sequence=True),
+        ),
+        ClusterDelta(configs={entity_path: dict(configs)}),
+    )
+
+
+def brokers_changed(
+    image: ClusterImage, epoch: int, live: Mapping[int, BrokerImage], unclean: Unclean
+) -> Decision:
+    """Brokers have come, gone or come back: give leaders to what has lost or never had one.
+
+    Partitions whose leader is gone get the first live replica in sync. Where none is, the leader is noted as
+    none and the ISR keeps its last members. Followers that are gone leave the ISR.
+    """
+    changed = {b: broker for b, broker in live.items() if image.brokers.get(b) != broker}
+    gone = frozenset(image.brokers) - live.keys()
+    writes: list[Write] = []
+    topics: dict[str, TopicImage] = {}
+    for topic in image.topics.values():
+        if topic.name in image.marked:
+            continue
+        moved = {
+            index: after
+            for index, partition in topic.partitions.items()
+            if (after := _settle(writes, topic.name, index, partition, live, epoch, unclean)) is not partition
+        }
+        if moved:
+            topics[topic.name] = topic._replace(partitions={**topic.partitions, **moved})
+    return Decision(tuple(writes), ClusterDelta(brokers=changed, brokers_gone=gone, topics=topics))
+
+
+def _settle(
+    writes: list[Write],
+    topic: str,
+    index: int,
+    partition: PartitionImage,
+    live: Mapping[int, BrokerImage],
+    epoch: int,
+    unclean: Unclean,
+) -> PartitionImage:
+    if partition.is_new:
+        started: list[Write] = []
+        after = _start(started, topic, index, partition, live, epoch)
+        # The parents may exist: whoever was the controller before may have died on the way.
+        writes.extend(Put(w.path, w.data) if isinstance(w, Create) else w for w in started)
+        return partition if after.is_new else after
+    if partition.leader not in live:
+        state = elections.offline(partition, live, epoch, unclean=unclean(topic))
+        if state is not None:
+            return _write_state(writes, topic, index, partition, state)
+        if partition.leader == NO_LEADER:
+            return partition
+        state = elections.without_replica(partition, partition.leader, epoch)
+        return partition if state is None else _write_state(writes, topic, index, partition, state)
+    isr = tuple(broker for broker in partition.isr if broker in live)
+    if isr == partition.isr:
+        return partition
+    state = elections.state_of(partition)._replace(
+        isr=isr,
+        leader_epoch=partition.leader_epoch + 1,
+        controller_epoch=epoch,
+    )
+    return _write_state(writes, topic, index, partition, state)
+
+
+def _write_state(
+    writes: list[Write], topic: str, index: int, partition: PartitionImage, state: PartitionState
+) -> PartitionImage:
+    path = paths.partition_state(topic, index)
+    writes.append(SetData(path, encode_partition_state(state), partition.partition_epoch))
+    return PartitionImage.of(partition.assignment, state, partition.partition_epoch + 1)
+
+
+class IsrChange(NamedTuple):
+    """A leader's wish for another ISR (AlterPartition, KIP-497), with the epochs that it knows."""
+
+    topic: str
+    partition: int
+    broker_id: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+    leader_recovery_state: int = 0
+
+
+def alter_partition(image: ClusterImage, epoch: int, change: IsrChange) -> Decision:
+    """Change a partition's ISR for its leader. The leader epoch stays; the partition epoch grows.
+
+    Raises:
+        UnknownTopicOrPartitionError: no such partition.
+        FencedLeaderEpochError: the asker knows an older leader epoch.
+        InvalidRequestError: the asker does not lead, or leaves itself out.
+        InvalidUpdateVersionError: the state was changed meanwhile.
+        IneligibleReplicaError: a member of the new ISR is not alive or holds no replica.
+    """
+    partition = image.partition(change.topic, change.partition)
+    if partition is None or partition.is_new:
+        raise UnknownTopicOrPartitionError
+    if change.leader_epoch < partition.leader_epoch:
+        raise FencedLeaderEpochError
+    if change.broker_id != partition.leader or change.broker_id not in change.isr:
+        raise InvalidRequestError(f"broker {change.broker_id} does not lead the partition")
+    if change.leader_epoch > partition.leader_epoch or change.partition_epoch > partition.partition_epoch:
+        raise InvalidRequestError("the request is ahead of the controller's state")
+    if change.partition_epoch < partition.partition_epoch:
+        raise InvalidUpdateVersionError
+    if any(broker not in image.brokers or broker not in partition.replicas for broker in change.isr):
+        raise IneligibleReplicaError
+    state = elections.state_of(partition)._replace(
+        isr=change.isr,
+        controller_epoch=epoch,
+        leader_recovery_state=change.leader_recovery_state,
+    )
+    writes: list[Write] = []
+    after = _write_state(writes, change.topic, change.partition, partition, state)
+    topic = image.topics[change.topic]
+    partitions = {**topic.partitions, change.partition: after}
+    return Decision(tuple(writes), ClusterDelta(topics={topic.name: topic._replace(partitions=partitions)}))
