@@ -62,15 +62,18 @@ def _dependencies(version: str) -> list[tuple[str, str, str]]:
 
 
 def resolve(group: str, wanted: list[tuple[str, str, str]], *, transitive: bool = True) -> Path:
-    """Have Maven copy artifacts (and what they need) into one folder of the cache, once; return that folder."""
+    """Have Maven copy artifacts, and what they need, into one folder of the cache, once; return it."""
     home = CACHE / group
     library = home / "lib"
     if (home / "complete").exists():
         return library
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
+    alone = "<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>"
+    exclusions = "" if transitive else f"<exclusions>{alone}</exclusions>"
     rows = "".join(
-        f"<dependency><groupId>{g}</groupId><artifactId>{a}</artifactId><version>{v}</version></dependency>"
+        f"<dependency><groupId>{g}</groupId><artifactId>{a}</artifactId><version>{v}</version>{exclusions}"
+        "</dependency>"
         for g, a, v in wanted
     )
     (home / "pom.xml").write_text(
@@ -79,10 +82,7 @@ def resolve(group: str, wanted: list[tuple[str, str, str]], *, transitive: bool 
         f"<dependencies>{rows}</dependencies></project>"
     )
     done = subprocess.run(
-        [
-            *("mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={library}"),
-            f"-DexcludeTransitive={'false' if transitive else 'true'}",
-        ],
+        ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={library}"],
         cwd=home,
         capture_output=True,
         text=True,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 
-from pyspark.sql import functions as F
+from pyspark.sql import functions as fn
 
 from odradek.spark import session
 
@@ -25,10 +25,10 @@ def main(bootstrap: str, folder: str, jars: str) -> None:
         return reader.option("subscribe", topic).option("includeHeaders", "true").load()
 
     rows = spark.range(ROWS).select(
-        F.col("id").cast("string").cast("binary").alias("key"),
-        F.concat(F.lit("value-"), F.col("id")).cast("binary").alias("value"),
-        F.array(
-            F.struct(F.lit("n").alias("key"), F.col("id").cast("string").cast("binary").alias("value"))
+        fn.col("id").cast("string").cast("binary").alias("key"),
+        fn.concat(fn.lit("value-"), fn.col("id")).cast("binary").alias("value"),
+        fn.array(
+            fn.struct(fn.lit("n").alias("key"), fn.col("id").cast("string").cast("binary").alias("value"))
         ).alias("headers"),
     )
     written = rows.write.format("kafka").option("kafka.bootstrap.servers", bootstrap)
@@ -48,7 +48,7 @@ def main(bootstrap: str, folder: str, jars: str) -> None:
         .start()
     )
     stream.awaitTermination()
-    first = read("connector").orderBy(F.col("key").cast("string").cast("int")).first()
+    first = read("connector").orderBy(fn.col("key").cast("string").cast("int")).first()
     print(
         json.dumps(
             {
