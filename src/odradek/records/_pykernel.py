@@ -6,14 +6,27 @@ same problem numbers (`records.problems`), same index of the bad record.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any
 
+from odradek.records._pycolumns import ColumnBuilder, encode_records, murmur2_partitions, split
+from odradek.records._pymurmur import murmur2
 from odradek.records._pyscan import read_headers, scan, wrap64
 from odradek.records.problems import MISSING_KEY, OFFSET_DELTA, OK, TIMESTAMP_RANGE, TRAILING
+from odradek.records.varint import encode_varint
 
 Buffer = bytes | bytearray | memoryview
+
+__all__ = [
+    "ColumnBuilder",
+    "append_record",
+    "encode_records",
+    "murmur2",
+    "murmur2_partitions",
+    "parse_records",
+    "split",
+    "walk",
+]
 
 
 def walk(
@@ -72,7 +85,7 @@ def parse_records(
     base_offset: int,
     timestamp: int,
     timestamp_type: int,
-    make: Callable[[tuple[Any, ...]], Any],
+    record_class: type[tuple[Any, ...]],
 ) -> tuple[int, int, list[Any]]:
     """The records of a batch as objects.
 
@@ -82,7 +95,7 @@ def parse_records(
         base_offset: The batch's.
         timestamp: The batch's base timestamp; for LogAppendTime the timestamp of all, milliseconds.
         timestamp_type: Falsy for CreateTime; stands in each record as it is.
-        make: Called with (offset, timestamp, timestamp_type, key, value, headers) as one tuple.
+        record_class: A named tuple of (offset, timestamp, timestamp_type, key, value, headers).
 
     Returns:
         The problem and the index of the record that has it (0, count when all is well), and the records
@@ -92,6 +105,7 @@ def parse_records(
     size = len(data)
     position = 0
     records: list[Any] = []
+    new = tuple.__new__
     for index in range(count):
         (
             problem,
@@ -108,7 +122,8 @@ def parse_records(
         if problem:
             return problem, index, records
         records.append(
-            make(
+            new(
+                record_class,
                 (
                     wrap64(base_offset + offset_delta),
                     timestamp if timestamp_type else wrap64(timestamp + delta),
@@ -116,7 +131,7 @@ def parse_records(
                     None if key_length < 0 else data[key_at : key_at + key_length],
                     None if value_length < 0 else data[value_at : value_at + value_length],
                     read_headers(data, headers_at, headers),
-                )
+                ),
             )
         )
     if position != size:
@@ -124,29 +139,37 @@ def parse_records(
     return OK, count, records
 
 
-# --- murmur2 ---------------------------------------------------------------------------------------------
+def append_record(
+    batch: bytearray,
+    offset_delta: int,
+    timestamp_delta: int,
+    key: Buffer | None,
+    value: Buffer | None,
+    headers: Iterable[tuple[str, bytes | None]],
+) -> None:
+    """Write one record at the end of `batch`; `headers` are (name, value) pairs."""
+    body = bytearray(b"\x00")
+    body += encode_varint(timestamp_delta)
+    body += encode_varint(offset_delta)
+    _append_nullable(body, key)
+    _append_nullable(body, value)
+    if headers:
+        pairs = tuple(headers)
+        body += encode_varint(len(pairs))
+        for name, payload in pairs:
+            _append_nullable(body, name.encode())
+            _append_nullable(body, payload)
+    else:
+        body += b"\x00"
+    if len(body) > 0x7FFF_FFFF:
+        raise ValueError("a record of more than 2^31-1 bytes")
+    batch += encode_varint(len(body))
+    batch += body
 
-_SEED = 0x9747B28C
-_M = 0x5BD1E995
-_MASK = 0xFFFF_FFFF
 
-
-def murmur2(data: Buffer) -> int:
-    """32-bit murmur2 with Kafka's seed, as a signed integer."""
-    data = bytes(data)
-    length = len(data)
-    words = length >> 2
-    value = (_SEED ^ length) & _MASK
-    for word in struct.unpack_from(f"<{words}I", data):
-        word = (word * _M) & _MASK
-        word ^= word >> 24
-        word = (word * _M) & _MASK
-        value = ((value * _M) & _MASK) ^ word
-    tail = data[words * 4 :]
-    if tail:
-        value ^= int.from_bytes(tail, "little")
-        value = (value * _M) & _MASK
-    value ^= value >> 13
-    value = (value * _M) & _MASK
-    value ^= value >> 15
-    return value - 0x1_0000_0000 if value & 0x8000_0000 else value
+def _append_nullable(body: bytearray, data: Buffer | None) -> None:
+    if data is None:
+        body += b"\x01"
+    else:
+        body += encode_varint(len(data))
+        body += data

@@ -279,7 +279,7 @@ def batch_records(header: BatchHeader, batch: Buffer, max_size: int = MAX_DECOMP
         header.base_offset,
         header.max_timestamp if append_time else header.base_timestamp,
         header.timestamp_type,
-        Record._make,
+        Record,
     )
     if problem:
         raise_for_problem(problem, index, header.base_offset)

@@ -25,13 +25,13 @@ from odradek.records.batch import (
     TimestampType,
 )
 from odradek.records.compression import Buffer, Codec, compress
-from odradek.records.varint import encode_varint
+from odradek.records.kernel import kernel
+
+_MAX_TIMESTAMP = 0x7FFF_FFFF_FFFF_FFFE
+"""So that a delta from -1 is still a 64-bit number."""
 
 MAX_RECORD_OVERHEAD = 21
 """Bytes of a record beside its key, value and headers, at most: Kafka's own estimate."""
-
-_NULL = encode_varint(-1)
-_NO_HEADERS = encode_varint(0)
 
 
 def finish_batch(
@@ -173,7 +173,7 @@ class BatchBuilder:
             if offset_delta < delta:
                 raise ValueError(f"offset delta {offset_delta} after {self._last_delta}")
             delta = offset_delta
-        if timestamp < 0 and timestamp != NO_TIMESTAMP:
+        if not NO_TIMESTAMP <= timestamp <= _MAX_TIMESTAMP:
             raise ValueError(f"invalid timestamp {timestamp}")
         base = self._base_timestamp
         if base is None:
@@ -181,35 +181,7 @@ class BatchBuilder:
         if timestamp > self._max_timestamp:
             self._max_timestamp = timestamp
 
-        body = bytearray(b"\x00")
-        body += encode_varint(timestamp - base)
-        body += encode_varint(delta)
-        if key is None:
-            body += _NULL
-        else:
-            body += encode_varint(len(key))
-            body += key
-        if value is None:
-            body += _NULL
-        else:
-            body += encode_varint(len(value))
-            body += value
-        if headers:
-            pairs = tuple(headers)
-            body += encode_varint(len(pairs))
-            for name, payload in pairs:
-                encoded = name.encode()
-                body += encode_varint(len(encoded))
-                body += encoded
-                if payload is None:
-                    body += _NULL
-                else:
-                    body += encode_varint(len(payload))
-                    body += payload
-        else:
-            body += _NO_HEADERS
-        self._batch += encode_varint(len(body))
-        self._batch += body
+        kernel.append_record(self._batch, delta, timestamp - base, key, value, headers)
         self._count += 1
         self._last_delta = delta
         return delta

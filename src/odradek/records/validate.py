@@ -1,8 +1,8 @@
 """What a broker checks before it appends what a client sent.
 
-The order of the checks is Kafka's (ProduceRequest, UnifiedLog, LogValidator): the shape of what was sent (one batch, magic 2, no zstd before its
-time), its size, its CRC, its header, then each record's structure, key and timestamp, without copying
-any. Nothing is changed here; `patch` and `convert` do that afterwards.
+The order of the checks is Kafka's (ProduceRequest, UnifiedLog, LogValidator): the shape of what was sent
+(one batch, magic 2, no zstd before its time), its size, its CRC, its header, then each record's structure,
+key and timestamp, without copying any. Nothing is changed here; `patch` and `convert` do that afterwards.
 
 Stricter than Kafka, on purpose: bytes after the batch, sizes below -1 and offset deltas that are not 0, 1,
 2 … are refused, not trimmed, read as null, or rewritten: each of them is a client's bug that would lose

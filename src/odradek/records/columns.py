@@ -1,0 +1,486 @@
+"""Record batches to and from Arrow, column by column: the fast way in and out.
+
+Decoding: fetched bytes → CRC → unpacked → the kernel fills Arrow's buffers directly → `RecordBatch`.
+Encoding: Arrow's buffers → the kernel writes record sections → compressed, headed → record batches.
+No Python object per record is ever made. pyarrow is needed by this module alone.
+
+The columns are those of Spark's Kafka source: key and value (binary), offset (int64), timestamp (int64
+milliseconds, or what `timestamp_unit` and `as_timestamp` say), timestampType (int32: 0 CreateTime,
+1 LogAppendTime), and with headers: list<struct<key: string, value: binary>>. A record without headers has an
+empty list, not null, unless asked for: Spark reads nulls in array columns a hundred times slower.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from odradek.errors import KafkaError
+from odradek.records.batch import (
+    HEADER_BYTES,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    TimestampType,
+    check_crc,
+    increment_sequence,
+    iter_batches,
+    records_section,
+)
+from odradek.records.builder import finish_batch
+from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec, compress
+from odradek.records.kernel import kernel
+from odradek.records.problems import LIMIT_REACHED, raise_for_problem
+
+MAX_OFFSET = 0x7FFF_FFFF_FFFF_FFFF
+MAX_COLUMN_BYTES = 0x7FFF_FFFF
+"""Where 32-bit Arrow offsets end; a new RecordBatch starts before."""
+
+HEADER_TYPE = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+HEADERS_TYPE = pa.list_(HEADER_TYPE)
+
+_INT64 = struct.Struct("<q")
+
+Select = Callable[[BatchHeader, memoryview], bool]
+
+
+def schema(
+    *, with_headers: bool = False, timestamp_unit: Literal["ms", "us"] = "ms", as_timestamp: bool = False
+) -> pa.Schema:
+    """The schema of what `ColumnDecoder` makes."""
+    fields = [
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", pa.timestamp(timestamp_unit, tz="UTC") if as_timestamp else pa.int64()),
+        pa.field("timestampType", pa.int32()),
+    ]
+    if with_headers:
+        fields.append(pa.field("headers", HEADERS_TYPE))
+    return pa.schema(fields)
+
+
+class ColumnDecoder:
+    """Turns fetched bytes of one partition into `RecordBatch`es.
+
+    Args:
+        from_offset: Records before it are left out (a fetch returns whole batches).
+        until_offset: Records from it on are left out.
+        with_headers: Whether there is a headers column.
+        nullable_headers: Whether a record without headers has null there, not an empty list.
+        timestamp_unit: "ms" or "us".
+        as_timestamp: Whether the timestamp column is of type timestamp[unit, UTC], not int64. -1 (no
+            timestamp) then is a millisecond before the epoch, as in Spark's own source.
+        batch_rows: Rows of a `RecordBatch` (10,000 to 50,000 suit Spark).
+        batch_bytes: Bytes of its largest column, at most, one record aside.
+        limit: Rows in all; None: no limit.
+        check_crcs: Whether each batch's CRC is checked.
+        max_size: How far one batch may unpack, bytes.
+        select: Called with each batch's header and bytes, control batches too; False leaves the batch out
+            (an aborted transaction's, under read_committed). Control batches are always left out.
+
+    Attributes:
+        next_offset: Where to fetch on: after everything that has been read, the rows not yet yielded
+            included.
+    """
+
+    def __init__(
+        self,
+        *,
+        from_offset: int = 0,
+        until_offset: int = MAX_OFFSET,
+        with_headers: bool = False,
+        nullable_headers: bool = False,
+        timestamp_unit: Literal["ms", "us"] = "ms",
+        as_timestamp: bool = False,
+        batch_rows: int = 50_000,
+        batch_bytes: int = 256 * 1024 * 1024,
+        limit: int | None = None,
+        check_crcs: bool = True,
+        max_size: int = MAX_DECOMPRESSED_BYTES,
+        select: Select | None = None,
+    ) -> None:
+        if batch_rows < 1:
+            raise ValueError("a RecordBatch has at least one row")
+        self.next_offset = from_offset
+        self.schema = schema(
+            with_headers=with_headers, timestamp_unit=timestamp_unit, as_timestamp=as_timestamp
+        )
+        self._until_offset = until_offset
+        self._batch_rows = batch_rows
+        self._batch_bytes = min(batch_bytes, MAX_COLUMN_BYTES)
+        self._left = MAX_OFFSET if limit is None else limit
+        self._check_crcs = check_crcs
+        self._max_size = max_size
+        self._select = select
+        self._builder = kernel.ColumnBuilder(
+            with_headers, nullable_headers, 1000 if timestamp_unit == "us" else 1
+        )
+
+    @property
+    def pending_rows(self) -> int:
+        """Rows that have been decoded but not yet returned."""
+        return int(self._builder.rows)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the limit or `until_offset` is reached."""
+        return self._left <= self._builder.rows or self.next_offset >= self._until_offset
+
+    def feed(self, buffer: Buffer) -> Iterator[pa.RecordBatch]:
+        """Decode all whole batches in `buffer`; yields each `RecordBatch` that has become full.
+
+        What is left waits for the next `feed` or for `flush`. Raises `KafkaError` as `iter_records` does; the
+        rows before the bad batch (where its CRC is right: before the bad record) have then been yielded or
+        are there for `flush`, and `next_offset` is after them.
+        """
+        for header, batch in iter_batches(buffer):
+            if self.finished:
+                return
+            if header.next_offset <= self.next_offset:
+                continue
+            if self._check_crcs:
+                check_crc(header, batch)
+            wanted = self._select is None or self._select(header, batch)
+            if wanted and not header.is_control and header.record_count:
+                yield from self._decode(header, batch)
+                if self._left <= self._builder.rows:
+                    return
+            self.next_offset = max(self.next_offset, min(header.next_offset, self._until_offset))
+
+    def _decode(self, header: BatchHeader, batch: memoryview) -> Iterator[pa.RecordBatch]:
+        section = records_section(header, batch, self._max_size)
+        append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+        index = position = 0
+        while True:
+            status, index, position = self._builder.append(
+                section,
+                header.record_count,
+                index,
+                position,
+                header.base_offset,
+                header.max_timestamp if append_time else header.base_timestamp,
+                int(append_time),
+                self.next_offset,
+                self._until_offset,
+                min(self._batch_rows, self._left),
+                self._batch_bytes,
+            )
+            if status > 0:
+                raise_for_problem(status, index, header.base_offset)
+            if status == LIMIT_REACHED or self._builder.rows >= self._batch_rows:
+                yield self._take()
+            if status != LIMIT_REACHED or self._left <= 0:
+                return
+
+    def flush(self) -> pa.RecordBatch | None:
+        """The rows that wait, if any."""
+        return self._take() if self._builder.rows else None
+
+    def _take(self) -> pa.RecordBatch:
+        rows, keys, values, offsets, timestamps, types, headers = self._builder.finish()
+        self._left -= rows
+        self.next_offset = max(self.next_offset, _INT64.unpack_from(offsets, 8 * (rows - 1))[0] + 1)
+        columns = [
+            _binary_array(pa.binary(), rows, keys),
+            _binary_array(pa.binary(), rows, values),
+            _fixed_array(pa.int64(), rows, offsets),
+            _fixed_array(self.schema.field("timestamp").type, rows, timestamps),
+            _fixed_array(pa.int32(), rows, types),
+        ]
+        if headers is not None:
+            columns.append(_headers_array(rows, headers))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _binary_array(kind: Any, rows: int, parts: tuple[Any, int, Any, Any]) -> Any:
+    validity, nulls, offsets, data = parts
+    buffers = [
+        None if validity is None else pa.py_buffer(validity),
+        pa.py_buffer(offsets),
+        pa.py_buffer(data),
+    ]
+    return pa.Array.from_buffers(kind, rows, buffers, null_count=nulls)
+
+
+def _fixed_array(kind: Any, rows: int, data: Any) -> Any:
+    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(data)], null_count=0)
+
+
+def _headers_array(rows: int, headers: Any) -> Any:
+    (validity, nulls, offsets), count, names, payloads = headers
+    pairs = pa.Array.from_buffers(
+        HEADER_TYPE,
+        count,
+        [None],
+        null_count=0,
+        children=[_binary_array(pa.string(), count, names), _binary_array(pa.binary(), count, payloads)],
+    )
+    buffers = [None if validity is None else pa.py_buffer(validity), pa.py_buffer(offsets)]
+    return pa.Array.from_buffers(HEADERS_TYPE, rows, buffers, null_count=nulls, children=[pairs])
+
+
+def iter_columns(buffers: Buffer | Iterable[Buffer], **options: Any) -> Iterator[pa.RecordBatch]:
+    """Every record of the batches in `buffers` (one partition's, in order) as `RecordBatch`es.
+
+    `options` are `ColumnDecoder`'s. Raises `KafkaError` as `ColumnDecoder.feed` does, after the rows before
+    the bad batch.
+    """
+    decoder = ColumnDecoder(**options)
+    try:
+        for buffer in _as_buffers(buffers):
+            yield from decoder.feed(buffer)
+    except Exception:
+        rest = decoder.flush()
+        if rest is not None:
+            yield rest
+        raise
+    rest = decoder.flush()
+    if rest is not None:
+        yield rest
+
+
+def decode_columns(
+    buffers: Buffer | Iterable[Buffer],
+    *,
+    from_offset: int = 0,
+    with_headers: bool = False,
+    limit: int | None = None,
+    **options: Any,
+) -> pa.RecordBatch:
+    """The records of the batches in `buffers` as one `RecordBatch`, perhaps of no rows.
+
+    It ends early where a column would outgrow 2^31-1 bytes: go on from its last offset + 1. The arguments
+    are `ColumnDecoder`'s; raises `KafkaError` as its `feed` does, unless there are rows before the bad batch.
+    """
+    options.setdefault("batch_rows", MAX_COLUMN_BYTES)
+    options.setdefault("batch_bytes", MAX_COLUMN_BYTES)
+    decoder = ColumnDecoder(from_offset=from_offset, with_headers=with_headers, limit=limit, **options)
+    try:
+        for buffer in _as_buffers(buffers):
+            for record_batch in decoder.feed(buffer):
+                return record_batch
+    except KafkaError:
+        if not decoder.pending_rows:
+            raise
+    return decoder.flush() or pa.RecordBatch.from_pylist([], schema=decoder.schema)
+
+
+def _as_buffers(buffers: Buffer | Iterable[Buffer]) -> Iterable[Buffer]:
+    return [buffers] if isinstance(buffers, (bytes, bytearray, memoryview)) else buffers
+
+
+# --- from Arrow ------------------------------------------------------------------------------------------
+
+
+def encode_columns(
+    keys: Any,
+    values: Any,
+    headers: Any = None,
+    timestamps: Any = None,
+    *,
+    timestamp: int = -1,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    max_batch_bytes: int = 1024 * 1024,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+) -> list[bytearray]:
+    """The rows of Arrow columns, all of one partition, as record batches.
+
+    Args:
+        keys, values: Binary or string arrays (chunked or not), or None where all are null.
+        headers: list<struct<key: string, value: binary>>, or None; a null list is an empty one.
+        timestamps: int64 milliseconds, or timestamps of any unit, or None.
+        timestamp: For rows without one, milliseconds; -1 for none.
+        codec, level: See `compress`.
+        max_batch_bytes: A batch, header included, before compression; a single larger record still makes
+            a batch, for the broker to refuse.
+        producer_id, producer_epoch, base_sequence, transactional: Of an idempotent producer; the
+            sequence goes on from batch to batch.
+
+    Returns:
+        The batches, each for one produce request; `BatchHeader.parse` tells the number of records.
+
+    Raises:
+        ValueError: Naming the row: a timestamp below -1, a header without a key.
+        pyarrow.ArrowInvalid: A column of a type that is none of those above, or columns of unequal length.
+    """
+    columns = [None if c is None else _one_chunk(c) for c in (keys, values, headers, timestamps)]
+    present = [column for column in columns if column is not None]
+    if not present:
+        raise pa.ArrowInvalid("neither keys nor values")
+    rows = len(present[0])
+    if any(len(column) != rows for column in present):
+        raise pa.ArrowInvalid("the columns have unequal numbers of rows")
+    batches: list[bytearray] = []
+    for start, stop in _portions(present, rows):
+        parts = [None if column is None else column.slice(start, stop - start) for column in columns]
+        sections = kernel.encode_records(
+            _binary_parts(parts[0]),
+            _binary_parts(parts[1]),
+            _header_parts(parts[2]),
+            _timestamp_buffer(parts[3], timestamp),
+            timestamp,
+            stop - start,
+            max_batch_bytes - HEADER_BYTES,
+            HEADER_BYTES,
+        )
+        for batch, count, base_timestamp, max_timestamp in sections:
+            if codec is not Codec.NONE:
+                with memoryview(batch) as view, view[HEADER_BYTES:] as section:
+                    packed = compress(codec, section, level)
+                batch = bytearray(HEADER_BYTES)
+                batch += packed
+            finish_batch(
+                batch,
+                base_offset=0,
+                partition_leader_epoch=-1,
+                attributes=int(codec) | (TRANSACTIONAL_BIT if transactional else 0),
+                last_offset_delta=count - 1,
+                base_timestamp=base_timestamp,
+                max_timestamp=max_timestamp,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                base_sequence=base_sequence,
+                record_count=count,
+            )
+            batches.append(batch)
+            if base_sequence != NO_SEQUENCE:
+                base_sequence = increment_sequence(base_sequence, count)
+    return batches
+
+
+_PORTION_BYTES = 1 << 30
+"""Rows are encoded in portions of at most about this many bytes, so that 32-bit offsets always do."""
+
+
+def _portions(columns: list[Any], rows: int) -> Iterator[tuple[int, int]]:
+    size = sum(column.nbytes for column in columns)
+    if size <= _PORTION_BYTES or rows <= 1:
+        if rows:
+            yield 0, rows
+        return
+    half = rows // 2
+    for first, count in ((0, half), (half, rows - half)):
+        parts = [column.slice(first, count) for column in columns]
+        for start, stop in _portions(parts, count):
+            yield first + start, first + stop
+
+
+def _one_chunk(column: Any) -> Any:
+    if isinstance(column, pa.ChunkedArray):
+        # combine_chunks gives several chunks only where 32-bit offsets overflow.
+        if column.num_chunks == 1:
+            return column.chunk(0)
+        kind = _LARGE.get(column.type)
+        if kind is not None and column.nbytes > _PORTION_BYTES:
+            column = column.cast(kind)
+        column = column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):
+            column = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+    return column
+
+
+_LARGE = {pa.binary(): pa.large_binary(), pa.string(): pa.large_string()}
+
+
+def _binary_parts(column: Any) -> Any:
+    if column is None or pa.types.is_null(column.type):
+        return None
+    if column.type not in (pa.binary(), pa.string()):
+        column = column.cast(pa.binary())
+    validity, offsets, data = column.buffers()
+    return (validity if column.null_count else None, offsets or bytes(4), data, column.offset)
+
+
+def _header_parts(column: Any) -> Any:
+    if column is None or pa.types.is_null(column.type):
+        return None
+    if pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type):
+        column = column.cast(pa.list_(column.type.value_type))
+    if not (pa.types.is_list(column.type) or pa.types.is_map(column.type)):
+        raise pa.ArrowInvalid(f"headers are list<struct<key, value>>, not {column.type}")
+    pairs = (
+        pa.StructArray.from_arrays([column.keys, column.items], ["key", "value"])
+        if pa.types.is_map(column.type)
+        else column.values
+    )
+    if not pa.types.is_struct(pairs.type) or pairs.type.num_fields != 2:
+        raise pa.ArrowInvalid(f"headers are list<struct<key, value>>, not {column.type}")
+    names, payloads = pairs.flatten()
+    validity, offsets = column.buffers()[:2]
+    return (
+        validity if column.null_count else None,
+        offsets or bytes(4),
+        column.offset,
+        len(pairs),
+        _binary_parts(names) or _all_null(len(pairs)),
+        _binary_parts(payloads) or _all_null(len(pairs)),
+    )
+
+
+def _all_null(rows: int) -> Any:
+    return bytes((rows + 7) // 8), bytes(4 * (rows + 1)), None, 0
+
+
+def _timestamp_buffer(column: Any, default: int) -> Any:
+    if column is None or pa.types.is_null(column.type):
+        return None
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("ms", tz=column.type.tz), safe=False).view(pa.int64())
+    elif column.type != pa.int64():
+        column = column.cast(pa.int64())
+    if column.null_count:
+        column = column.fill_null(default)
+    return column.buffers()[1].slice(8 * column.offset)
+
+
+# --- partitions ------------------------------------------------------------------------------------------
+
+
+def partition_ids(keys: Any, partitions: int, null_partition: int) -> pa.Array:
+    """The partition of each key (int32), as Kafka's default partitioner has it.
+
+    Args:
+        keys: A binary or string array.
+        partitions: How many the topic has.
+        null_partition: What a row without a key gets: a sticky partition, or -1 to be filled in later.
+    """
+    keys = _one_chunk(keys)
+    parts = _binary_parts(keys)
+    if parts is None:
+        return pa.array([null_partition] * len(keys), pa.int32())
+    ids = kernel.murmur2_partitions(parts, len(keys), partitions, null_partition)
+    return pa.Array.from_buffers(pa.int32(), len(keys), [None, pa.py_buffer(ids)], null_count=0)
+
+
+def split_by_partition(table: Any, ids: pa.Array, partitions: int) -> list[tuple[int, Any]]:
+    """The rows of a `RecordBatch` or `Table` by partition, each partition's in their order.
+
+    Args:
+        table: The rows.
+        ids: Their partitions: int32, no nulls, all in `range(partitions)`; `ValueError` otherwise.
+        partitions: How many the topic has.
+
+    Returns:
+        (partition, its rows) for each partition that has any.
+    """
+    if len(ids) != table.num_rows or ids.null_count:
+        raise ValueError("one partition id per row, and no nulls")
+    if not table.num_rows:
+        return []
+    order, starts = kernel.split(ids.buffers()[1].slice(4 * ids.offset), table.num_rows, partitions)
+    firsts = struct.unpack(f"<{partitions + 1}q", starts)
+    occupied = [p for p in range(partitions) if firsts[p] < firsts[p + 1]]
+    if len(occupied) == 1:
+        return [(occupied[0], table)]
+    indices = pa.Array.from_buffers(pa.int64(), table.num_rows, [None, pa.py_buffer(order)], null_count=0)
+    by_partition = table.take(indices)
+    return [(p, by_partition.slice(firsts[p], firsts[p + 1] - firsts[p])) for p in occupied]
