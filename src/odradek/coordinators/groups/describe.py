@@ -10,7 +10,7 @@ from odradek.errors import ErrorCode
 from odradek.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from odradek.wire.messages.list_groups import ListedGroup
 
-GROUP_TYPE = "Classic"
+GROUP_TYPE = "classic"
 FIRST_VERSION_WITH_NOT_FOUND = 6
 
 
@@ -65,7 +65,7 @@ def listed(group: ClassicGroup, states: Collection[str], types: Collection[str])
     """
     if states and group.state.value.lower() not in states:
         return None
-    if types and GROUP_TYPE.lower() not in types:
+    if types and GROUP_TYPE not in types:
         return None
     return ListedGroup(
         group_id=group.group_id,
