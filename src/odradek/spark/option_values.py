@@ -64,7 +64,7 @@ class Given:
         return {name[len(prefix) :]: value for name, value in self._values.items() if name.startswith(prefix)}
 
     def refuse_unknown(self, known: Iterable[str], ignored: Iterable[str]) -> None:
-        """Raise `ValueError`, naming the nearest known one, for an option that is neither known nor `kafka.*`."""
+        """Raise `ValueError` for an option that is neither known nor `kafka.*`; name the nearest one."""
         names = {name.lower(): name for name in known}
         allowed = set(names) | {name.lower() for name in ignored}
         for name in sorted(self._values):

@@ -1,14 +1,13 @@
 """A `SparkSession` with the settings that were measured to matter for small, quick batches on one machine.
 
 Spark's defaults are for clusters and big data. On a laptop they cost 100–200 ms for every micro-batch of a
-stateful query: 200 shuffle partitions, checkpoint files through Hadoop's `FileContext` (which starts a process for
-each), TCP between the JVM and its Python workers.
+stateful query: 200 shuffle partitions, checkpoint files through Hadoop's `FileContext` (which starts a
+process for each), TCP between the JVM and its Python workers.
 """
 
 import os
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odradek.spark.java import find_java
