@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class ApiKey(enum.IntEnum):
     """An API key; `api_name` is the API's name as Kafka writes it (``"InitProducerId"``).
 
-    `flexible_from` is the first version with compact lengths and tagged fields (KIP-482), None if there is none.
-    The declarations say the same; here it is known without importing them.
+    `flexible_from` is the first version with compact lengths and tagged fields (KIP-482), None if there is
+    none. The declarations say the same; here it is known without importing them.
     """
 
     api_name: str

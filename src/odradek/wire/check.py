@@ -1,7 +1,7 @@
 """Comparing the codec with golden data: messages as Kafka's JSON beside the bytes that Kafka wrote.
 
-A golden file has one JSON object per line: `key` and `name`, `kind`, `version`, `case`, `json`, `hex`, and where they
-apply `prefix` (the two bytes in front, hex) and `unknown_tags` (a list of `path`, `tag`, `hex`).
+A golden file has one JSON object per line: `key` and `name`, `kind`, `version`, `case`, `json`, `hex`, and
+where they apply `prefix` (the two bytes in front, hex) and `unknown_tags` (a list of `path`, `tag`, `hex`).
 """
 
 from __future__ import annotations

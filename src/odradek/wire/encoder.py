@@ -1,15 +1,15 @@
 """From a declaration to an encoder: one function per message and version, generated as source.
 
-The function takes `(m, out, parts)`: the message, a list to which it appends buffers, and either None or the list
-of finished parts. With parts, whatever `out` holds is joined into one part whenever records come, and the caller's
-own buffers of records follow as parts of their own, not copied.
+The function takes `(m, out, parts)`: the message, a list to which it appends buffers, and either None or
+the list of finished parts. With parts, whatever `out` holds is joined into one part whenever records come,
+and the caller's own buffers of records follow as parts of their own, not copied.
 
-Fields of fixed size and fixed-size lengths that stand side by side are written by one precompiled `struct.Struct`.
-Locals for lengths and encoded strings are computed ahead of the write, so that one statement
-(`out += pack(…), name, pack(…)`) covers as many fields as there are between two loops.
+Fields of fixed size and fixed-size lengths that stand side by side are written by one precompiled
+`struct.Struct`. Locals for lengths and encoded strings are computed ahead of the write, so that one
+statement (`out += pack(…), name, pack(…)`) covers as many fields as there are between two loops.
 
-A field that the version lacks and whose value is not its default is an error, unless the declaration calls it
-ignorable: Kafka's own rule.
+A field that the version lacks and whose value is not its default is an error, unless the declaration calls
+it ignorable: Kafka's own rule.
 """
 
 from __future__ import annotations

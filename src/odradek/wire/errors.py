@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odradek.errors.base import OdradekError
-from odradek.wire.fields import FIXED, Field
+from odradek.wire.fields import Field
 from odradek.wire.message import struct_fields
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class InvalidMessageError(OdradekError, ValueError):
-    """A message (or its JSON form) whose values do not fit the version it is to be written in: our own fault."""
+    """A message (or its JSON form) whose values do not fit the version to write it in: our own fault."""
 
 
 _INTEGERS = {
@@ -85,7 +85,6 @@ def _explain_scalar(value: Any, kind: str, path: str) -> str | None:
             return f"{path}: {error}"
         if size > 0x7FFF:
             return f"{path}: a string of {size} bytes, the most is {0x7FFF}"
-    elif kind in FIXED and kind == "uuid":
-        if not isinstance(value, bytes | bytearray | memoryview) or len(value) != 16:
-            return f"{path}: {value!r} is not a uuid of 16 bytes"
+    elif kind == "uuid" and (not isinstance(value, bytes | bytearray | memoryview) or len(value) != 16):
+        return f"{path}: {value!r} is not a uuid of 16 bytes"
     return None

@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn"""
+"""AddOffsetsToTxn: a group's offsets join a transaction."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from odradek.wire.message import Message, request, response
 
 @request(ApiKey.ADD_OFFSETS_TO_TXN, versions="0-4", flexible="3+")
 class AddOffsetsToTxnRequest(Message):
-    """AddOffsetsToTxnRequest."""
+    """The group."""
 
     transactional_id: str = string()
     producer_id: int = int64()
@@ -19,7 +19,7 @@ class AddOffsetsToTxnRequest(Message):
 
 @response(ApiKey.ADD_OFFSETS_TO_TXN, versions="0-4", flexible="3+")
 class AddOffsetsToTxnResponse(Message):
-    """AddOffsetsToTxnResponse."""
+    """Whether it joined."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

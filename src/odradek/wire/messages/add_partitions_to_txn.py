@@ -1,4 +1,8 @@
-"""AddPartitionsToTxn"""
+"""AddPartitionsToTxn: partitions join a transaction.
+
+Up to version 3 clients send it; from 4 on brokers do, for several transactions, or only to verify
+(KIP-890).
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ class AddPartitionsToTxnTransaction(Struct):
 
 @request(ApiKey.ADD_PARTITIONS_TO_TXN, versions="0-5", flexible="3+")
 class AddPartitionsToTxnRequest(Message):
-    """AddPartitionsToTxnRequest."""
+    """The partitions."""
 
     transactions: list[AddPartitionsToTxnTransaction] = array(AddPartitionsToTxnTransaction, "4+")
     v3_and_below_transactional_id: str = string("0-3")
@@ -63,7 +67,7 @@ class AddPartitionsToTxnResult(Struct):
 
 @response(ApiKey.ADD_PARTITIONS_TO_TXN, versions="0-5", flexible="3+")
 class AddPartitionsToTxnResponse(Message):
-    """AddPartitionsToTxnResponse."""
+    """Per partition, whether it joined."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16("4+", ignorable=True)

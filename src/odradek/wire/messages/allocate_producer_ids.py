@@ -1,4 +1,7 @@
-"""AllocateProducerIds"""
+"""AllocateProducerIds: a broker takes a block of producer ids from the controller (KIP-730).
+
+Brokers of a ZooKeeper cluster use it too, from 3.0 on.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from odradek.wire.message import Message, request, response
 
 @request(ApiKey.ALLOCATE_PRODUCER_IDS, versions="0", flexible="0+")
 class AllocateProducerIdsRequest(Message):
-    """AllocateProducerIdsRequest."""
+    """Who asks."""
 
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)
@@ -17,7 +20,7 @@ class AllocateProducerIdsRequest(Message):
 
 @response(ApiKey.ALLOCATE_PRODUCER_IDS, versions="0", flexible="0+")
 class AllocateProducerIdsResponse(Message):
-    """AllocateProducerIdsResponse."""
+    """The block."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

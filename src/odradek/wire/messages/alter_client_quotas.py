@@ -1,4 +1,4 @@
-"""AlterClientQuotas"""
+"""AlterClientQuotas: set and remove quotas (KIP-546)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class EntryData(Struct):
 
 @request(ApiKey.ALTER_CLIENT_QUOTAS, versions="0-1", flexible="1+")
 class AlterClientQuotasRequest(Message):
-    """AlterClientQuotasRequest."""
+    """The changes."""
 
     entries: list[EntryData] = array(EntryData)
     validate_only: bool = boolean()
@@ -51,7 +51,7 @@ class ResponseEntryData(Struct):
 
 @response(ApiKey.ALTER_CLIENT_QUOTAS, versions="0-1", flexible="1+")
 class AlterClientQuotasResponse(Message):
-    """AlterClientQuotasResponse."""
+    """Per entity, whether it was changed."""
 
     throttle_time_ms: int = int32()
     entries: list[ResponseEntryData] = array(ResponseEntryData)

@@ -1,4 +1,4 @@
-"""AlterConfigs"""
+"""AlterConfigs: replace a resource's configuration; what is left out goes back to its default."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class AlterConfigsResource(Struct):
 
 @request(ApiKey.ALTER_CONFIGS, versions="0-2", flexible="2+")
 class AlterConfigsRequest(Message):
-    """AlterConfigsRequest."""
+    """The whole configurations."""
 
     resources: list[AlterConfigsResource] = array(AlterConfigsResource)
     validate_only: bool = boolean()
@@ -44,7 +44,7 @@ class AlterConfigsResourceResponse(Struct):
 
 @response(ApiKey.ALTER_CONFIGS, versions="0-2", flexible="2+")
 class AlterConfigsResponse(Message):
-    """AlterConfigsResponse."""
+    """Per resource, whether it was changed."""
 
     throttle_time_ms: int = int32()
     responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)

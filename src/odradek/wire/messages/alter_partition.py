@@ -1,4 +1,8 @@
-"""AlterPartition"""
+"""AlterPartition: a leader asks the controller to change the ISR (KIP-497).
+
+Version 1 carries the recovery of unclean leaders (KIP-704), 2 topic ids (KIP-841), 3 the replicas' broker
+epochs (KIP-903).
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,7 @@ class TopicData(Struct):
 
 @request(ApiKey.ALTER_PARTITION, versions="0-3", flexible="0+")
 class AlterPartitionRequest(Message):
-    """AlterPartitionRequest."""
+    """The ISRs as the leader wants them."""
 
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)
@@ -69,7 +73,7 @@ class ResponseTopicData(Struct):
 
 @response(ApiKey.ALTER_PARTITION, versions="0-3", flexible="0+")
 class AlterPartitionResponse(Message):
-    """AlterPartitionResponse."""
+    """The state as the controller has it."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments"""
+"""AlterPartitionReassignments: move replicas, or cancel a move (KIP-455)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ReassignableTopic(Struct):
 
 @request(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions="0-1", flexible="0+")
 class AlterPartitionReassignmentsRequest(Message):
-    """AlterPartitionReassignmentsRequest."""
+    """The partitions' new replicas; null cancels."""
 
     timeout_ms: int = int32(default=60000)
     allow_replication_factor_change: bool = boolean("1+", default=True)
@@ -51,7 +51,7 @@ class ReassignableTopicResponse(Struct):
 
 @response(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions="0-1", flexible="0+")
 class AlterPartitionReassignmentsResponse(Message):
-    """AlterPartitionReassignmentsResponse."""
+    """Per partition, whether the move began."""
 
     throttle_time_ms: int = int32()
     allow_replication_factor_change: bool = boolean("1+", default=True, ignorable=True)

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs"""
+"""AlterReplicaLogDirs: move replicas to another directory of the same broker (KIP-113)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class AlterReplicaLogDir(Struct):
 
 @request(ApiKey.ALTER_REPLICA_LOG_DIRS, versions="0-2", flexible="2+")
 class AlterReplicaLogDirsRequest(Message):
-    """AlterReplicaLogDirsRequest."""
+    """Directories and their new replicas."""
 
     dirs: list[AlterReplicaLogDir] = array(AlterReplicaLogDir)
 
@@ -48,7 +48,7 @@ class AlterReplicaLogDirTopicResult(Struct):
 
 @response(ApiKey.ALTER_REPLICA_LOG_DIRS, versions="0-2", flexible="2+")
 class AlterReplicaLogDirsResponse(Message):
-    """AlterReplicaLogDirsResponse."""
+    """Per partition, whether it moves."""
 
     throttle_time_ms: int = int32()
     results: list[AlterReplicaLogDirTopicResult] = array(AlterReplicaLogDirTopicResult)

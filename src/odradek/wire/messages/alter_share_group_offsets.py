@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets"""
+"""AlterShareGroupOffsets: set where a share group begins to read (KIP-932)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class AlterShareGroupOffsetsRequestTopic(Struct):
 
 @request(ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions="0", flexible="0+")
 class AlterShareGroupOffsetsRequest(Message):
-    """AlterShareGroupOffsetsRequest."""
+    """The offsets."""
 
     group_id: str = string()
     topics: list[AlterShareGroupOffsetsRequestTopic] = array(AlterShareGroupOffsetsRequestTopic)
@@ -51,7 +51,7 @@ class AlterShareGroupOffsetsResponseTopic(Struct):
 
 @response(ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions="0", flexible="0+")
 class AlterShareGroupOffsetsResponse(Message):
-    """AlterShareGroupOffsetsResponse."""
+    """Per partition, whether it was set."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials"""
+"""AlterUserScramCredentials: set and remove SCRAM credentials (KIP-554)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ScramCredentialUpsertion(Struct):
 
 @request(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions="0", flexible="0+")
 class AlterUserScramCredentialsRequest(Message):
-    """AlterUserScramCredentialsRequest."""
+    """The changes; the password comes salted."""
 
     deletions: list[ScramCredentialDeletion] = array(ScramCredentialDeletion)
     upsertions: list[ScramCredentialUpsertion] = array(ScramCredentialUpsertion)
@@ -45,7 +45,7 @@ class AlterUserScramCredentialsResult(Struct):
 
 @response(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions="0", flexible="0+")
 class AlterUserScramCredentialsResponse(Message):
-    """AlterUserScramCredentialsResponse."""
+    """Per user, whether it was changed."""
 
     throttle_time_ms: int = int32()
     results: list[AlterUserScramCredentialsResult] = array(AlterUserScramCredentialsResult)

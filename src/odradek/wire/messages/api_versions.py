@@ -1,4 +1,9 @@
-"""ApiVersions"""
+"""ApiVersions: which APIs a broker serves, in which versions.
+
+A broker that does not know the version asked for answers in version 0 with UNSUPPORTED_VERSION (KIP-511).
+Version 3 names the client's software, 4 lets a feature's lowest version be 0, 5 checks which cluster and
+node is meant (KIP-1242).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ from odradek.wire.message import Message, Struct, request, response, struct
 
 @request(ApiKey.API_VERSIONS, versions="0-5", flexible="3+")
 class ApiVersionsRequest(Message):
-    """ApiVersionsRequest."""
+    """Who asks."""
 
     client_software_name: str = string("3+", ignorable=True)
     client_software_version: str = string("3+", ignorable=True)
@@ -46,7 +51,7 @@ class FinalizedFeatureKey(Struct):
 
 @response(ApiKey.API_VERSIONS, versions="0-5", flexible="3+")
 class ApiVersionsResponse(Message):
-    """ApiVersionsResponse."""
+    """API keys with their versions, and the cluster's features (KIP-584)."""
 
     error_code: int = int16()
     api_keys: list[ApiVersion] = array(ApiVersion)

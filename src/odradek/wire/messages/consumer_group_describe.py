@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe"""
+"""ConsumerGroupDescribe: state and members of server-side consumer groups (KIP-848)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from odradek.wire.message import Message, Struct, request, response, struct
 
 @request(ApiKey.CONSUMER_GROUP_DESCRIBE, versions="0-1", flexible="0+")
 class ConsumerGroupDescribeRequest(Message):
-    """ConsumerGroupDescribeRequest."""
+    """The groups."""
 
     group_ids: list[str] = array(string)
     include_authorized_operations: bool = boolean()
@@ -26,7 +26,7 @@ class TopicPartitions(Struct):
 
 @struct
 class Assignment(Struct):
-    """What `Member.assignment` is."""
+    """What `Member.assignment` holds."""
 
     topic_partitions: list[TopicPartitions] = array(TopicPartitions)
 
@@ -65,7 +65,7 @@ class DescribedGroup(Struct):
 
 @response(ApiKey.CONSUMER_GROUP_DESCRIBE, versions="0-1", flexible="0+")
 class ConsumerGroupDescribeResponse(Message):
-    """ConsumerGroupDescribeResponse."""
+    """What the coordinator knows of them."""
 
     throttle_time_ms: int = int32()
     groups: list[DescribedGroup] = array(DescribedGroup)

@@ -1,4 +1,8 @@
-"""ConsumerGroupHeartbeat"""
+"""ConsumerGroupHeartbeat: the one request of the server-side consumer protocol (KIP-848).
+
+Joining, leaving, subscribing and being assigned all go through it. Version 1 lets the broker apply a
+regular expression, and the member choose its id.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ class TopicPartitions(Struct):
 
 @request(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions="0-1", flexible="0+")
 class ConsumerGroupHeartbeatRequest(Message):
-    """ConsumerGroupHeartbeatRequest."""
+    """What has changed on the member's side."""
 
     group_id: str = string()
     member_id: str = string()
@@ -33,14 +37,14 @@ class ConsumerGroupHeartbeatRequest(Message):
 
 @struct
 class Assignment(Struct):
-    """What `ConsumerGroupHeartbeatResponse.assignment` is."""
+    """What `ConsumerGroupHeartbeatResponse.assignment` holds."""
 
     topic_partitions: list[TopicPartitions] = array(TopicPartitions)
 
 
 @response(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions="0-1", flexible="0+")
 class ConsumerGroupHeartbeatResponse(Message):
-    """ConsumerGroupHeartbeatResponse."""
+    """What the member shall own."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,7 @@
-"""ControlledShutdown"""
+"""ControlledShutdown: a broker asks the controller to move its leaderships away.
+
+Sent between the brokers of a ZooKeeper cluster only. Version 0 is the one request with header version 0.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from odradek.wire.message import Message, Struct, request, response, struct
 
 @request(ApiKey.CONTROLLED_SHUTDOWN, versions="0-3", flexible="3+")
 class ControlledShutdownRequest(Message):
-    """ControlledShutdownRequest."""
+    """The broker that wants to stop."""
 
     broker_id: int = int32()
     broker_epoch: int = int64("2+", default=-1, ignorable=True)
@@ -25,7 +28,7 @@ class RemainingPartition(Struct):
 
 @response(ApiKey.CONTROLLED_SHUTDOWN, versions="0-3", flexible="3+")
 class ControlledShutdownResponse(Message):
-    """ControlledShutdownResponse."""
+    """The partitions that it still leads."""
 
     error_code: int = int16()
     remaining_partitions: list[RemainingPartition] = array(RemainingPartition)

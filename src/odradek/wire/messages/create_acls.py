@@ -1,4 +1,4 @@
-"""CreateAcls"""
+"""CreateAcls: add ACLs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AclCreation(Struct):
 
 @request(ApiKey.CREATE_ACLS, versions="0-3", flexible="2+")
 class CreateAclsRequest(Message):
-    """CreateAclsRequest."""
+    """The ACLs."""
 
     creations: list[AclCreation] = array(AclCreation)
 
@@ -37,7 +37,7 @@ class AclCreationResult(Struct):
 
 @response(ApiKey.CREATE_ACLS, versions="0-3", flexible="2+")
 class CreateAclsResponse(Message):
-    """CreateAclsResponse."""
+    """Per ACL, whether it was added."""
 
     throttle_time_ms: int = int32()
     results: list[AclCreationResult] = array(AclCreationResult)

@@ -1,4 +1,4 @@
-"""CreateDelegationToken"""
+"""CreateDelegationToken: get a token for a principal (KIP-48)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class CreatableRenewers(Struct):
 
 @request(ApiKey.CREATE_DELEGATION_TOKEN, versions="0-3", flexible="2+")
 class CreateDelegationTokenRequest(Message):
-    """CreateDelegationTokenRequest."""
+    """Renewers and lifetime; from version 3 on, for whom (KIP-373)."""
 
     owner_principal_type: str | None = string("3+", nullable="3+")
     owner_principal_name: str | None = string("3+", nullable="3+")
@@ -27,7 +27,7 @@ class CreateDelegationTokenRequest(Message):
 
 @response(ApiKey.CREATE_DELEGATION_TOKEN, versions="0-3", flexible="2+")
 class CreateDelegationTokenResponse(Message):
-    """CreateDelegationTokenResponse."""
+    """The token and its secret."""
 
     error_code: int = int16()
     principal_type: str = string()

@@ -1,4 +1,4 @@
-"""CreatePartitions"""
+"""CreatePartitions: give topics more partitions (KIP-195)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CreatePartitionsTopic(Struct):
 
 @request(ApiKey.CREATE_PARTITIONS, versions="0-3", flexible="2+")
 class CreatePartitionsRequest(Message):
-    """CreatePartitionsRequest."""
+    """Topics and their new counts."""
 
     topics: list[CreatePartitionsTopic] = array(CreatePartitionsTopic)
     timeout_ms: int = int32()
@@ -43,7 +43,7 @@ class CreatePartitionsTopicResult(Struct):
 
 @response(ApiKey.CREATE_PARTITIONS, versions="0-3", flexible="2+")
 class CreatePartitionsResponse(Message):
-    """CreatePartitionsResponse."""
+    """Per topic, whether it has them."""
 
     throttle_time_ms: int = int32()
     results: list[CreatePartitionsTopicResult] = array(CreatePartitionsTopicResult)

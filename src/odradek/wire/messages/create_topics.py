@@ -1,4 +1,8 @@
-"""CreateTopics"""
+"""CreateTopics: create topics, or only check whether they could be.
+
+Version 4 takes -1 for the broker's defaults (KIP-464), 5 answers with the topic's configs (KIP-525), 6 may
+be throttled (KIP-599), 7 answers with the topic's id.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,7 @@ class CreatableTopic(Struct):
 
 @request(ApiKey.CREATE_TOPICS, versions="0-7", flexible="5+")
 class CreateTopicsRequest(Message):
-    """CreateTopicsRequest."""
+    """The topics to create."""
 
     topics: list[CreatableTopic] = array(CreatableTopic)
     timeout_ms: int = int32(default=60000)
@@ -72,7 +76,7 @@ class CreatableTopicResult(Struct):
 
 @response(ApiKey.CREATE_TOPICS, versions="0-7", flexible="5+")
 class CreateTopicsResponse(Message):
-    """CreateTopicsResponse."""
+    """Per topic, what became of it."""
 
     throttle_time_ms: int = int32("2+", ignorable=True)
     topics: list[CreatableTopicResult] = array(CreatableTopicResult)

@@ -1,4 +1,4 @@
-"""DeleteAcls"""
+"""DeleteAcls: remove the ACLs that match filters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DeleteAclsFilter(Struct):
 
 @request(ApiKey.DELETE_ACLS, versions="0-3", flexible="2+")
 class DeleteAclsRequest(Message):
-    """DeleteAclsRequest."""
+    """The filters."""
 
     filters: list[DeleteAclsFilter] = array(DeleteAclsFilter)
 
@@ -53,7 +53,7 @@ class DeleteAclsFilterResult(Struct):
 
 @response(ApiKey.DELETE_ACLS, versions="0-3", flexible="2+")
 class DeleteAclsResponse(Message):
-    """DeleteAclsResponse."""
+    """Per filter, what was removed."""
 
     throttle_time_ms: int = int32()
     filter_results: list[DeleteAclsFilterResult] = array(DeleteAclsFilterResult)

@@ -1,4 +1,4 @@
-"""DeleteGroups"""
+"""DeleteGroups: delete empty groups (KIP-229)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from odradek.wire.message import Message, Struct, request, response, struct
 
 @request(ApiKey.DELETE_GROUPS, versions="0-3", flexible="2+")
 class DeleteGroupsRequest(Message):
-    """DeleteGroupsRequest."""
+    """The groups."""
 
     groups_names: list[str] = array(string)
 
@@ -25,7 +25,7 @@ class DeletableGroupResult(Struct):
 
 @response(ApiKey.DELETE_GROUPS, versions="0-3", flexible="2+")
 class DeleteGroupsResponse(Message):
-    """DeleteGroupsResponse."""
+    """Per group, whether it is gone."""
 
     throttle_time_ms: int = int32()
     results: list[DeletableGroupResult] = array(DeletableGroupResult)

@@ -1,4 +1,4 @@
-"""DeleteRecords"""
+"""DeleteRecords: move the start of partitions' logs (KIP-107)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DeleteRecordsTopic(Struct):
 
 @request(ApiKey.DELETE_RECORDS, versions="0-2", flexible="2+")
 class DeleteRecordsRequest(Message):
-    """DeleteRecordsRequest."""
+    """Per partition the new first offset, -1 for the high watermark."""
 
     topics: list[DeleteRecordsTopic] = array(DeleteRecordsTopic)
     timeout_ms: int = int32()
@@ -50,7 +50,7 @@ class DeleteRecordsTopicResult(Struct):
 
 @response(ApiKey.DELETE_RECORDS, versions="0-2", flexible="2+")
 class DeleteRecordsResponse(Message):
-    """DeleteRecordsResponse."""
+    """The low watermarks."""
 
     throttle_time_ms: int = int32()
     topics: list[DeleteRecordsTopicResult] = array(DeleteRecordsTopicResult)

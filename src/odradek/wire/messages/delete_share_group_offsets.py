@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets"""
+"""DeleteShareGroupOffsets: forget where a share group begins to read (KIP-932)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class DeleteShareGroupOffsetsRequestTopic(Struct):
 
 @request(ApiKey.DELETE_SHARE_GROUP_OFFSETS, versions="0", flexible="0+")
 class DeleteShareGroupOffsetsRequest(Message):
-    """DeleteShareGroupOffsetsRequest."""
+    """The topics."""
 
     group_id: str = string()
     topics: list[DeleteShareGroupOffsetsRequestTopic] = array(DeleteShareGroupOffsetsRequestTopic)
@@ -34,7 +34,7 @@ class DeleteShareGroupOffsetsResponseTopic(Struct):
 
 @response(ApiKey.DELETE_SHARE_GROUP_OFFSETS, versions="0", flexible="0+")
 class DeleteShareGroupOffsetsResponse(Message):
-    """DeleteShareGroupOffsetsResponse."""
+    """Per topic, whether it is forgotten."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""DeleteShareGroupState"""
+"""DeleteShareGroupState: drop share state (KIP-932)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DeleteStateData(Struct):
 
 @request(ApiKey.DELETE_SHARE_GROUP_STATE, versions="0", flexible="0+")
 class DeleteShareGroupStateRequest(Message):
-    """DeleteShareGroupStateRequest."""
+    """The partitions."""
 
     group_id: str = string()
     topics: list[DeleteStateData] = array(DeleteStateData)
@@ -49,6 +49,6 @@ class DeleteStateResult(Struct):
 
 @response(ApiKey.DELETE_SHARE_GROUP_STATE, versions="0", flexible="0+")
 class DeleteShareGroupStateResponse(Message):
-    """DeleteShareGroupStateResponse."""
+    """Per partition, whether it is gone."""
 
     results: list[DeleteStateResult] = array(DeleteStateResult)

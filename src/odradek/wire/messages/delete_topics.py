@@ -1,4 +1,4 @@
-"""DeleteTopics"""
+"""DeleteTopics: delete topics by name or, from version 6 on, by id (KIP-516)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class DeleteTopicState(Struct):
 
 @request(ApiKey.DELETE_TOPICS, versions="0-6", flexible="4+")
 class DeleteTopicsRequest(Message):
-    """DeleteTopicsRequest."""
+    """The topics to delete."""
 
     topics: list[DeleteTopicState] = array(DeleteTopicState, "6+")
     topic_names: list[str] = array(string, "0-5", ignorable=True)
@@ -36,7 +36,7 @@ class DeletableTopicResult(Struct):
 
 @response(ApiKey.DELETE_TOPICS, versions="0-6", flexible="4+")
 class DeleteTopicsResponse(Message):
-    """DeleteTopicsResponse."""
+    """Per topic, whether it goes."""
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     responses: list[DeletableTopicResult] = array(DeletableTopicResult)

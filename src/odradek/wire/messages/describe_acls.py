@@ -1,4 +1,4 @@
-"""DescribeAcls"""
+"""DescribeAcls: which ACLs match a filter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from odradek.wire.message import Message, Struct, request, response, struct
 
 @request(ApiKey.DESCRIBE_ACLS, versions="0-3", flexible="2+")
 class DescribeAclsRequest(Message):
-    """DescribeAclsRequest."""
+    """The filter."""
 
     resource_type_filter: int = int8()
     resource_name_filter: str | None = string(nullable="0+")
@@ -42,7 +42,7 @@ class DescribeAclsResource(Struct):
 
 @response(ApiKey.DESCRIBE_ACLS, versions="0-3", flexible="2+")
 class DescribeAclsResponse(Message):
-    """DescribeAclsResponse."""
+    """The ACLs by resource."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas"""
+"""DescribeClientQuotas: quotas that match a filter (KIP-546)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ComponentData(Struct):
 
 @request(ApiKey.DESCRIBE_CLIENT_QUOTAS, versions="0-1", flexible="1+")
 class DescribeClientQuotasRequest(Message):
-    """DescribeClientQuotasRequest."""
+    """The filter."""
 
     components: list[ComponentData] = array(ComponentData)
     strict: bool = boolean()
@@ -50,7 +50,7 @@ class EntryData(Struct):
 
 @response(ApiKey.DESCRIBE_CLIENT_QUOTAS, versions="0-1", flexible="1+")
 class DescribeClientQuotasResponse(Message):
-    """DescribeClientQuotasResponse."""
+    """The quotas."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""DescribeCluster"""
+"""DescribeCluster: id, controller and brokers (KIP-700)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from odradek.wire.message import Message, Struct, request, response, struct
 
 @request(ApiKey.DESCRIBE_CLUSTER, versions="0-2", flexible="0+")
 class DescribeClusterRequest(Message):
-    """DescribeClusterRequest."""
+    """Brokers or controllers (1, KIP-919); fenced ones too (2, KIP-1073)."""
 
     include_cluster_authorized_operations: bool = boolean()
     endpoint_type: int = int8("1+", default=1)
@@ -29,7 +29,7 @@ class DescribeClusterBroker(Struct):
 
 @response(ApiKey.DESCRIBE_CLUSTER, versions="0-2", flexible="0+")
 class DescribeClusterResponse(Message):
-    """DescribeClusterResponse."""
+    """The cluster."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,7 @@
-"""DescribeConfigs"""
+"""DescribeConfigs: configurations of topics, brokers, loggers, groups and clients.
+
+Version 1 tells where a value comes from (KIP-226), 3 its type and documentation (KIP-569).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ class DescribeConfigsResource(Struct):
 
 @request(ApiKey.DESCRIBE_CONFIGS, versions="0-4", flexible="4+")
 class DescribeConfigsRequest(Message):
-    """DescribeConfigsRequest."""
+    """The resources and keys."""
 
     resources: list[DescribeConfigsResource] = array(DescribeConfigsResource)
     include_synonyms: bool = boolean("1+")
@@ -62,7 +65,7 @@ class DescribeConfigsResult(Struct):
 
 @response(ApiKey.DESCRIBE_CONFIGS, versions="0-4", flexible="4+")
 class DescribeConfigsResponse(Message):
-    """DescribeConfigsResponse."""
+    """The values."""
 
     throttle_time_ms: int = int32()
     results: list[DescribeConfigsResult] = array(DescribeConfigsResult)

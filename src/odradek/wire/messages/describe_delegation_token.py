@@ -1,4 +1,4 @@
-"""DescribeDelegationToken"""
+"""DescribeDelegationToken: tokens of some owners, or all (KIP-48)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class DescribeDelegationTokenOwner(Struct):
 
 @request(ApiKey.DESCRIBE_DELEGATION_TOKEN, versions="0-3", flexible="2+")
 class DescribeDelegationTokenRequest(Message):
-    """DescribeDelegationTokenRequest."""
+    """The owners."""
 
     owners: list[DescribeDelegationTokenOwner] | None = array(DescribeDelegationTokenOwner, nullable="0+")
 
@@ -48,7 +48,7 @@ class DescribedDelegationToken(Struct):
 
 @response(ApiKey.DESCRIBE_DELEGATION_TOKEN, versions="0-3", flexible="2+")
 class DescribeDelegationTokenResponse(Message):
-    """DescribeDelegationTokenResponse."""
+    """Their tokens."""
 
     error_code: int = int16()
     tokens: list[DescribedDelegationToken] = array(DescribedDelegationToken)

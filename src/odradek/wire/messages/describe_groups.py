@@ -1,4 +1,7 @@
-"""DescribeGroups"""
+"""DescribeGroups: state and members of classic groups.
+
+Version 3 tells what the principal may do (KIP-430); from 6 on an unknown group is an error (KIP-1043).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from odradek.wire.message import Message, Struct, request, response, struct
 
 @request(ApiKey.DESCRIBE_GROUPS, versions="0-6", flexible="5+")
 class DescribeGroupsRequest(Message):
-    """DescribeGroupsRequest."""
+    """The groups that are asked for."""
 
     groups: list[str] = array(string)
     include_authorized_operations: bool = boolean("3+")
@@ -43,7 +46,7 @@ class DescribedGroup(Struct):
 
 @response(ApiKey.DESCRIBE_GROUPS, versions="0-6", flexible="5+")
 class DescribeGroupsResponse(Message):
-    """DescribeGroupsResponse."""
+    """What the coordinator knows of them."""
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     groups: list[DescribedGroup] = array(DescribedGroup)

@@ -1,4 +1,7 @@
-"""DescribeLogDirs"""
+"""DescribeLogDirs: what lies in a broker's directories.
+
+Version 4 tells the size of the volumes (KIP-827).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ class DescribableLogDirTopic(Struct):
 
 @request(ApiKey.DESCRIBE_LOG_DIRS, versions="0-5", flexible="2+")
 class DescribeLogDirsRequest(Message):
-    """DescribeLogDirsRequest."""
+    """The partitions, or null for all."""
 
     topics: list[DescribableLogDirTopic] | None = array(DescribableLogDirTopic, nullable="0+")
 
@@ -54,7 +57,7 @@ class DescribeLogDirsResult(Struct):
 
 @response(ApiKey.DESCRIBE_LOG_DIRS, versions="0-5", flexible="2+")
 class DescribeLogDirsResponse(Message):
-    """DescribeLogDirsResponse."""
+    """Directories with sizes and lags."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16("3+", ignorable=True)

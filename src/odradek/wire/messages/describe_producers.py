@@ -1,4 +1,4 @@
-"""DescribeProducers"""
+"""DescribeProducers: producers that are active on partitions (KIP-664)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TopicRequest(Struct):
 
 @request(ApiKey.DESCRIBE_PRODUCERS, versions="0", flexible="0+")
 class DescribeProducersRequest(Message):
-    """DescribeProducersRequest."""
+    """The partitions."""
 
     topics: list[TopicRequest] = array(TopicRequest)
 
@@ -54,7 +54,7 @@ class TopicResponse(Struct):
 
 @response(ApiKey.DESCRIBE_PRODUCERS, versions="0", flexible="0+")
 class DescribeProducersResponse(Message):
-    """DescribeProducersResponse."""
+    """Their producers."""
 
     throttle_time_ms: int = int32()
     topics: list[TopicResponse] = array(TopicResponse)

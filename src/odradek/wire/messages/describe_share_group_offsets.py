@@ -1,4 +1,7 @@
-"""DescribeShareGroupOffsets"""
+"""DescribeShareGroupOffsets: where share groups begin to read (KIP-932).
+
+Version 1 tells the lag (KIP-1226).
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ class DescribeShareGroupOffsetsRequestGroup(Struct):
 
 @request(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, versions="0-1", flexible="0+")
 class DescribeShareGroupOffsetsRequest(Message):
-    """DescribeShareGroupOffsetsRequest."""
+    """The groups and partitions."""
 
     groups: list[DescribeShareGroupOffsetsRequestGroup] = array(DescribeShareGroupOffsetsRequestGroup)
 
@@ -67,7 +70,7 @@ class DescribeShareGroupOffsetsResponseGroup(Struct):
 
 @response(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, versions="0-1", flexible="0+")
 class DescribeShareGroupOffsetsResponse(Message):
-    """DescribeShareGroupOffsetsResponse."""
+    """The offsets."""
 
     throttle_time_ms: int = int32()
     groups: list[DescribeShareGroupOffsetsResponseGroup] = array(DescribeShareGroupOffsetsResponseGroup)

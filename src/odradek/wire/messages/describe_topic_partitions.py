@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions"""
+"""DescribeTopicPartitions: topics with their partitions, page by page (KIP-966)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TopicRequest(Struct):
 
 @struct
 class Cursor(Struct):
-    """What `DescribeTopicPartitionsRequest.cursor` is."""
+    """What `DescribeTopicPartitionsRequest.cursor` holds."""
 
     topic_name: str = string()
     partition_index: int = int32()
@@ -24,7 +24,7 @@ class Cursor(Struct):
 
 @request(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions="0", flexible="0+")
 class DescribeTopicPartitionsRequest(Message):
-    """DescribeTopicPartitionsRequest."""
+    """The topics and where to go on."""
 
     topics: list[TopicRequest] = array(TopicRequest)
     response_partition_limit: int = int32(default=2000)
@@ -62,7 +62,7 @@ class DescribeTopicPartitionsResponseTopic(Struct):
 
 @response(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions="0", flexible="0+")
 class DescribeTopicPartitionsResponse(Message):
-    """DescribeTopicPartitionsResponse."""
+    """The partitions, and where to go on next time."""
 
     throttle_time_ms: int = int32(ignorable=True)
     topics: list[DescribeTopicPartitionsResponseTopic] = array(DescribeTopicPartitionsResponseTopic)

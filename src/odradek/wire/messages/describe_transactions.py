@@ -1,4 +1,4 @@
-"""DescribeTransactions"""
+"""DescribeTransactions: the state of transactions (KIP-664)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from odradek.wire.message import Message, Struct, request, response, struct
 
 @request(ApiKey.DESCRIBE_TRANSACTIONS, versions="0", flexible="0+")
 class DescribeTransactionsRequest(Message):
-    """DescribeTransactionsRequest."""
+    """The transactional ids."""
 
     transactional_ids: list[str] = array(string)
 
@@ -38,7 +38,7 @@ class TransactionState(Struct):
 
 @response(ApiKey.DESCRIBE_TRANSACTIONS, versions="0", flexible="0+")
 class DescribeTransactionsResponse(Message):
-    """DescribeTransactionsResponse."""
+    """Their transactions."""
 
     throttle_time_ms: int = int32()
     transaction_states: list[TransactionState] = array(TransactionState)

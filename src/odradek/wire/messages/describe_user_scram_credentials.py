@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials"""
+"""DescribeUserScramCredentials: which SCRAM credentials users have (KIP-554)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class UserName(Struct):
 
 @request(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions="0", flexible="0+")
 class DescribeUserScramCredentialsRequest(Message):
-    """DescribeUserScramCredentialsRequest."""
+    """The users, null for all."""
 
     users: list[UserName] | None = array(UserName, nullable="0+")
 
@@ -41,7 +41,7 @@ class DescribeUserScramCredentialsResult(Struct):
 
 @response(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions="0", flexible="0+")
 class DescribeUserScramCredentialsResponse(Message):
-    """DescribeUserScramCredentialsResponse."""
+    """Mechanisms and iterations, never the secret."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""ElectLeaders"""
+"""ElectLeaders: elect preferred leaders (KIP-183) or, from version 1 on, unclean ones (KIP-460)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TopicPartitions(Struct):
 
 @request(ApiKey.ELECT_LEADERS, versions="0-2", flexible="2+")
 class ElectLeadersRequest(Message):
-    """ElectLeadersRequest."""
+    """The partitions, null for all."""
 
     election_type: int = int8("1+")
     topic_partitions: list[TopicPartitions] | None = array(TopicPartitions, nullable="0+")
@@ -43,7 +43,7 @@ class ReplicaElectionResult(Struct):
 
 @response(ApiKey.ELECT_LEADERS, versions="0-2", flexible="2+")
 class ElectLeadersResponse(Message):
-    """ElectLeadersResponse."""
+    """Per partition, what became of it."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16("1+")

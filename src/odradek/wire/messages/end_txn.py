@@ -1,4 +1,7 @@
-"""EndTxn"""
+"""EndTxn: commit or abort a transaction.
+
+From version 5 on every transaction has an epoch of its own (KIP-890).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from odradek.wire.message import Message, request, response
 
 @request(ApiKey.END_TXN, versions="0-5", flexible="3+")
 class EndTxnRequest(Message):
-    """EndTxnRequest."""
+    """Which transaction, and how it ends."""
 
     transactional_id: str = string()
     producer_id: int = int64()
@@ -19,7 +22,7 @@ class EndTxnRequest(Message):
 
 @response(ApiKey.END_TXN, versions="0-5", flexible="3+")
 class EndTxnResponse(Message):
-    """EndTxnResponse."""
+    """The epoch to go on with."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""ExpireDelegationToken"""
+"""ExpireDelegationToken: let a token end sooner (KIP-48)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from odradek.wire.message import Message, request, response
 
 @request(ApiKey.EXPIRE_DELEGATION_TOKEN, versions="0-2", flexible="2+")
 class ExpireDelegationTokenRequest(Message):
-    """ExpireDelegationTokenRequest."""
+    """The token's secret."""
 
     hmac: bytes = blob()
     expiry_time_period_ms: int = int64()
@@ -17,7 +17,7 @@ class ExpireDelegationTokenRequest(Message):
 
 @response(ApiKey.EXPIRE_DELEGATION_TOKEN, versions="0-2", flexible="2+")
 class ExpireDelegationTokenResponse(Message):
-    """ExpireDelegationTokenResponse."""
+    """When it expires now."""
 
     error_code: int = int16()
     expiry_timestamp_ms: int = int64()

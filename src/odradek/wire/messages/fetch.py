@@ -1,4 +1,10 @@
-"""Fetch"""
+"""Fetch: read records from partitions, waiting for some if there are none.
+
+Consumers and followers both use it (`replica_id`). Version 4 brings transactions' visibility (KIP-98), 7
+fetch sessions (KIP-227), 9 fencing by leader epoch (KIP-320), 10 zstd (KIP-110), 11 reading from the
+nearest replica (KIP-392), 12 detection of divergence (KIP-595), 13 topic ids (KIP-516), 16 the new leaders'
+addresses (KIP-951), 18 the follower's high watermark (KIP-1166).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +15,7 @@ from odradek.wire.message import Message, Struct, request, response, struct
 
 @struct
 class ReplicaState(Struct):
-    """What `FetchRequest.replica_state` is."""
+    """What `FetchRequest.replica_state` holds."""
 
     replica_id: int = int32("15+", default=-1)
     replica_epoch: int = int64("15+", default=-1)
@@ -49,7 +55,7 @@ class ForgottenTopic(Struct):
 
 @request(ApiKey.FETCH, versions="0-18", flexible="12+")
 class FetchRequest(Message):
-    """FetchRequest."""
+    """From where to read, and how many bytes to wait for and to return at most."""
 
     cluster_id: str | None = string("12+", nullable="12+", default=None, ignorable=True, tag=0)
     replica_id: int = int32("0-14", default=-1)
@@ -67,7 +73,7 @@ class FetchRequest(Message):
 
 @struct
 class EpochEndOffset(Struct):
-    """What `PartitionData.diverging_epoch` is."""
+    """What `PartitionData.diverging_epoch` holds."""
 
     epoch: int = int32("12+", default=-1)
     end_offset: int = int64("12+", default=-1)
@@ -75,7 +81,7 @@ class EpochEndOffset(Struct):
 
 @struct
 class LeaderIdAndEpoch(Struct):
-    """What `PartitionData.current_leader` is."""
+    """What `PartitionData.current_leader` holds."""
 
     leader_id: int = int32("12+", default=-1)
     leader_epoch: int = int32("12+", default=-1)
@@ -83,7 +89,7 @@ class LeaderIdAndEpoch(Struct):
 
 @struct
 class SnapshotId(Struct):
-    """What `PartitionData.snapshot_id` is."""
+    """What `PartitionData.snapshot_id` holds."""
 
     end_offset: int = int64(default=-1)
     epoch: int = int32(default=-1)
@@ -137,7 +143,7 @@ class NodeEndpoint(Struct):
 
 @response(ApiKey.FETCH, versions="0-18", flexible="12+")
 class FetchResponse(Message):
-    """FetchResponse."""
+    """Records as they lie in the log: the last batch may be cut off."""
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("7+", ignorable=True)

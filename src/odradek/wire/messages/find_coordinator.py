@@ -1,4 +1,8 @@
-"""FindCoordinator"""
+"""FindCoordinator: which broker coordinates a group, a transaction or share state.
+
+Version 4 asks for many keys at once (KIP-699); 6 knows share state, whose key is group:topic id:partition
+(KIP-932).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from odradek.wire.message import Message, Struct, request, response, struct
 
 @request(ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+")
 class FindCoordinatorRequest(Message):
-    """FindCoordinatorRequest."""
+    """The keys and their type: 0 group, 1 transaction, 2 share state."""
 
     key: str = string("0-3")
     key_type: int = int8("1+")
@@ -30,7 +34,7 @@ class Coordinator(Struct):
 
 @response(ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+")
 class FindCoordinatorResponse(Message):
-    """FindCoordinatorResponse."""
+    """The coordinators' addresses."""
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("0-3")

@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions"""
+"""GetTelemetrySubscriptions: which metrics a client is asked to send (KIP-714)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from odradek.wire.message import Message, request, response
 
 @request(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, versions="0", flexible="0+")
 class GetTelemetrySubscriptionsRequest(Message):
-    """GetTelemetrySubscriptionsRequest."""
+    """The client's instance id."""
 
     client_instance_id: bytes = uuid()
 
 
 @response(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, versions="0", flexible="0+")
 class GetTelemetrySubscriptionsResponse(Message):
-    """GetTelemetrySubscriptionsResponse."""
+    """The metrics and how often."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

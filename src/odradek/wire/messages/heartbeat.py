@@ -1,4 +1,4 @@
-"""Heartbeat"""
+"""Heartbeat: a member is alive."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from odradek.wire.message import Message, request, response
 
 @request(ApiKey.HEARTBEAT, versions="0-4", flexible="4+")
 class HeartbeatRequest(Message):
-    """HeartbeatRequest."""
+    """Who, in which generation."""
 
     group_id: str = string()
     generation_id: int = int32()
@@ -19,7 +19,7 @@ class HeartbeatRequest(Message):
 
 @response(ApiKey.HEARTBEAT, versions="0-4", flexible="4+")
 class HeartbeatResponse(Message):
-    """HeartbeatResponse."""
+    """Whether to go on, or to join again."""
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs"""
+"""IncrementalAlterConfigs: set, delete, append to or subtract from single configurations (KIP-339)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class AlterConfigsResource(Struct):
 
 @request(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions="0-1", flexible="1+")
 class IncrementalAlterConfigsRequest(Message):
-    """IncrementalAlterConfigsRequest."""
+    """The changes."""
 
     resources: list[AlterConfigsResource] = array(AlterConfigsResource)
     validate_only: bool = boolean()
@@ -45,7 +45,7 @@ class AlterConfigsResourceResponse(Struct):
 
 @response(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions="0-1", flexible="1+")
 class IncrementalAlterConfigsResponse(Message):
-    """IncrementalAlterConfigsResponse."""
+    """Per resource, whether it was changed."""
 
     throttle_time_ms: int = int32()
     responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)

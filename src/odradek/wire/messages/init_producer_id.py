@@ -1,4 +1,7 @@
-"""InitProducerId"""
+"""InitProducerId: get a producer id, or fence the former user of a transactional id (KIP-98).
+
+Version 3 lets a producer go on after an error (KIP-360); 6 takes part in two-phase commits (KIP-939).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from odradek.wire.message import Message, request, response
 
 @request(ApiKey.INIT_PRODUCER_ID, versions="0-6", flexible="2+")
 class InitProducerIdRequest(Message):
-    """InitProducerIdRequest."""
+    """The transactional id, or null for idempotence alone."""
 
     transactional_id: str | None = string(nullable="0+")
     transaction_timeout_ms: int = int32()
@@ -21,7 +24,7 @@ class InitProducerIdRequest(Message):
 
 @response(ApiKey.INIT_PRODUCER_ID, versions="0-6", flexible="2+")
 class InitProducerIdResponse(Message):
-    """InitProducerIdResponse."""
+    """Producer id and epoch."""
 
     throttle_time_ms: int = int32(ignorable=True)
     error_code: int = int16()

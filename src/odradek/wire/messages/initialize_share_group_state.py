@@ -1,4 +1,4 @@
-"""InitializeShareGroupState"""
+"""InitializeShareGroupState: begin to keep share state of partitions (KIP-932)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class InitializeStateData(Struct):
 
 @request(ApiKey.INITIALIZE_SHARE_GROUP_STATE, versions="0", flexible="0+")
 class InitializeShareGroupStateRequest(Message):
-    """InitializeShareGroupStateRequest."""
+    """The partitions."""
 
     group_id: str = string()
     topics: list[InitializeStateData] = array(InitializeStateData)
@@ -51,6 +51,6 @@ class InitializeStateResult(Struct):
 
 @response(ApiKey.INITIALIZE_SHARE_GROUP_STATE, versions="0", flexible="0+")
 class InitializeShareGroupStateResponse(Message):
-    """InitializeShareGroupStateResponse."""
+    """Per partition, whether it is kept."""
 
     results: list[InitializeStateResult] = array(InitializeStateResult)

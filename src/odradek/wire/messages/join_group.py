@@ -1,4 +1,8 @@
-"""JoinGroup"""
+"""JoinGroup: enter a group, or begin another round of rebalancing.
+
+From version 4 on a newcomer gets its member id first and joins again with it (KIP-394); 5 knows static
+members (KIP-345), 8 takes a reason (KIP-800), 9 may tell the leader to skip the assignment (KIP-814).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ class JoinGroupRequestProtocol(Struct):
 
 @request(ApiKey.JOIN_GROUP, versions="0-9", flexible="6+")
 class JoinGroupRequest(Message):
-    """JoinGroupRequest."""
+    """A member and the protocols that it offers."""
 
     group_id: str = string()
     session_timeout_ms: int = int32()
@@ -40,7 +44,7 @@ class JoinGroupResponseMember(Struct):
 
 @response(ApiKey.JOIN_GROUP, versions="0-9", flexible="6+")
 class JoinGroupResponse(Message):
-    """JoinGroupResponse."""
+    """The generation; for the leader, all members with their metadata."""
 
     throttle_time_ms: int = int32("2+", ignorable=True)
     error_code: int = int16()

@@ -1,4 +1,7 @@
-"""LeaderAndIsr"""
+"""LeaderAndIsr: the controller tells a broker which partitions it leads and follows.
+
+Sent between the brokers of a ZooKeeper cluster only.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ class LeaderAndIsrLiveLeader(Struct):
 
 @request(ApiKey.LEADER_AND_ISR, versions="0-7", flexible="4+")
 class LeaderAndIsrRequest(Message):
-    """LeaderAndIsrRequest."""
+    """The partitions' state."""
 
     controller_id: int = int32()
     is_k_raft_controller: bool = boolean("7+")
@@ -76,7 +79,7 @@ class LeaderAndIsrTopicError(Struct):
 
 @response(ApiKey.LEADER_AND_ISR, versions="0-7", flexible="4+")
 class LeaderAndIsrResponse(Message):
-    """LeaderAndIsrResponse."""
+    """Per partition, how the broker took it."""
 
     error_code: int = int16()
     partition_errors: list[LeaderAndIsrPartitionError] = array(LeaderAndIsrPartitionError, "0-4")

@@ -1,4 +1,8 @@
-"""LeaveGroup"""
+"""LeaveGroup: members leave.
+
+Version 3 lets several leave at once, static ones by their instance id (KIP-345); 5 takes a reason
+(KIP-800).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ class MemberIdentity(Struct):
 
 @request(ApiKey.LEAVE_GROUP, versions="0-5", flexible="4+")
 class LeaveGroupRequest(Message):
-    """LeaveGroupRequest."""
+    """The members that leave."""
 
     group_id: str = string()
     member_id: str = string("0-2")
@@ -36,7 +40,7 @@ class MemberResponse(Struct):
 
 @response(ApiKey.LEAVE_GROUP, versions="0-5", flexible="4+")
 class LeaveGroupResponse(Message):
-    """LeaveGroupResponse."""
+    """Per member, whether it left."""
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16()

@@ -1,4 +1,7 @@
-"""ListConfigResources"""
+"""ListConfigResources: the resources that have configurations of their own.
+
+Version 0 is what was called ListClientMetricsResources and lists only those; 1 takes types (KIP-1142).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from odradek.wire.message import Message, Struct, request, response, struct
 
 @request(ApiKey.LIST_CONFIG_RESOURCES, versions="0-1", flexible="0+")
 class ListConfigResourcesRequest(Message):
-    """ListConfigResourcesRequest."""
+    """The types; none means all."""
 
     resource_types: list[int] = array(int8, "1+")
 
@@ -24,7 +27,7 @@ class ConfigResource(Struct):
 
 @response(ApiKey.LIST_CONFIG_RESOURCES, versions="0-1", flexible="0+")
 class ListConfigResourcesResponse(Message):
-    """ListConfigResourcesResponse."""
+    """The resources."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""ListGroups"""
+"""ListGroups: the groups that a broker coordinates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from odradek.wire.message import Message, Struct, request, response, struct
 
 @request(ApiKey.LIST_GROUPS, versions="0-5", flexible="3+")
 class ListGroupsRequest(Message):
-    """ListGroupsRequest."""
+    """Filters by state (4, KIP-518) and type (5, KIP-848)."""
 
     states_filter: list[str] = array(string, "4+")
     types_filter: list[str] = array(string, "5+")
@@ -27,7 +27,7 @@ class ListedGroup(Struct):
 
 @response(ApiKey.LIST_GROUPS, versions="0-5", flexible="3+")
 class ListGroupsResponse(Message):
-    """ListGroupsResponse."""
+    """The groups."""
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16()

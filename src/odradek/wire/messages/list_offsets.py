@@ -1,4 +1,9 @@
-"""ListOffsets"""
+"""ListOffsets: offsets by timestamp.
+
+-1 asks for the end of the log, -2 for its start, -3 for the largest timestamp (7, KIP-734), -4, -5 and -6
+for the bounds of tiered storage (8, KIP-405; 9, KIP-1005; 11, KIP-1023). Version 0 answers with several
+offsets.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +32,7 @@ class ListOffsetsTopic(Struct):
 
 @request(ApiKey.LIST_OFFSETS, versions="0-11", flexible="6+")
 class ListOffsetsRequest(Message):
-    """ListOffsetsRequest."""
+    """The timestamps to look up."""
 
     replica_id: int = int32()
     isolation_level: int = int8("2+")
@@ -57,7 +62,7 @@ class ListOffsetsTopicResponse(Struct):
 
 @response(ApiKey.LIST_OFFSETS, versions="0-11", flexible="6+")
 class ListOffsetsResponse(Message):
-    """ListOffsetsResponse."""
+    """The first offset whose timestamp is not earlier."""
 
     throttle_time_ms: int = int32("2+", ignorable=True)
     topics: list[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse)

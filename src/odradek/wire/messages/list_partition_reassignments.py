@@ -1,4 +1,4 @@
-"""ListPartitionReassignments"""
+"""ListPartitionReassignments: the moves under way (KIP-455)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ListPartitionReassignmentsTopics(Struct):
 
 @request(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions="0", flexible="0+")
 class ListPartitionReassignmentsRequest(Message):
-    """ListPartitionReassignmentsRequest."""
+    """The partitions, null for all."""
 
     timeout_ms: int = int32(default=60000)
     topics: list[ListPartitionReassignmentsTopics] | None = array(
@@ -45,7 +45,7 @@ class OngoingTopicReassignment(Struct):
 
 @response(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions="0", flexible="0+")
 class ListPartitionReassignmentsResponse(Message):
-    """ListPartitionReassignmentsResponse."""
+    """Replicas, those being added, those being removed."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

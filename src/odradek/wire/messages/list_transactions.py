@@ -1,4 +1,4 @@
-"""ListTransactions"""
+"""ListTransactions: the transactions that a broker coordinates (KIP-664)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from odradek.wire.message import Message, Struct, request, response, struct
 
 @request(ApiKey.LIST_TRANSACTIONS, versions="0-2", flexible="0+")
 class ListTransactionsRequest(Message):
-    """ListTransactionsRequest."""
+    """Filters by state, producer, age (1, KIP-994) and pattern (2, KIP-1152)."""
 
     state_filters: list[str] = array(string)
     producer_id_filters: list[int] = array(int64)
@@ -28,7 +28,7 @@ class TransactionState(Struct):
 
 @response(ApiKey.LIST_TRANSACTIONS, versions="0-2", flexible="0+")
 class ListTransactionsResponse(Message):
-    """ListTransactionsResponse."""
+    """The transactions."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

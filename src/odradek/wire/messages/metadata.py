@@ -1,4 +1,9 @@
-"""Metadata"""
+"""Metadata: brokers, topics, and who leads their partitions.
+
+From version 1 an empty list asks for no topic and null for all; before, empty meant all. 4 may forbid the
+creation of unknown topics, 8 tells what the principal may do (KIP-430), 12 looks topics up by id, 13 has an
+error for the whole response.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,7 @@ class MetadataRequestTopic(Struct):
 
 @request(ApiKey.METADATA, versions="0-13", flexible="9+")
 class MetadataRequest(Message):
-    """MetadataRequest."""
+    """The topics that are asked for."""
 
     topics: list[MetadataRequestTopic] | None = array(MetadataRequestTopic, nullable="1+")
     allow_auto_topic_creation: bool = boolean("4+", default=True)
@@ -62,7 +67,7 @@ class MetadataResponseTopic(Struct):
 
 @response(ApiKey.METADATA, versions="0-13", flexible="9+")
 class MetadataResponse(Message):
-    """MetadataResponse."""
+    """What the broker knows of the cluster."""
 
     throttle_time_ms: int = int32("3+", ignorable=True)
     brokers: list[MetadataResponseBroker] = array(MetadataResponseBroker)

@@ -1,4 +1,8 @@
-"""OffsetCommit"""
+"""OffsetCommit: store how far a group has read.
+
+Version 0 stores in ZooKeeper, later ones in __consumer_offsets. 9 serves the server-side group protocol
+(KIP-848), 10 names topics by id.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ class OffsetCommitRequestTopic(Struct):
 
 @request(ApiKey.OFFSET_COMMIT, versions="0-10", flexible="8+")
 class OffsetCommitRequest(Message):
-    """OffsetCommitRequest."""
+    """Offsets of a group's partitions."""
 
     group_id: str = string()
     generation_id_or_member_epoch: int = int32("1+", default=-1, ignorable=True)
@@ -58,7 +62,7 @@ class OffsetCommitResponseTopic(Struct):
 
 @response(ApiKey.OFFSET_COMMIT, versions="0-10", flexible="8+")
 class OffsetCommitResponse(Message):
-    """OffsetCommitResponse."""
+    """Per partition, whether the offset was stored."""
 
     throttle_time_ms: int = int32("3+", ignorable=True)
     topics: list[OffsetCommitResponseTopic] = array(OffsetCommitResponseTopic)

@@ -1,4 +1,4 @@
-"""OffsetDelete"""
+"""OffsetDelete: forget a group's offsets of topics that it no longer reads (KIP-496)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OffsetDeleteRequestTopic(Struct):
 
 @request(ApiKey.OFFSET_DELETE, versions="0")
 class OffsetDeleteRequest(Message):
-    """OffsetDeleteRequest."""
+    """The partitions."""
 
     group_id: str = string()
     topics: list[OffsetDeleteRequestTopic] = array(OffsetDeleteRequestTopic)
@@ -48,7 +48,7 @@ class OffsetDeleteResponseTopic(Struct):
 
 @response(ApiKey.OFFSET_DELETE, versions="0")
 class OffsetDeleteResponse(Message):
-    """OffsetDeleteResponse."""
+    """Per partition, whether it is forgotten."""
 
     error_code: int = int16()
     throttle_time_ms: int = int32(ignorable=True)

@@ -1,4 +1,9 @@
-"""OffsetFetch"""
+"""OffsetFetch: how far a group has read.
+
+Version 0 reads from ZooKeeper. From 2 on null asks for all topics; 7 may ask for stable offsets only
+(KIP-447); 8 asks for several groups at once (KIP-709); 9 serves the server-side protocol (KIP-848); 10
+names topics by id.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +41,7 @@ class OffsetFetchRequestGroup(Struct):
 
 @request(ApiKey.OFFSET_FETCH, versions="0-10", flexible="6+")
 class OffsetFetchRequest(Message):
-    """OffsetFetchRequest."""
+    """The partitions that are asked for."""
 
     group_id: str = string("0-7")
     topics: list[OffsetFetchRequestTopic] | None = array(OffsetFetchRequestTopic, "0-7", nullable="2-7")
@@ -94,7 +99,7 @@ class OffsetFetchResponseGroup(Struct):
 
 @response(ApiKey.OFFSET_FETCH, versions="0-10", flexible="6+")
 class OffsetFetchResponse(Message):
-    """OffsetFetchResponse."""
+    """Their offsets, -1 where there is none."""
 
     throttle_time_ms: int = int32("3+", ignorable=True)
     topics: list[OffsetFetchResponseTopic] = array(OffsetFetchResponseTopic, "0-7")

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch"""
+"""OffsetForLeaderEpoch: where a leader epoch ended (KIP-101, KIP-320)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class OffsetForLeaderTopic(Struct):
 
 @request(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions="0-4", flexible="4+")
 class OffsetForLeaderEpochRequest(Message):
-    """OffsetForLeaderEpochRequest."""
+    """The epochs that are asked for."""
 
     replica_id: int = int32("3+", default=-2, ignorable=True)
     topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic)
@@ -52,7 +52,7 @@ class OffsetForLeaderTopicResult(Struct):
 
 @response(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions="0-4", flexible="4+")
 class OffsetForLeaderEpochResponse(Message):
-    """OffsetForLeaderEpochResponse."""
+    """Their end offsets."""
 
     throttle_time_ms: int = int32("2+", ignorable=True)
     topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult)

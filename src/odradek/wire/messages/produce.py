@@ -1,4 +1,9 @@
-"""Produce"""
+"""Produce: append record batches to partitions.
+
+Up to version 2 the records are message sets, from 3 on batches v2; 7 allows zstd (KIP-110), 8 tells which
+records were refused (KIP-467), 10 points to the new leader (KIP-951), 12 adds the partitions to the
+transaction by itself (KIP-890), 13 names topics by id (KIP-516).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +31,7 @@ class TopicProduceData(Struct):
 
 @request(ApiKey.PRODUCE, versions="0-13", flexible="9+")
 class ProduceRequest(Message):
-    """ProduceRequest."""
+    """Records for partitions; with `acks` 0 there is no response."""
 
     transactional_id: str | None = string("3+", nullable="3+", default=None)
     acks: int = int16()
@@ -44,7 +49,7 @@ class BatchIndexAndErrorMessage(Struct):
 
 @struct
 class LeaderIdAndEpoch(Struct):
-    """What `PartitionProduceResponse.current_leader` is."""
+    """What `PartitionProduceResponse.current_leader` holds."""
 
     leader_id: int = int32("10+", default=-1)
     leader_epoch: int = int32("10+", default=-1)
@@ -85,7 +90,7 @@ class NodeEndpoint(Struct):
 
 @response(ApiKey.PRODUCE, versions="0-13", flexible="9+")
 class ProduceResponse(Message):
-    """ProduceResponse."""
+    """Per partition the offset given, or the error."""
 
     responses: list[TopicProduceResponse] = array(TopicProduceResponse)
     throttle_time_ms: int = int32("1+", ignorable=True)

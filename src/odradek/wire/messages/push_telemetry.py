@@ -1,4 +1,4 @@
-"""PushTelemetry"""
+"""PushTelemetry: a client's metrics (KIP-714)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from odradek.wire.message import Message, request, response
 
 @request(ApiKey.PUSH_TELEMETRY, versions="0", flexible="0+")
 class PushTelemetryRequest(Message):
-    """PushTelemetryRequest."""
+    """The metrics, serialized and maybe compressed."""
 
     client_instance_id: bytes = uuid()
     subscription_id: int = int32()
@@ -20,7 +20,7 @@ class PushTelemetryRequest(Message):
 
 @response(ApiKey.PUSH_TELEMETRY, versions="0", flexible="0+")
 class PushTelemetryResponse(Message):
-    """PushTelemetryResponse."""
+    """Whether they were taken."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""ReadShareGroupState"""
+"""ReadShareGroupState: read share state (KIP-932)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ReadStateData(Struct):
 
 @request(ApiKey.READ_SHARE_GROUP_STATE, versions="0", flexible="0+")
 class ReadShareGroupStateRequest(Message):
-    """ReadShareGroupStateRequest."""
+    """The partitions."""
 
     group_id: str = string()
     topics: list[ReadStateData] = array(ReadStateData)
@@ -63,6 +63,6 @@ class ReadStateResult(Struct):
 
 @response(ApiKey.READ_SHARE_GROUP_STATE, versions="0", flexible="0+")
 class ReadShareGroupStateResponse(Message):
-    """ReadShareGroupStateResponse."""
+    """Their state."""
 
     results: list[ReadStateResult] = array(ReadStateResult)

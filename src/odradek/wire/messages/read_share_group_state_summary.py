@@ -1,4 +1,7 @@
-"""ReadShareGroupStateSummary"""
+"""ReadShareGroupStateSummary: read share state without the deliveries (KIP-932).
+
+Version 1 counts what was delivered (KIP-1226).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ class ReadStateSummaryData(Struct):
 
 @request(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, versions="0-1", flexible="0+")
 class ReadShareGroupStateSummaryRequest(Message):
-    """ReadShareGroupStateSummaryRequest."""
+    """The partitions."""
 
     group_id: str = string()
     topics: list[ReadStateSummaryData] = array(ReadStateSummaryData)
@@ -54,6 +57,6 @@ class ReadStateSummaryResult(Struct):
 
 @response(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, versions="0-1", flexible="0+")
 class ReadShareGroupStateSummaryResponse(Message):
-    """ReadShareGroupStateSummaryResponse."""
+    """Their state in short."""
 
     results: list[ReadStateSummaryResult] = array(ReadStateSummaryResult)

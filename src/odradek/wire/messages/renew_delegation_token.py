@@ -1,4 +1,4 @@
-"""RenewDelegationToken"""
+"""RenewDelegationToken: let a token live longer (KIP-48)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from odradek.wire.message import Message, request, response
 
 @request(ApiKey.RENEW_DELEGATION_TOKEN, versions="0-2", flexible="2+")
 class RenewDelegationTokenRequest(Message):
-    """RenewDelegationTokenRequest."""
+    """The token's secret."""
 
     hmac: bytes = blob()
     renew_period_ms: int = int64()
@@ -17,7 +17,7 @@ class RenewDelegationTokenRequest(Message):
 
 @response(ApiKey.RENEW_DELEGATION_TOKEN, versions="0-2", flexible="2+")
 class RenewDelegationTokenResponse(Message):
-    """RenewDelegationTokenResponse."""
+    """When it expires now."""
 
     error_code: int = int16()
     expiry_timestamp_ms: int = int64()

@@ -1,4 +1,7 @@
-"""SaslAuthenticate"""
+"""SaslAuthenticate: carry one step of a SASL exchange (KIP-152).
+
+Version 1 limits the session's life (KIP-368).
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,14 @@ from odradek.wire.message import Message, request, response
 
 @request(ApiKey.SASL_AUTHENTICATE, versions="0-2", flexible="2+")
 class SaslAuthenticateRequest(Message):
-    """SaslAuthenticateRequest."""
+    """The client's step."""
 
     auth_bytes: bytes = blob()
 
 
 @response(ApiKey.SASL_AUTHENTICATE, versions="0-2", flexible="2+")
 class SaslAuthenticateResponse(Message):
-    """SaslAuthenticateResponse."""
+    """The broker's step."""
 
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")

@@ -1,4 +1,7 @@
-"""SaslHandshake"""
+"""SaslHandshake: choose a SASL mechanism.
+
+After version 0 the mechanism's bytes follow bare on the connection; after 1 in SaslAuthenticate (KIP-152).
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,14 @@ from odradek.wire.message import Message, request, response
 
 @request(ApiKey.SASL_HANDSHAKE, versions="0-1")
 class SaslHandshakeRequest(Message):
-    """SaslHandshakeRequest."""
+    """The mechanism that the client wants."""
 
     mechanism: str = string()
 
 
 @response(ApiKey.SASL_HANDSHAKE, versions="0-1")
 class SaslHandshakeResponse(Message):
-    """SaslHandshakeResponse."""
+    """The mechanisms that the broker offers."""
 
     error_code: int = int16()
     mechanisms: list[str] = array(string)

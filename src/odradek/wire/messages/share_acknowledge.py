@@ -1,4 +1,7 @@
-"""ShareAcknowledge"""
+"""ShareAcknowledge: acknowledge records of a share group (KIP-932).
+
+Version 0 was a preview; 2 lets acquisitions be renewed (KIP-1222).
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ class AcknowledgeTopic(Struct):
 
 @request(ApiKey.SHARE_ACKNOWLEDGE, versions="0-2", flexible="0+")
 class ShareAcknowledgeRequest(Message):
-    """ShareAcknowledgeRequest."""
+    """What was done."""
 
     group_id: str | None = string(nullable="0+", default=None)
     member_id: str | None = string(nullable="0+")
@@ -45,7 +48,7 @@ class ShareAcknowledgeRequest(Message):
 
 @struct
 class LeaderIdAndEpoch(Struct):
-    """What `PartitionData.current_leader` is."""
+    """What `PartitionData.current_leader` holds."""
 
     leader_id: int = int32()
     leader_epoch: int = int32()
@@ -81,7 +84,7 @@ class NodeEndpoint(Struct):
 
 @response(ApiKey.SHARE_ACKNOWLEDGE, versions="0-2", flexible="0+")
 class ShareAcknowledgeResponse(Message):
-    """ShareAcknowledgeResponse."""
+    """Per partition, whether it was noted."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

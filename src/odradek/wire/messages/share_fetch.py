@@ -1,4 +1,7 @@
-"""ShareFetch"""
+"""ShareFetch: acquire records of a share group, and acknowledge earlier ones (KIP-932).
+
+Version 0 was a preview; 2 brings acquire modes (KIP-1206) and renewals (KIP-1222).
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ class ForgottenTopic(Struct):
 
 @request(ApiKey.SHARE_FETCH, versions="0-2", flexible="0+")
 class ShareFetchRequest(Message):
-    """ShareFetchRequest."""
+    """What to acquire and what was done."""
 
     group_id: str | None = string(nullable="0+", default=None)
     member_id: str | None = string(nullable="0+")
@@ -73,7 +76,7 @@ class ShareFetchRequest(Message):
 
 @struct
 class LeaderIdAndEpoch(Struct):
-    """What `PartitionData.current_leader` is."""
+    """What `PartitionData.current_leader` holds."""
 
     leader_id: int = int32()
     leader_epoch: int = int32()
@@ -122,7 +125,7 @@ class NodeEndpoint(Struct):
 
 @response(ApiKey.SHARE_FETCH, versions="0-2", flexible="0+")
 class ShareFetchResponse(Message):
-    """ShareFetchResponse."""
+    """Records, and which of them were acquired."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

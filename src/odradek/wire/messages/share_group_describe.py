@@ -1,4 +1,4 @@
-"""ShareGroupDescribe"""
+"""ShareGroupDescribe: state and members of share groups (KIP-932); version 0 was a preview."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from odradek.wire.message import Message, Struct, request, response, struct
 
 @request(ApiKey.SHARE_GROUP_DESCRIBE, versions="0-1", flexible="0+")
 class ShareGroupDescribeRequest(Message):
-    """ShareGroupDescribeRequest."""
+    """The groups."""
 
     group_ids: list[str] = array(string)
     include_authorized_operations: bool = boolean()
@@ -26,7 +26,7 @@ class TopicPartitions(Struct):
 
 @struct
 class Assignment(Struct):
-    """What `Member.assignment` is."""
+    """What `Member.assignment` holds."""
 
     topic_partitions: list[TopicPartitions] = array(TopicPartitions)
 
@@ -61,7 +61,7 @@ class DescribedGroup(Struct):
 
 @response(ApiKey.SHARE_GROUP_DESCRIBE, versions="0-1", flexible="0+")
 class ShareGroupDescribeResponse(Message):
-    """ShareGroupDescribeResponse."""
+    """What the coordinator knows of them."""
 
     throttle_time_ms: int = int32()
     groups: list[DescribedGroup] = array(DescribedGroup)

@@ -1,4 +1,7 @@
-"""StopReplica"""
+"""StopReplica: the controller tells a broker to stop, and perhaps delete, replicas.
+
+Sent between the brokers of a ZooKeeper cluster only.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ class StopReplicaTopicState(Struct):
 
 @request(ApiKey.STOP_REPLICA, versions="0-4", flexible="2+")
 class StopReplicaRequest(Message):
-    """StopReplicaRequest."""
+    """The replicas to stop."""
 
     controller_id: int = int32()
     is_k_raft_controller: bool = boolean("4+")
@@ -65,7 +68,7 @@ class StopReplicaPartitionError(Struct):
 
 @response(ApiKey.STOP_REPLICA, versions="0-4", flexible="2+")
 class StopReplicaResponse(Message):
-    """StopReplicaResponse."""
+    """Per partition, whether it was stopped."""
 
     error_code: int = int16()
     partition_errors: list[StopReplicaPartitionError] = array(StopReplicaPartitionError)

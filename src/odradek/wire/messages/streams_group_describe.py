@@ -1,4 +1,4 @@
-"""StreamsGroupDescribe"""
+"""StreamsGroupDescribe: state and members of streams groups (KIP-1071)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from odradek.wire.message import Message, Struct, request, response, struct
 
 @request(ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-1", flexible="0+")
 class StreamsGroupDescribeRequest(Message):
-    """StreamsGroupDescribeRequest."""
+    """The groups."""
 
     group_ids: list[str] = array(string)
     include_authorized_operations: bool = boolean()
@@ -47,7 +47,7 @@ class Subtopology(Struct):
 
 @struct
 class Topology(Struct):
-    """What `DescribedGroup.topology` is."""
+    """What `DescribedGroup.topology` holds."""
 
     epoch: int = int32()
     subtopologies: list[Subtopology] | None = array(Subtopology, nullable="0+", default=None)
@@ -55,7 +55,7 @@ class Topology(Struct):
 
 @struct
 class Endpoint(Struct):
-    """What `Member.user_endpoint` is."""
+    """What `Member.user_endpoint` holds."""
 
     host: str = string()
     port: int = uint16()
@@ -80,7 +80,7 @@ class TaskIds(Struct):
 
 @struct
 class Assignment(Struct):
-    """What `Member.assignment` is."""
+    """What `Member.assignment` holds."""
 
     active_tasks: list[TaskIds] = array(TaskIds)
     standby_tasks: list[TaskIds] = array(TaskIds)
@@ -138,7 +138,7 @@ class TopologyDescriptionGlobalStore(Struct):
 
 @struct
 class TopologyDescription(Struct):
-    """What `DescribedGroup.topology_description` is."""
+    """What `DescribedGroup.topology_description` holds."""
 
     subtopologies: list[TopologyDescriptionSubtopology] = array(TopologyDescriptionSubtopology, "1+")
     global_stores: list[TopologyDescriptionGlobalStore] = array(TopologyDescriptionGlobalStore, "1+")
@@ -166,7 +166,7 @@ class DescribedGroup(Struct):
 
 @response(ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-1", flexible="0+")
 class StreamsGroupDescribeResponse(Message):
-    """StreamsGroupDescribeResponse."""
+    """What the coordinator knows of them."""
 
     throttle_time_ms: int = int32()
     groups: list[DescribedGroup] = array(DescribedGroup)

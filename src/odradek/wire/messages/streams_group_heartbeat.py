@@ -1,4 +1,7 @@
-"""StreamsGroupHeartbeat"""
+"""StreamsGroupHeartbeat: membership in a streams group (KIP-1071).
+
+Version 1 may ask for a description of the topology (KIP-1331).
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ class Subtopology(Struct):
 
 @struct
 class Topology(Struct):
-    """What `StreamsGroupHeartbeatRequest.topology` is."""
+    """What `StreamsGroupHeartbeatRequest.topology` holds."""
 
     epoch: int = int32()
     subtopologies: list[Subtopology] = array(Subtopology)
@@ -65,7 +68,7 @@ class TaskIds(Struct):
 
 @struct
 class Endpoint(Struct):
-    """What `StreamsGroupHeartbeatRequest.user_endpoint` is."""
+    """What `StreamsGroupHeartbeatRequest.user_endpoint` holds."""
 
     host: str = string()
     port: int = uint16()
@@ -82,7 +85,7 @@ class TaskOffset(Struct):
 
 @request(ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-1", flexible="0+")
 class StreamsGroupHeartbeatRequest(Message):
-    """StreamsGroupHeartbeatRequest."""
+    """What has changed on the member's side."""
 
     group_id: str = string()
     member_id: str = string()
@@ -130,7 +133,7 @@ class EndpointToPartitions(Struct):
 
 @response(ApiKey.STREAMS_GROUP_HEARTBEAT, versions="0-1", flexible="0+")
 class StreamsGroupHeartbeatResponse(Message):
-    """StreamsGroupHeartbeatResponse."""
+    """The tasks that the member shall run."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""StreamsGroupTopologyDescriptionUpdate"""
+"""StreamsGroupTopologyDescriptionUpdate: a member describes its streams topology (KIP-1331)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TopologyDescriptionGlobalStore(Struct):
 
 @struct
 class TopologyDescription(Struct):
-    """What `StreamsGroupTopologyDescriptionUpdateRequest.topology_description` is."""
+    """What `StreamsGroupTopologyDescriptionUpdateRequest.topology_description` holds."""
 
     subtopologies: list[TopologyDescriptionSubtopology] = array(TopologyDescriptionSubtopology)
     global_stores: list[TopologyDescriptionGlobalStore] = array(TopologyDescriptionGlobalStore)
@@ -45,7 +45,7 @@ class TopologyDescription(Struct):
 
 @request(ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, versions="0", flexible="0+")
 class StreamsGroupTopologyDescriptionUpdateRequest(Message):
-    """StreamsGroupTopologyDescriptionUpdateRequest."""
+    """The description."""
 
     group_id: str = string()
     member_id: str = string()
@@ -55,7 +55,7 @@ class StreamsGroupTopologyDescriptionUpdateRequest(Message):
 
 @response(ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, versions="0", flexible="0+")
 class StreamsGroupTopologyDescriptionUpdateResponse(Message):
-    """StreamsGroupTopologyDescriptionUpdateResponse."""
+    """Whether it was stored."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,7 @@
-"""SyncGroup"""
+"""SyncGroup: the leader hands in the assignment, every member gets its part.
+
+From version 5 on the protocol's type and name are compared too (KIP-559).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ class SyncGroupRequestAssignment(Struct):
 
 @request(ApiKey.SYNC_GROUP, versions="0-5", flexible="4+")
 class SyncGroupRequest(Message):
-    """SyncGroupRequest."""
+    """The assignment from the leader, nothing from others."""
 
     group_id: str = string()
     generation_id: int = int32()
@@ -30,7 +33,7 @@ class SyncGroupRequest(Message):
 
 @response(ApiKey.SYNC_GROUP, versions="0-5", flexible="4+")
 class SyncGroupResponse(Message):
-    """SyncGroupResponse."""
+    """The member's part."""
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16()

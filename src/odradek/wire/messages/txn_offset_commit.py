@@ -1,4 +1,8 @@
-"""TxnOffsetCommit"""
+"""TxnOffsetCommit: commit a group's offsets inside a transaction.
+
+Version 3 fences by the group's generation (KIP-447), 5 adds the group to the transaction by itself
+(KIP-890), 6 names topics by id (KIP-1319).
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ class TxnOffsetCommitRequestTopic(Struct):
 
 @request(ApiKey.TXN_OFFSET_COMMIT, versions="0-6", flexible="3+")
 class TxnOffsetCommitRequest(Message):
-    """TxnOffsetCommitRequest."""
+    """The offsets."""
 
     transactional_id: str = string()
     group_id: str = string()
@@ -59,7 +63,7 @@ class TxnOffsetCommitResponseTopic(Struct):
 
 @response(ApiKey.TXN_OFFSET_COMMIT, versions="0-6", flexible="3+")
 class TxnOffsetCommitResponse(Message):
-    """TxnOffsetCommitResponse."""
+    """Per partition, whether it was taken."""
 
     throttle_time_ms: int = int32()
     topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic)

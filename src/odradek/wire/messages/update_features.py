@@ -1,4 +1,4 @@
-"""UpdateFeatures"""
+"""UpdateFeatures: raise and lower the cluster's feature levels (KIP-584)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class FeatureUpdateKey(Struct):
 
 @request(ApiKey.UPDATE_FEATURES, versions="0-2", flexible="0+")
 class UpdateFeaturesRequest(Message):
-    """UpdateFeaturesRequest."""
+    """The new levels."""
 
     timeout_ms: int = int32(default=60000)
     feature_updates: list[FeatureUpdateKey] = array(FeatureUpdateKey)
@@ -37,7 +37,7 @@ class UpdatableFeatureResult(Struct):
 
 @response(ApiKey.UPDATE_FEATURES, versions="0-2", flexible="0+")
 class UpdateFeaturesResponse(Message):
-    """UpdateFeaturesResponse."""
+    """Whether they were set; up to version 1, for each feature."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -1,4 +1,7 @@
-"""UpdateMetadata"""
+"""UpdateMetadata: the controller tells a broker the state of the whole cluster.
+
+Sent between the brokers of a ZooKeeper cluster only.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ class UpdateMetadataBroker(Struct):
 
 @request(ApiKey.UPDATE_METADATA, versions="0-8", flexible="6+")
 class UpdateMetadataRequest(Message):
-    """UpdateMetadataRequest."""
+    """Partitions and live brokers, as clients shall see them."""
 
     controller_id: int = int32()
     is_k_raft_controller: bool = boolean("8+")
@@ -70,6 +73,6 @@ class UpdateMetadataRequest(Message):
 
 @response(ApiKey.UPDATE_METADATA, versions="0-8", flexible="6+")
 class UpdateMetadataResponse(Message):
-    """UpdateMetadataResponse."""
+    """Whether the broker took it."""
 
     error_code: int = int16()

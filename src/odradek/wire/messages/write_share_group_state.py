@@ -1,4 +1,4 @@
-"""WriteShareGroupState"""
+"""WriteShareGroupState: write share state (KIP-932); version 1 counts what was delivered (KIP-1226)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class WriteStateData(Struct):
 
 @request(ApiKey.WRITE_SHARE_GROUP_STATE, versions="0-1", flexible="0+")
 class WriteShareGroupStateRequest(Message):
-    """WriteShareGroupStateRequest."""
+    """The state."""
 
     group_id: str = string()
     topics: list[WriteStateData] = array(WriteStateData)
@@ -64,6 +64,6 @@ class WriteStateResult(Struct):
 
 @response(ApiKey.WRITE_SHARE_GROUP_STATE, versions="0-1", flexible="0+")
 class WriteShareGroupStateResponse(Message):
-    """WriteShareGroupStateResponse."""
+    """Per partition, whether it was written."""
 
     results: list[WriteStateResult] = array(WriteStateResult)

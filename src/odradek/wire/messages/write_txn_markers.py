@@ -1,4 +1,4 @@
-"""WriteTxnMarkers"""
+"""WriteTxnMarkers: the transaction coordinator has markers written to partitions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class WritableTxnMarker(Struct):
 
 @request(ApiKey.WRITE_TXN_MARKERS, versions="0-2", flexible="1+")
 class WriteTxnMarkersRequest(Message):
-    """WriteTxnMarkersRequest."""
+    """The markers."""
 
     markers: list[WritableTxnMarker] = array(WritableTxnMarker)
 
@@ -60,6 +60,6 @@ class WritableTxnMarkerResult(Struct):
 
 @response(ApiKey.WRITE_TXN_MARKERS, versions="0-2", flexible="1+")
 class WriteTxnMarkersResponse(Message):
-    """WriteTxnMarkersResponse."""
+    """Per partition, whether it was written."""
 
     markers: list[WritableTxnMarkerResult] = array(WritableTxnMarkerResult)

@@ -1,4 +1,4 @@
-"""AbortedTxn."""
+"""The entry of a transaction index: one aborted transaction of a segment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.wire.message import Data, data
 
 @data(versions="0")
 class AbortedTxn(Data):
-    """AbortedTxn."""
+    """An aborted transaction's producer and offsets."""
 
     producer_id: int = int64()
     first_offset: int = int64()

@@ -1,4 +1,4 @@
-"""ConsumerGroupCurrentMemberAssignmentKey."""
+"""__consumer_offsets: the key of what a member has of a server-side consumer group."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.wire.message import Data, record_key
 
 @record_key(record_type=8, versions="0")
 class ConsumerGroupCurrentMemberAssignmentKey(Data):
-    """ConsumerGroupCurrentMemberAssignmentKey."""
+    """The group and the member."""
 
     group_id: str = string()
     member_id: str = string()

@@ -1,4 +1,4 @@
-"""ConsumerGroupCurrentMemberAssignmentValue."""
+"""__consumer_offsets: what a member has of a server-side consumer group."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TopicPartitions(Struct):
 
 @record_value(versions="0", flexible="0+")
 class ConsumerGroupCurrentMemberAssignmentValue(Data):
-    """ConsumerGroupCurrentMemberAssignmentValue."""
+    """What the member has."""
 
     member_epoch: int = int32()
     previous_member_epoch: int = int32()

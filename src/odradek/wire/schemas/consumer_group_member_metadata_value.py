@@ -1,4 +1,4 @@
-"""ConsumerGroupMemberMetadataValue."""
+"""__consumer_offsets: a member of a server-side consumer group."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ClassicProtocol(Struct):
 
 @struct
 class ClassicMemberMetadata(Struct):
-    """What `ConsumerGroupMemberMetadataValue.classic_member_metadata` is."""
+    """What `ConsumerGroupMemberMetadataValue.classic_member_metadata` holds."""
 
     session_timeout_ms: int = int32()
     supported_protocols: list[ClassicProtocol] = array(ClassicProtocol)
@@ -24,7 +24,7 @@ class ClassicMemberMetadata(Struct):
 
 @record_value(versions="0", flexible="0+")
 class ConsumerGroupMemberMetadataValue(Data):
-    """ConsumerGroupMemberMetadataValue."""
+    """What the member said of itself."""
 
     instance_id: str | None = string(nullable="0+")
     rack_id: str | None = string(nullable="0+")

@@ -1,4 +1,4 @@
-"""ConsumerGroupMetadataKey."""
+"""__consumer_offsets: the key of a server-side consumer group."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from odradek.wire.message import Data, record_key
 
 @record_key(record_type=3, versions="0")
 class ConsumerGroupMetadataKey(Data):
-    """ConsumerGroupMetadataKey."""
+    """The group."""
 
     group_id: str = string()

@@ -1,4 +1,4 @@
-"""ConsumerGroupMetadataValue."""
+"""__consumer_offsets: a server-side consumer group."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.wire.message import Data, record_value
 
 @record_value(versions="0", flexible="0+")
 class ConsumerGroupMetadataValue(Data):
-    """ConsumerGroupMetadataValue."""
+    """Epoch and hash of the group."""
 
     epoch: int = int32()
     metadata_hash: int = int64(tag=0)

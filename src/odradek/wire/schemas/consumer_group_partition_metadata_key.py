@@ -1,4 +1,4 @@
-"""ConsumerGroupPartitionMetadataKey."""
+"""__consumer_offsets: the key of partition counts of subscribed topics of a server-side consumer group."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from odradek.wire.message import Data, record_key
 
 @record_key(record_type=4, versions="0")
 class ConsumerGroupPartitionMetadataKey(Data):
-    """ConsumerGroupPartitionMetadataKey."""
+    """The group."""
 
     group_id: str = string()

@@ -1,4 +1,4 @@
-"""ConsumerGroupPartitionMetadataValue."""
+"""__consumer_offsets: partition counts of subscribed topics of a server-side consumer group."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ class TopicMetadata(Struct):
 
 @record_value(versions="0", flexible="0+")
 class ConsumerGroupPartitionMetadataValue(Data):
-    """ConsumerGroupPartitionMetadataValue."""
+    """The counts."""
 
     topics: list[TopicMetadata] = array(TopicMetadata)

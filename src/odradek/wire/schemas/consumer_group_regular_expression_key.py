@@ -1,4 +1,4 @@
-"""ConsumerGroupRegularExpressionKey."""
+"""__consumer_offsets: the key of a resolved regular expression of a server-side consumer group."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.wire.message import Data, record_key
 
 @record_key(record_type=16, versions="0")
 class ConsumerGroupRegularExpressionKey(Data):
-    """ConsumerGroupRegularExpressionKey."""
+    """The group and the expression."""
 
     group_id: str = string()
     regular_expression: str = string()

@@ -1,4 +1,4 @@
-"""ConsumerGroupRegularExpressionValue."""
+"""__consumer_offsets: a resolved regular expression of a server-side consumer group."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.wire.message import Data, record_value
 
 @record_value(versions="0", flexible="0+")
 class ConsumerGroupRegularExpressionValue(Data):
-    """ConsumerGroupRegularExpressionValue."""
+    """The topics that the expression matches."""
 
     topics: list[str] = array(string)
     version: int = int64()

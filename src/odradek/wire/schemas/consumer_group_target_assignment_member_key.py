@@ -1,4 +1,4 @@
-"""ConsumerGroupTargetAssignmentMemberKey."""
+"""__consumer_offsets: the key of what a member shall have of a server-side consumer group."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.wire.message import Data, record_key
 
 @record_key(record_type=7, versions="0")
 class ConsumerGroupTargetAssignmentMemberKey(Data):
-    """ConsumerGroupTargetAssignmentMemberKey."""
+    """The group and the member."""
 
     group_id: str = string()
     member_id: str = string()

@@ -1,4 +1,4 @@
-"""ConsumerGroupTargetAssignmentMemberValue."""
+"""__consumer_offsets: what a member shall have of a server-side consumer group."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ class TopicPartition(Struct):
 
 @record_value(versions="0", flexible="0+")
 class ConsumerGroupTargetAssignmentMemberValue(Data):
-    """ConsumerGroupTargetAssignmentMemberValue."""
+    """What the member shall have."""
 
     topic_partitions: list[TopicPartition] = array(TopicPartition)

@@ -1,4 +1,4 @@
-"""ConsumerGroupTargetAssignmentMetadataKey."""
+"""__consumer_offsets: the key of the target assignment of a server-side consumer group."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from odradek.wire.message import Data, record_key
 
 @record_key(record_type=6, versions="0")
 class ConsumerGroupTargetAssignmentMetadataKey(Data):
-    """ConsumerGroupTargetAssignmentMetadataKey."""
+    """The group."""
 
     group_id: str = string()

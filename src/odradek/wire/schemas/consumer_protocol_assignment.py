@@ -1,4 +1,4 @@
-"""ConsumerProtocolAssignment."""
+"""What the group's leader assigns to a consumer, inside SyncGroup."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TopicPartition(Struct):
 
 @data(versions="0-3")
 class ConsumerProtocolAssignment(Data):
-    """ConsumerProtocolAssignment."""
+    """The partitions that the member shall read."""
 
     assigned_partitions: list[TopicPartition] = array(TopicPartition)
     user_data: bytes | None = blob(nullable="0+", default=None)

@@ -1,4 +1,7 @@
-"""ConsumerProtocolSubscription."""
+"""What a consumer says of itself, inside JoinGroup.
+
+Version 1 tells what it owns (KIP-429), 2 in which generation (KIP-792), 3 its rack (KIP-881).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ class TopicPartition(Struct):
 
 @data(versions="0-3")
 class ConsumerProtocolSubscription(Data):
-    """ConsumerProtocolSubscription."""
+    """Topics that the member wants, and what it owns."""
 
     topics: list[str] = array(string)
     user_data: bytes | None = blob(nullable="0+", default=None)

@@ -1,4 +1,4 @@
-"""ControlRecordTypeSchema."""
+"""The key of a control record."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from odradek.wire.message import Data, data
 
 @data(versions="0")
 class ControlRecordTypeSchema(Data):
-    """ControlRecordTypeSchema."""
+    """What the control record is: 0 abort, 1 commit; further types belong to KRaft."""
 
     type: int = int16()

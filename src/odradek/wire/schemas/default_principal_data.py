@@ -1,4 +1,4 @@
-"""DefaultPrincipalData."""
+"""A principal, as brokers forward it to each other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.wire.message import Data, data
 
 @data(versions="0", flexible="0+")
 class DefaultPrincipalData(Data):
-    """DefaultPrincipalData."""
+    """Who asks, and whether a delegation token proved it."""
 
     type: str = string()
     name: str = string()

@@ -1,4 +1,4 @@
-"""GroupMetadataKey."""
+"""__consumer_offsets: the key of a classic group."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from odradek.wire.message import Data, record_key
 
 @record_key(record_type=2, versions="0")
 class GroupMetadataKey(Data):
-    """GroupMetadataKey."""
+    """The group."""
 
     group: str = string()

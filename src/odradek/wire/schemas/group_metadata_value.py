@@ -1,4 +1,4 @@
-"""GroupMetadataValue."""
+"""__consumer_offsets: a classic group and its members."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class MemberMetadata(Struct):
 
 @record_value(versions="0-4", flexible="4+")
 class GroupMetadataValue(Data):
-    """GroupMetadataValue."""
+    """The group's generation with every member."""
 
     protocol_type: str = string()
     generation: int = int32()

@@ -1,4 +1,4 @@
-"""LeaderChangeMessage."""
+"""The value of a control record that tells of a new quorum leader. Nothing stands in front of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Voter(Struct):
 
 @record_value(versions="0-1", flexible="0+")
 class LeaderChangeMessage(Message):
-    """LeaderChangeMessage."""
+    """The leader and who voted."""
 
     version: int = int16()
     leader_id: int = int32()

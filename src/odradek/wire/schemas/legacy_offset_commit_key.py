@@ -1,4 +1,4 @@
-"""LegacyOffsetCommitKey."""
+"""__consumer_offsets: the key of a committed offset in its first form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.wire.message import Data, record_key
 
 @record_key(record_type=0, versions="0")
 class LegacyOffsetCommitKey(Data):
-    """LegacyOffsetCommitKey."""
+    """Group, topic and partition."""
 
     group: str = string()
     topic: str = string()

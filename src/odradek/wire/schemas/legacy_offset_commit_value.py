@@ -1,4 +1,4 @@
-"""LegacyOffsetCommitValue."""
+"""__consumer_offsets: a committed offset in its first form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.wire.message import Data, record_value
 
 @record_value(versions="0")
 class LegacyOffsetCommitValue(Data):
-    """LegacyOffsetCommitValue."""
+    """The offset, the metadata and when it was committed."""
 
     offset: int = int64()
     metadata: str = string()

@@ -1,4 +1,4 @@
-"""OffsetCommitKey."""
+"""__consumer_offsets: the key of a committed offset."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.wire.message import Data, record_key
 
 @record_key(record_type=1, versions="0")
 class OffsetCommitKey(Data):
-    """OffsetCommitKey."""
+    """Group, topic and partition."""
 
     group: str = string()
     topic: str = string()

@@ -1,4 +1,4 @@
-"""OffsetCommitValue."""
+"""__consumer_offsets: a committed offset."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.wire.message import Data, record_value
 
 @record_value(versions="0-4", flexible="4+")
 class OffsetCommitValue(Data):
-    """OffsetCommitValue."""
+    """The offset; version 3 has the leader epoch, 4 the topic's id."""
 
     offset: int = int64()
     leader_epoch: int = int32("3+", default=-1, ignorable=True)

@@ -1,4 +1,4 @@
-"""ShareGroupCurrentMemberAssignmentValue."""
+"""__consumer_offsets: what a member has of a share group."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TopicPartitions(Struct):
 
 @record_value(versions="0", flexible="0+")
 class ShareGroupCurrentMemberAssignmentValue(Data):
-    """ShareGroupCurrentMemberAssignmentValue."""
+    """What the member has."""
 
     member_epoch: int = int32()
     previous_member_epoch: int = int32()

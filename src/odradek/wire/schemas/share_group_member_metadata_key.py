@@ -1,4 +1,4 @@
-"""ShareGroupMemberMetadataKey."""
+"""__consumer_offsets: the key of a member of a share group."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.wire.message import Data, record_key
 
 @record_key(record_type=10, versions="0")
 class ShareGroupMemberMetadataKey(Data):
-    """ShareGroupMemberMetadataKey."""
+    """The group and the member."""
 
     group_id: str = string()
     member_id: str = string()

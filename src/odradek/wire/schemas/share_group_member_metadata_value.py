@@ -1,4 +1,4 @@
-"""ShareGroupMemberMetadataValue."""
+"""__consumer_offsets: a member of a share group."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.wire.message import Data, record_value
 
 @record_value(versions="0", flexible="0+")
 class ShareGroupMemberMetadataValue(Data):
-    """ShareGroupMemberMetadataValue."""
+    """What the member said of itself."""
 
     rack_id: str | None = string(nullable="0+")
     client_id: str = string()

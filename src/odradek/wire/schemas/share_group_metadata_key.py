@@ -1,4 +1,4 @@
-"""ShareGroupMetadataKey."""
+"""__consumer_offsets: the key of a share group."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from odradek.wire.message import Data, record_key
 
 @record_key(record_type=11, versions="0")
 class ShareGroupMetadataKey(Data):
-    """ShareGroupMetadataKey."""
+    """The group."""
 
     group_id: str = string()

@@ -1,4 +1,4 @@
-"""ShareGroupMetadataValue."""
+"""__consumer_offsets: a share group."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.wire.message import Data, record_value
 
 @record_value(versions="0", flexible="0+")
 class ShareGroupMetadataValue(Data):
-    """ShareGroupMetadataValue."""
+    """Epoch and hash of the group."""
 
     epoch: int = int32()
     metadata_hash: int = int64()

@@ -1,4 +1,4 @@
-"""ShareGroupStatePartitionMetadataKey."""
+"""__consumer_offsets: the key of partitions with share state of a share group."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from odradek.wire.message import Data, record_key
 
 @record_key(record_type=15, versions="0")
 class ShareGroupStatePartitionMetadataKey(Data):
-    """ShareGroupStatePartitionMetadataKey."""
+    """The group."""
 
     group_id: str = string()

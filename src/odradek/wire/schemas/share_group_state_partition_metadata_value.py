@@ -1,4 +1,4 @@
-"""ShareGroupStatePartitionMetadataValue."""
+"""__consumer_offsets: partitions with share state of a share group."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TopicInfo(Struct):
 
 @record_value(versions="0", flexible="0+")
 class ShareGroupStatePartitionMetadataValue(Data):
-    """ShareGroupStatePartitionMetadataValue."""
+    """The partitions."""
 
     initializing_topics: list[TopicPartitionsInfo] = array(TopicPartitionsInfo)
     initialized_topics: list[TopicPartitionsInfo] = array(TopicPartitionsInfo)

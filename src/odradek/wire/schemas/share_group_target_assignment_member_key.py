@@ -1,4 +1,4 @@
-"""ShareGroupTargetAssignmentMemberKey."""
+"""__consumer_offsets: the key of what a member shall have of a share group."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.wire.message import Data, record_key
 
 @record_key(record_type=13, versions="0")
 class ShareGroupTargetAssignmentMemberKey(Data):
-    """ShareGroupTargetAssignmentMemberKey."""
+    """The group and the member."""
 
     group_id: str = string()
     member_id: str = string()

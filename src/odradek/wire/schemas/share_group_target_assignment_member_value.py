@@ -1,4 +1,4 @@
-"""ShareGroupTargetAssignmentMemberValue."""
+"""__consumer_offsets: what a member shall have of a share group."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ class TopicPartition(Struct):
 
 @record_value(versions="0", flexible="0+")
 class ShareGroupTargetAssignmentMemberValue(Data):
-    """ShareGroupTargetAssignmentMemberValue."""
+    """What the member shall have."""
 
     topic_partitions: list[TopicPartition] = array(TopicPartition)

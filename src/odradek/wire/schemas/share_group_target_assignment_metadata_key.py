@@ -1,4 +1,4 @@
-"""ShareGroupTargetAssignmentMetadataKey."""
+"""__consumer_offsets: the key of the target assignment of a share group."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from odradek.wire.message import Data, record_key
 
 @record_key(record_type=12, versions="0")
 class ShareGroupTargetAssignmentMetadataKey(Data):
-    """ShareGroupTargetAssignmentMetadataKey."""
+    """The group."""
 
     group_id: str = string()

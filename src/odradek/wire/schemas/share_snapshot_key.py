@@ -1,4 +1,4 @@
-"""ShareSnapshotKey."""
+"""__share_group_state: the key of a whole state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.wire.message import Data, record_key
 
 @record_key(record_type=0, versions="0")
 class ShareSnapshotKey(Data):
-    """ShareSnapshotKey."""
+    """Group, topic and partition."""
 
     group_id: str = string()
     topic_id: bytes = uuid()

@@ -1,4 +1,4 @@
-"""ShareSnapshotValue."""
+"""__share_group_state: the whole state of a share partition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class StateBatch(Struct):
 
 @record_value(versions="0", flexible="0+")
 class ShareSnapshotValue(Data):
-    """ShareSnapshotValue."""
+    """Where the partition starts, and which batches are in flight."""
 
     snapshot_epoch: int = int32()
     state_epoch: int = int32()

@@ -1,4 +1,4 @@
-"""ShareUpdateKey."""
+"""__share_group_state: the key of a change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.wire.message import Data, record_key
 
 @record_key(record_type=1, versions="0")
 class ShareUpdateKey(Data):
-    """ShareUpdateKey."""
+    """Group, topic and partition."""
 
     group_id: str = string()
     topic_id: bytes = uuid()

@@ -1,4 +1,4 @@
-"""ShareUpdateValue."""
+"""__share_group_state: a change since the last whole state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class StateBatch(Struct):
 
 @record_value(versions="0", flexible="0+")
 class ShareUpdateValue(Data):
-    """ShareUpdateValue."""
+    """What changed."""
 
     snapshot_epoch: int = int32()
     leader_epoch: int = int32()

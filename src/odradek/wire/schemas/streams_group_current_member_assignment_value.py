@@ -1,4 +1,4 @@
-"""StreamsGroupCurrentMemberAssignmentValue."""
+"""__consumer_offsets: what a member has of a streams group."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TaskIds(Struct):
 
 @record_value(versions="0", flexible="0+")
 class StreamsGroupCurrentMemberAssignmentValue(Data):
-    """StreamsGroupCurrentMemberAssignmentValue."""
+    """What the member has."""
 
     member_epoch: int = int32()
     previous_member_epoch: int = int32()

@@ -1,4 +1,4 @@
-"""StreamsGroupMemberMetadataValue."""
+"""__consumer_offsets: a member of a streams group."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.wire.message import Data, Struct, record_value, struct
 
 @struct
 class Endpoint(Struct):
-    """What `StreamsGroupMemberMetadataValue.user_endpoint` is."""
+    """What `StreamsGroupMemberMetadataValue.user_endpoint` holds."""
 
     host: str = string()
     port: int = uint16()
@@ -24,7 +24,7 @@ class KeyValue(Struct):
 
 @record_value(versions="0", flexible="0+")
 class StreamsGroupMemberMetadataValue(Data):
-    """StreamsGroupMemberMetadataValue."""
+    """What the member said of itself."""
 
     instance_id: str | None = string(nullable="0+")
     rack_id: str | None = string(nullable="0+")

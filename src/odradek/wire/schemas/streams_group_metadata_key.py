@@ -1,4 +1,4 @@
-"""StreamsGroupMetadataKey."""
+"""__consumer_offsets: the key of a streams group."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from odradek.wire.message import Data, record_key
 
 @record_key(record_type=17, versions="0")
 class StreamsGroupMetadataKey(Data):
-    """StreamsGroupMetadataKey."""
+    """The group."""
 
     group_id: str = string()

@@ -1,4 +1,4 @@
-"""StreamsGroupMetadataValue."""
+"""__consumer_offsets: a streams group."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class LastAssignmentConfig(Struct):
 
 @record_value(versions="0", flexible="0+")
 class StreamsGroupMetadataValue(Data):
-    """StreamsGroupMetadataValue."""
+    """Epoch and hash of the group."""
 
     epoch: int = int32()
     metadata_hash: int = int64()

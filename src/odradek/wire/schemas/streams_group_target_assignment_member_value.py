@@ -1,4 +1,4 @@
-"""StreamsGroupTargetAssignmentMemberValue."""
+"""__consumer_offsets: what a member shall have of a streams group."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TaskIds(Struct):
 
 @record_value(versions="0", flexible="0+")
 class StreamsGroupTargetAssignmentMemberValue(Data):
-    """StreamsGroupTargetAssignmentMemberValue."""
+    """What the member shall have."""
 
     active_tasks: list[TaskIds] = array(TaskIds)
     standby_tasks: list[TaskIds] = array(TaskIds)

@@ -1,4 +1,4 @@
-"""StreamsGroupTargetAssignmentMetadataKey."""
+"""__consumer_offsets: the key of the target assignment of a streams group."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from odradek.wire.message import Data, record_key
 
 @record_key(record_type=20, versions="0")
 class StreamsGroupTargetAssignmentMetadataKey(Data):
-    """StreamsGroupTargetAssignmentMetadataKey."""
+    """The group."""
 
     group_id: str = string()

@@ -1,4 +1,4 @@
-"""StreamsGroupTargetAssignmentMetadataValue."""
+"""__consumer_offsets: the target assignment of a streams group."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.wire.message import Data, record_value
 
 @record_value(versions="0", flexible="0+")
 class StreamsGroupTargetAssignmentMetadataValue(Data):
-    """StreamsGroupTargetAssignmentMetadataValue."""
+    """The epoch of the target assignment."""
 
     assignment_epoch: int = int32()
     assignment_timestamp: int = int64(ignorable=True, tag=0)

@@ -1,4 +1,4 @@
-"""StreamsGroupTopologyKey."""
+"""__consumer_offsets: the key of the topology of a streams group."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from odradek.wire.message import Data, record_key
 
 @record_key(record_type=23, versions="0")
 class StreamsGroupTopologyKey(Data):
-    """StreamsGroupTopologyKey."""
+    """The group."""
 
     group_id: str = string()

@@ -1,4 +1,4 @@
-"""StreamsGroupTopologyValue."""
+"""__consumer_offsets: the topology of a streams group."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Subtopology(Struct):
 
 @record_value(versions="0", flexible="0+")
 class StreamsGroupTopologyValue(Data):
-    """StreamsGroupTopologyValue."""
+    """The topology."""
 
     epoch: int = int32()
     subtopologies: list[Subtopology] = array(Subtopology)

@@ -1,4 +1,4 @@
-"""TransactionLogKey."""
+"""__transaction_state: the key of a transactional id."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from odradek.wire.message import Data, record_key
 
 @record_key(record_type=0, versions="0")
 class TransactionLogKey(Data):
-    """TransactionLogKey."""
+    """The transactional id."""
 
     transactional_id: str = string()

@@ -1,4 +1,4 @@
-"""TransactionLogValue."""
+"""__transaction_state: the state of a transactional id."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class PartitionsSchema(Struct):
 
 @record_value(versions="0-1", flexible="1+")
 class TransactionLogValue(Data):
-    """TransactionLogValue."""
+    """Producer, state and partitions of the transaction; version 1 is KIP-890's."""
 
     producer_id: int = int64()
     previous_producer_id: int = int64("1+", default=-1, tag=0)
