@@ -179,9 +179,7 @@ class _DecoderSource(Source):
                             self.value(field, f"{name}.{field.name}", nullable=nullable)
                         self.flush()
                         with self.block(f"if pos != {limit}:"):
-                            self.emit(
-                                f"refuse('{field.name}: tag {field.tag} has another size than it claims', pos)"
-                            )
+                            self.emit(f"refuse('{field.name}: tag {field.tag} claims another size', pos)")
                     word = "elif"
                 elsewhere = tuple(field.tag for field in known if field not in tagged)
                 if elsewhere:
@@ -262,7 +260,8 @@ class _DecoderSource(Source):
     def nested(self, field: Field, target: str, nullable: bool, in_tag: bool = False) -> None:
         """Decode a struct in place.
 
-        One that may be null has a mark in front: in line a byte, negative for null; in a tag a varint, 0 for null.
+        One that may be null has a mark in front: in line a byte, negative for null; in a tag a varint, 0 for
+        null.
         """
         assert field.struct is not None
         name = self.local("s")

@@ -19,8 +19,8 @@ What all of them take:
   (all of `versions`, if left out).
 * `json`: the name in Kafka's JSON form, where it is not the attribute's name in camelCase.
 
-The functions return `Any` so that type checkers take the annotation's word; the decorators of `odradek.wire.message`
-collect what they made.
+The functions return `Any` so that type checkers take the annotation's word; the decorators of
+`odradek.wire.message` collect what they made.
 """
 
 from __future__ import annotations
@@ -85,9 +85,19 @@ class Field:
     """
 
     __slots__ = (
-        "default", "element", "ignorable", "json_name", "kind", "name", "never_compact", "nullable", "struct", "tag",
-        "tagged", "versions",
-    )  # fmt: skip
+        "default",
+        "element",
+        "ignorable",
+        "json_name",
+        "kind",
+        "name",
+        "never_compact",
+        "nullable",
+        "struct",
+        "tag",
+        "tagged",
+        "versions",
+    )
 
     def __init__(
         self,
@@ -207,9 +217,7 @@ def _sized(kind: str) -> Callable[..., Any]:
         )
 
     declare.__name__ = declare.__qualname__ = kind
-    declare.__doc__ = (
-        f"A field of type {kind}; `never_compact` keeps its length a fixed-size integer in flexible versions."
-    )
+    declare.__doc__ = f"A field of type {kind}; `never_compact`: its length is never a varint."
     _KINDS[declare] = kind
     return declare
 

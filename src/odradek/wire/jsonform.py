@@ -1,8 +1,8 @@
 """Messages in Kafka's JSON form: the one that its own tools print.
 
-Names are Kafka's in camelCase; bytes and records are base64; uuids are Kafka's 22 characters; integers are JSON
-numbers over their whole range. Only fields of the version are there, and tagged ones only if they are not at
-their default. Unknown tagged fields are not shown.
+Names are Kafka's in camelCase; bytes and records are base64; uuids are Kafka's 22 characters; integers are
+JSON numbers over their whole range. Only fields of the version are there, and tagged ones only if they are
+not at their default. Unknown tagged fields are not shown.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from odradek.errors.base import ProtocolError
 from odradek.wire.fields import UNSET, Field
-from odradek.wire.versions import NO_VERSIONS, Versions, parse_versions
+from odradek.wire.versions import parse_versions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,9 +64,9 @@ class Struct:
 class Message(Struct):
     """A struct that stands for itself on the wire: a request, a response, a header, or stored data.
 
-    Class attributes: `VERSIONS`, `FLEXIBLE_FROM` (the first version with compact lengths and tagged fields, or
-    None), `KIND` ("request", "response", "header", "record-key", "record-value" or "data"), and `API_KEY` for
-    requests and responses.
+    Class attributes: `VERSIONS`, `FLEXIBLE_FROM` (the first version with compact lengths and tagged fields,
+    or None), `KIND` ("request", "response", "header", "record-key", "record-value" or "data"), and
+    `API_KEY` for requests and responses.
     """
 
     __slots__ = ()
@@ -154,9 +154,9 @@ class Message(Struct):
 
 
 class Data(Message):
-    """What is stored in topics or carried inside other messages, with two bytes in front that tell what it is.
+    """What is stored in topics or carried inside other messages, with two bytes in front that say what it is.
 
-    For most it is the version; for the keys of the coordinators' topics it is the record's type (`RECORD_TYPE`).
+    For most it is the version; for keys in the coordinators' topics it is the record's type (`RECORD_TYPE`).
     """
 
     __slots__ = ()
@@ -291,7 +291,7 @@ def record_key(
     """Declare the key of a record in an internal topic.
 
     Args:
-        record_type: what stands in front of it.
+        record_type: what stands in front of it; None if that is its version.
         versions, flexible: as `request`.
     """
     return lambda cls: _message(cls, "record-key", versions, flexible, RECORD_TYPE=record_type)
@@ -360,20 +360,3 @@ def struct_fields(
             inline.append(field)
     tagged.sort(key=lambda field: field.tag or 0)
     return inline, tagged, absent
-
-
-__all__ = [
-    "NO_VERSIONS",
-    "Data",
-    "Message",
-    "Struct",
-    "Versions",
-    "data",
-    "header",
-    "record_key",
-    "record_value",
-    "request",
-    "response",
-    "struct",
-    "struct_fields",
-]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from odradek.wire.fields import int16
-from odradek.wire.message import Data, data
+from odradek.wire.message import Data, record_key
 
 
-@data(versions="0")
+@record_key(None, versions="0")
 class ControlRecordTypeSchema(Data):
     """What the control record is: 0 abort, 1 commit; further types belong to KRaft."""
 

@@ -1,6 +1,6 @@
 """What a member tells the sticky assignors about itself, as the user data of its subscription.
 
-Nothing stands in front of it, so its reader has to try: version 1, then version 0 (KIP-341 brought the generation).
+Nothing stands in front of it, so its reader has to try: version 1, then 0 (KIP-341 brought the generation).
 """
 
 from __future__ import annotations
