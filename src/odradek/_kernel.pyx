@@ -451,18 +451,71 @@ def murmur2(data):
 
 # --- Arrow buffers ---------------------------------------------------------------------------------------
 
+# Large blocks are kept for the next RecordBatch: fresh pages from the system cost more than filling them.
+# Touched only with the interpreter lock held.
+
+cdef enum:
+    POOL_BLOCKS = 32
+    POOL_BYTES = 67108864
+    POOL_MIN_BYTES = 65536
+
+cdef struct Block:
+    void *memory
+    Py_ssize_t capacity
+
+cdef Block pool[POOL_BLOCKS]
+cdef int pool_count = 0
+cdef Py_ssize_t pool_bytes = 0
+
+
+cdef void *pool_take(Py_ssize_t wanted, Py_ssize_t *capacity) noexcept:
+    """A kept block of at least `wanted` bytes, and not many more; NULL where there is none."""
+    global pool_count, pool_bytes
+    cdef int best = -1
+    cdef int i
+    cdef void *memory
+    for i in range(pool_count):
+        if wanted <= pool[i].capacity <= wanted + (wanted >> 1) and (
+                best < 0 or pool[i].capacity < pool[best].capacity):
+            best = i
+    if best < 0:
+        return NULL
+    memory = pool[best].memory
+    capacity[0] = pool[best].capacity
+    pool_bytes -= pool[best].capacity
+    pool_count -= 1
+    pool[best] = pool[pool_count]
+    return memory
+
+
+cdef void pool_give(void *memory, Py_ssize_t capacity) noexcept:
+    """Keep a block, or free it."""
+    global pool_count, pool_bytes
+    if memory == NULL:
+        return
+    if capacity < POOL_MIN_BYTES or pool_count == POOL_BLOCKS or pool_bytes + capacity > POOL_BYTES:
+        free(memory)
+        return
+    pool[pool_count].memory = memory
+    pool[pool_count].capacity = capacity
+    pool_count += 1
+    pool_bytes += capacity
+
+
 cdef class Owned:
     """Memory that was filled here and is read elsewhere, through the buffer protocol."""
 
     cdef void *memory
     cdef Py_ssize_t size
+    cdef Py_ssize_t capacity
 
     def __cinit__(self):
         self.memory = NULL
         self.size = 0
+        self.capacity = 0
 
     def __dealloc__(self):
-        free(self.memory)
+        pool_give(self.memory, self.capacity)
 
     def __getbuffer__(self, Py_buffer *view, int flags):
         PyBuffer_FillInfo(view, self, self.memory if self.memory != NULL else <void *>"", self.size, 1, flags)
@@ -475,6 +528,16 @@ cdef struct Bytes:
     uint8_t *memory
     Py_ssize_t size
     Py_ssize_t capacity
+
+
+cdef void prepare(Bytes *buffer, Py_ssize_t expected) noexcept:
+    """An empty buffer gets room for what is expected, from the kept blocks if they have it."""
+    if buffer.memory != NULL or expected < POOL_MIN_BYTES:
+        return
+    buffer.memory = <uint8_t *>pool_take(expected, &buffer.capacity)
+    if buffer.memory == NULL:
+        buffer.memory = <uint8_t *>malloc(expected)
+        buffer.capacity = expected if buffer.memory != NULL else 0
 
 
 cdef inline int reserve(Bytes *buffer, Py_ssize_t more) noexcept nogil:
@@ -505,12 +568,14 @@ cdef Owned take(Bytes *buffer):
     """The bytes as an object; the buffer is empty afterwards."""
     cdef Owned owned = Owned()
     cdef void *shrunk
-    if buffer.capacity - buffer.size > 4096:
+    if buffer.capacity - buffer.size > 4096 + (buffer.size >> 1):
         shrunk = realloc(buffer.memory, buffer.size if buffer.size else 1)
         if shrunk != NULL:
             buffer.memory = <uint8_t *>shrunk
+            buffer.capacity = buffer.size
     owned.memory = buffer.memory
     owned.size = buffer.size
+    owned.capacity = buffer.capacity
     buffer.memory = NULL
     buffer.size = 0
     buffer.capacity = 0
@@ -617,12 +682,14 @@ cdef class ColumnBuilder:
     cdef bint with_headers
     cdef bint nullable_headers
     cdef int64_t factor
+    cdef Py_ssize_t expected[5]  # the last RecordBatch's: bytes of keys, values, names, payloads; rows
 
     def __cinit__(self, bint with_headers, bint nullable_headers, int64_t timestamp_factor):
         self.with_headers = with_headers
         self.nullable_headers = nullable_headers
         self.factor = timestamp_factor
         self.row_count = 0
+        memset(self.expected, 0, sizeof(self.expected))
 
     def __dealloc__(self):
         self.clear()
@@ -660,6 +727,8 @@ cdef class ColumnBuilder:
         try:
             if position > view.len:
                 raise ValueError("position after the end of the section")
+            if self.row_count == 0:
+                self.prepare()
             with nogil:
                 status = self.fill(<const uint8_t *>view.buf, view.len, count, &index, &position, base_offset,
                                    timestamp, timestamp_type, from_offset, until_offset, max_rows, max_bytes)
@@ -668,6 +737,21 @@ cdef class ColumnBuilder:
         if status == OUT_OF_MEMORY:
             raise MemoryError
         return status, index, position
+
+    cdef void prepare(self) noexcept:
+        """Room for a RecordBatch like the last one."""
+        cdef Py_ssize_t rows = self.expected[4]
+        prepare(&self.keys.data, self.expected[0])
+        prepare(&self.values.data, self.expected[1])
+        prepare(&self.names.data, self.expected[2])
+        prepare(&self.payloads.data, self.expected[3])
+        prepare(&self.keys.offsets, 4 * (rows + 1))
+        prepare(&self.values.offsets, 4 * (rows + 1))
+        prepare(&self.record_offsets, 8 * rows)
+        prepare(&self.timestamps, 8 * rows)
+        prepare(&self.types, 4 * rows)
+        if self.with_headers:
+            prepare(&self.lists.offsets, 4 * (rows + 1))
 
     cdef int fill(self, const uint8_t *data, Py_ssize_t size, int64_t count, int64_t *index_at,
                   Py_ssize_t *position_at, int64_t base_offset, int64_t timestamp, int timestamp_type,
@@ -817,6 +901,11 @@ cdef class ColumnBuilder:
         """See the twin."""
         rows = self.row_count
         self.row_count = 0
+        self.expected[0] = self.keys.data.size + (self.keys.data.size >> 3)
+        self.expected[1] = self.values.data.size + (self.values.data.size >> 3)
+        self.expected[2] = self.names.data.size + (self.names.data.size >> 3)
+        self.expected[3] = self.payloads.data.size + (self.payloads.data.size >> 3)
+        self.expected[4] = rows
         headers = None
         keys = take_column(&self.keys)
         values = take_column(&self.values)
@@ -914,6 +1003,7 @@ cdef Owned new_owned(Py_ssize_t size):
     if owned.memory == NULL:
         raise MemoryError
     owned.size = size
+    owned.capacity = size
     return owned
 
 
