@@ -29,7 +29,7 @@ _EXPORTS = {
     "TopicPartition": "odradek.client.types",
 }
 
-__all__ = sorted(_EXPORTS)  # noqa: PLE0605
+__all__ = sorted(_EXPORTS)
 
 if TYPE_CHECKING:
     from odradek.client.aio.admin import AsyncAdmin as AsyncAdmin

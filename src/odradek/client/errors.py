@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from odradek.errors import KafkaError, OdradekError
-from odradek.errors.codes import ErrorCode
+from odradek.errors import (
+    BrokerNotAvailableError,
+    NetworkError,
+    OdradekError,
+    RecordTooLargeError,
+    RequestTimedOutError,
+    UnsupportedVersionError,
+)
 
-# Each has the code of the Kafka exception that the Java client raises at that point, so `except` clauses
-# written for codes work; none of them replaces the code's own class, therefore no `code=` argument.
+# Where Kafka's own client raises the exception of a code, the class here is a subclass of that code's class,
+# so that `except` clauses written for codes work. None takes `code=`: `error_for` keeps giving the code's own.
 
 
 class ConfigError(OdradekError, ValueError):
     """A config that cannot be used; the message names the key."""
 
 
-class ClientTimeoutError(KafkaError):
+class ClientTimeoutError(RequestTimedOutError):
     """The time allowed for a call ran out on the client's side; the message tells what was awaited."""
-
-    code = ErrorCode.REQUEST_TIMED_OUT
 
 
 class BufferExhaustedError(ClientTimeoutError):
@@ -27,28 +31,20 @@ class DeliveryTimeoutError(ClientTimeoutError):
     """A record was not acknowledged within `delivery_timeout_ms`."""
 
 
-class NoBrokersAvailableError(KafkaError):
+class NoBrokersAvailableError(BrokerNotAvailableError):
     """No broker could be reached; the message lists each server that was tried, and why it failed."""
 
-    code = ErrorCode.BROKER_NOT_AVAILABLE
 
-
-class ConnectionFailedError(KafkaError):
+class ConnectionFailedError(NetworkError):
     """One broker could not be reached or hung up; retriable."""
 
-    code = ErrorCode.NETWORK_EXCEPTION
 
-
-class UnsupportedByBrokerError(KafkaError):
+class UnsupportedByBrokerError(UnsupportedVersionError):
     """The broker has no version of the API, or none that can say what was asked."""
 
-    code = ErrorCode.UNSUPPORTED_VERSION
 
-
-class MessageTooLargeError(KafkaError):
+class MessageTooLargeError(RecordTooLargeError):
     """A record is larger than `max_request_size` or `buffer_memory`."""
-
-    code = ErrorCode.MESSAGE_TOO_LARGE
 
 
 class NoOffsetForPartitionError(OdradekError):

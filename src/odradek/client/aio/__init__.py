@@ -1,0 +1,1 @@
+"""The asyncio shell: sockets, timers and tasks around `odradek.client.core`."""

@@ -1,0 +1,396 @@
+"""The cluster as one client sees it: metadata kept fresh, connections made when needed and made again.
+
+Everything runs in one event loop. Brokers are tried in turn: open connections first, then the brokers last
+heard of, then the bootstrap servers, so that a cluster that came back under other addresses is found again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from odradek.client.aio.connection import Connection, connect
+from odradek.client.config import CommonConfig
+from odradek.client.core.backoff import Backoff
+from odradek.client.core.metadata import MetadataCache
+from odradek.client.errors import (
+    ClientTimeoutError,
+    ClosedError,
+    ConnectionFailedError,
+    NoBrokersAvailableError,
+)
+from odradek.client.types import Node
+from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
+from odradek.wire.api import ApiKey
+
+log = logging.getLogger("odradek.client")
+
+ConnectionKey = tuple[int, str]
+
+
+class Cluster:
+    """Connections and metadata of one client.
+
+    Args:
+        config: the client's.
+        all_topics: keep the metadata of all topics, not only of wanted ones.
+        allow_auto_create: let metadata requests create missing topics where the broker does that.
+    """
+
+    def __init__(
+        self, config: CommonConfig, *, all_topics: bool = False, allow_auto_create: bool = True
+    ) -> None:
+        self.config = config
+        self.metadata = MetadataCache()
+        self.all_topics = all_topics
+        self.closed = False
+        self.on_update: list[Callable[[], None]] = []
+        self.last_failure: Exception | None = None
+        self._allow_auto_create = allow_auto_create
+        self._wanted: dict[str, float] = {}
+        self._loop = asyncio.get_running_loop()
+        self._connections: dict[ConnectionKey, Connection] = {}
+        self._connecting: dict[ConnectionKey, asyncio.Task[Connection]] = {}
+        self._failures: dict[ConnectionKey, int] = {}
+        self._not_before: dict[ConnectionKey, float] = {}
+        self._backoff = Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms)
+        self._setup_timeout = Backoff(
+            config.socket_connection_setup_timeout_ms, config.socket_connection_setup_timeout_max_ms
+        )
+        self._retry = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._refresh: asyncio.Task[None] | None = None
+        self._refresh_again = False
+        self._update_waiters: list[asyncio.Future[None]] = []
+        self._age_timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def now_ms(self) -> float:
+        """Monotonic milliseconds, the loop's."""
+        return self._loop.time() * 1000
+
+    # Connections
+
+    def address_of(self, node_id: int) -> Node | None:
+        """A broker by id; bootstrap servers have the ids -1, -2, …"""
+        if node_id < 0:
+            servers = self.config.bootstrap_servers
+            host, port = servers[-1 - node_id]
+            return Node(node_id, host, port)
+        return self.metadata.brokers.get(node_id)
+
+    def open_connection(self, node_id: int, purpose: str = "") -> Connection | None:
+        """The connection to a broker if it is open."""
+        connection = self._connections.get((node_id, purpose))
+        return connection if connection is not None and not connection.closed else None
+
+    def backoff_left_ms(self, node_id: int, purpose: str = "") -> float:
+        """How long until the next try to connect to a broker that could not be reached; 0: now."""
+        return max(0.0, self._not_before.get((node_id, purpose), 0.0) - self.now_ms())
+
+    async def connection(self, node_id: int, purpose: str = "") -> Connection:
+        """A connection to a broker, made if there is none.
+
+        Args:
+            purpose: distinguishes connections to the same broker, so that what waits on one (a long fetch) does
+                not hold up the other (heartbeats).
+
+        Raises `ConnectionFailedError`; at once, without a try, while the broker's backoff runs.
+        """
+        existing = self.open_connection(node_id, purpose)
+        if existing is not None:
+            return existing
+        key = (node_id, purpose)
+        task = self._connecting.get(key)
+        if task is None:
+            if self.closed:
+                raise ClosedError("the client was closed")
+            if self.backoff_left_ms(node_id, purpose) > 0:
+                raise ConnectionFailedError(f"broker {node_id} was not reachable a moment ago")
+            task = self._connecting[key] = self._loop.create_task(self._connect(key))
+            task.add_done_callback(lambda done: _consume(done))
+        return await asyncio.shield(task)
+
+    async def _connect(self, key: ConnectionKey) -> Connection:
+        try:
+            node = self.address_of(key[0])
+            if node is None:
+                self.request_update()
+                raise ConnectionFailedError(f"broker {key[0]} is not in the cluster's metadata")
+            failures = self._failures.get(key, 0)
+            timeout = self._setup_timeout.delay_ms(failures + 1)
+            try:
+                connection = await connect(node.host, node.port, self.config, timeout)
+            except OdradekError as problem:
+                self._failures[key] = failures + 1
+                self._not_before[key] = self.now_ms() + self._backoff.delay_ms(failures + 1)
+                self.last_failure = problem
+                if key[0] >= 0:
+                    self.request_update()
+                raise
+            self._failures.pop(key, None)
+            self._not_before.pop(key, None)
+            connection.on_close = self._connection_closed
+            self._connections[key] = connection
+            return connection
+        finally:
+            self._connecting.pop(key, None)
+
+    def _connection_closed(self, connection: Connection) -> None:
+        for key, known in list(self._connections.items()):
+            if known is connection:
+                del self._connections[key]
+                if not self.closed:
+                    # Without this, a broker that accepts and hangs up would be called in a tight loop.
+                    self._not_before[key] = self.now_ms() + self._backoff.initial_ms
+                    if key[0] >= 0:
+                        self.request_update()
+
+    def close_idle(self) -> None:
+        """Close connections unused for `connections_max_idle_ms`."""
+        limit = self.config.connections_max_idle_ms
+        if limit < 0:
+            return
+        oldest = self._loop.time() - limit / 1000
+        for connection in list(self._connections.values()):
+            if not connection.in_flight and connection.last_used < oldest:
+                connection.close()
+
+    async def any_connection(self) -> Connection:
+        """A connection to any broker.
+
+        Raises `NoBrokersAvailableError`, which tells for each server why it could not be reached.
+        """
+        for node_id in {key[0] for key in self._connections if key[1] == ""}:
+            connection = self.open_connection(node_id)
+            if connection is not None:
+                return connection
+        known = list(self.metadata.brokers)
+        random.shuffle(known)
+        reasons = []
+        for node_id in [*known, *range(-1, -1 - len(self.config.bootstrap_servers), -1)]:
+            if self.backoff_left_ms(node_id) > 0:
+                continue
+            try:
+                return await self.connection(node_id)
+            except ClosedError:
+                raise
+            except OdradekError as problem:
+                reasons.append(str(problem))
+        if reasons:
+            raise NoBrokersAvailableError(f"no broker could be reached: {'; '.join(reasons)}")
+        raise NoBrokersAvailableError(f"no broker could be reached: {self.last_failure}")
+
+    async def request(
+        self,
+        node_id: int | None,
+        message: Any,
+        *,
+        purpose: str = "",
+        at_most: int | None = None,
+        at_least: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> Any:
+        """Ask a broker (None: any) once. Raises `KafkaError` when it cannot be asked."""
+        connection = await (self.any_connection() if node_id is None else self.connection(node_id, purpose))
+        version = connection.pick(message.API_KEY, at_most, at_least)
+        return await connection.send(message, version, timeout_ms)
+
+    # Metadata
+
+    def want(self, topics: Iterable[str]) -> bool:
+        """Keep the metadata of these topics fresh. Returns whether any of them is new."""
+        now = self.now_ms()
+        new = False
+        for topic in topics:
+            new = new or topic not in self._wanted
+            self._wanted[topic] = now
+        return new
+
+    def want_only(self, topics: Iterable[str]) -> None:
+        """Keep the metadata of exactly these topics."""
+        self._wanted = dict.fromkeys(topics, self.now_ms())
+
+    def drop_unused(self, max_idle_ms: float) -> None:
+        """Stop keeping topics that nobody wanted again for that long."""
+        oldest = self.now_ms() - max_idle_ms
+        for topic in [t for t, used in self._wanted.items() if used < oldest]:
+            del self._wanted[topic]
+            self.metadata.forget(topic)
+
+    def request_update(self) -> None:
+        """Have the metadata refreshed soon; calls while that is under way count for one more round."""
+        if self.closed:
+            return
+        if self._refresh is None:
+            self._refresh = self._loop.create_task(self._refresh_until_done())
+        else:
+            self._refresh_again = True
+
+    def update_failed_so_far(self) -> Exception | None:
+        """Why the refresh under way has not succeeded yet."""
+        return self.last_failure
+
+    async def wait_update(self, timeout_ms: float) -> bool:
+        """Ask for fresh metadata and wait for it. Returns false when it did not come in time."""
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._update_waiters.append(waiter)
+        self.request_update()
+        try:
+            async with asyncio.timeout(max(0.0, timeout_ms) / 1000):
+                await waiter
+        except TimeoutError:
+            return False
+        return True
+
+    async def _refresh_until_done(self) -> None:
+        failures = 0
+        try:
+            while not self.closed:
+                self._refresh_again = False
+                try:
+                    unsettled = await self._refresh_once()
+                except ClosedError:
+                    return
+                except OdradekError as problem:
+                    failures += 1
+                    self.last_failure = problem
+                    log.debug("metadata could not be refreshed: %s", problem)
+                    await asyncio.sleep(self._retry.delay_ms(failures) / 1000)
+                    continue
+                failures = 0
+                self.last_failure = None
+                self._updated()
+                if unsettled or self._refresh_again:
+                    # Leaders are being elected, or somebody asked meanwhile: once more, not at once.
+                    await asyncio.sleep(self._retry.delay_ms(1) / 1000)
+                    if unsettled or self._refresh_again:
+                        continue
+                return
+        finally:
+            self._refresh = None
+            self._arm_age_timer()
+
+    async def _refresh_once(self) -> bool:
+        from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+        connection = await self.any_connection()
+        version = connection.pick(ApiKey.METADATA)
+        topics = None if self.all_topics else sorted(self._wanted)
+        request = MetadataRequest(
+            topics=None if topics is None else [MetadataRequestTopic(name=t) for t in topics],
+            allow_auto_topic_creation=self._allow_auto_create or version < 4,
+        )
+        response = await connection.send(request, version)
+        unsettled = self.metadata.update(response, replace_all=topics is None)
+        if not self.metadata.brokers:
+            raise NoBrokersAvailableError(f"{connection.address} answered, but names no brokers")
+        self._adopt(connection)
+        self.close_idle()
+        wanted_missing = topics is not None and any(
+            t not in self.metadata.topics and t not in self.metadata.errors for t in topics
+        )
+        return bool(unsettled) or wanted_missing
+
+    def _adopt(self, connection: Connection) -> None:
+        """A bootstrap connection becomes that of the broker with the same address."""
+        for key, known in list(self._connections.items()):
+            if known is not connection or key[0] >= 0:
+                continue
+            for node in self.metadata.brokers.values():
+                if (
+                    f"{node.host}:{node.port}" == connection.address
+                    and (node.id, "") not in self._connections
+                ):
+                    del self._connections[key]
+                    self._connections[(node.id, "")] = connection
+                    return
+
+    def _updated(self) -> None:
+        waiters, self._update_waiters = self._update_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        for listener in list(self.on_update):
+            listener()
+
+    def _arm_age_timer(self) -> None:
+        if self._age_timer is not None:
+            self._age_timer.cancel()
+        if not self.closed:
+            self._age_timer = self._loop.call_later(
+                max(0.05, self.config.metadata_max_age_ms / 1000), self.request_update
+            )
+
+    async def topic_partitions(self, topic: str, timeout_ms: float) -> list[int]:
+        """The partitions of a topic, ascending; asks until they are known.
+
+        Raises `ClientTimeoutError`, or the topic's own error if it cannot be retried.
+        """
+        deadline = self.now_ms() + timeout_ms
+        fresh = self.want([topic])
+        while True:
+            state = self.metadata.topics.get(topic)
+            if state is not None and state.partitions:
+                return sorted(state.partitions)
+            error = self.metadata.errors.get(topic)
+            if error is not None and not error.retriable and not fresh:
+                raise error_for(error, f"topic {topic!r}: {error.message}")
+            fresh = False
+            left = deadline - self.now_ms()
+            if left <= 0 or not await self.wait_update(left):
+                raise self.timeout_error(f"topic {topic!r} is not in the metadata", timeout_ms, topic)
+
+    def timeout_error(self, what: str, timeout_ms: float, topic: str | None = None) -> KafkaError:
+        """A timeout that says what stood in the way."""
+        reason = ""
+        if self.last_failure is not None:
+            reason = f": {self.last_failure}"
+        elif topic is not None and topic in self.metadata.errors:
+            error = self.metadata.errors[topic]
+            if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return error_for(error, f"{what} after {timeout_ms:.0f} ms: {error.message}")
+            reason = f": {error.message}"
+        return ClientTimeoutError(f"{what} after {timeout_ms:.0f} ms{reason}")
+
+    def spawn(self, coroutine: Any) -> asyncio.Task[Any]:
+        """Run something until it ends or the client is closed."""
+        task = self._loop.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+        return task
+
+    def _task_done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None and not self.closed:
+            log.error("a background task of the client failed", exc_info=task.exception())
+
+    async def close(self) -> None:
+        """Close all connections and end all tasks."""
+        self.closed = True
+        if self._age_timer is not None:
+            self._age_timer.cancel()
+        tasks = [*self._tasks, *self._connecting.values()]
+        if self._refresh is not None:
+            tasks.append(self._refresh)
+        current = asyncio.current_task()
+        for task in tasks:
+            if task is not current:
+                task.cancel()
+        for connection in list(self._connections.values()):
+            connection.close()
+        self._connections.clear()
+        for waiter in self._update_waiters:
+            if not waiter.done():
+                waiter.set_exception(ClosedError("the client was closed"))
+                waiter.exception()
+        await asyncio.gather(*(t for t in tasks if t is not current), return_exceptions=True)
+        # Transports close in the next turn of the loop.
+        await asyncio.sleep(0)
+
+
+def _consume(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()

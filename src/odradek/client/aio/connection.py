@@ -1,0 +1,201 @@
+"""One connection to one broker: an asyncio protocol around `core.connection.ConnectionState`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from typing import Any, cast
+
+import odradek
+from odradek.client.config import CommonConfig
+from odradek.client.core.connection import ConnectionState, pick_version
+from odradek.client.errors import ClientTimeoutError, ClosedError, ConnectionFailedError
+from odradek.errors import OdradekError, ProtocolError
+from odradek.wire.framing import FrameReader
+
+log = logging.getLogger("odradek.client")
+
+SOFTWARE = ("odradek", odradek.__version__)
+
+
+class Connection(asyncio.Protocol):
+    """A connection whose handshake is done; made by `connect`.
+
+    Requests are written as they come and answered in order. When anything goes wrong, all that is in flight
+    fails with the same error, and the connection is not used again.
+    """
+
+    def __init__(self, config: CommonConfig, address: str, loop: asyncio.AbstractEventLoop) -> None:
+        self.address = address
+        self.state = ConnectionState(config.client_id or None, *SOFTWARE)
+        self.closed = False
+        self.last_used = loop.time()
+        self.on_close: Callable[[Connection], None] | None = None
+        self._config = config
+        self._loop = loop
+        self._reader = FrameReader(config.receive_message_max_bytes)
+        self._transport: asyncio.Transport | None = None
+        self._handshake: asyncio.Future[None] = loop.create_future()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = float("inf")
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See `asyncio.BaseProtocol`."""
+        # uvloop's transports are transports without being subclasses.
+        self._transport = transport = cast(asyncio.Transport, transport)
+        deadline = self._loop.time() * 1000 + self._config.request_timeout_ms
+        transport.writelines(self.state.start_handshake(deadline))
+        self._arm(deadline)
+
+    def data_received(self, data: bytes) -> None:
+        """See `asyncio.Protocol`."""
+        try:
+            for frame in self._reader.feed(data):
+                self._frame(frame)
+        except ProtocolError as problem:
+            self.close(ConnectionFailedError(f"{self.address} sent what is not Kafka's protocol: {problem}"))
+        except OdradekError as problem:
+            self.close(problem)
+
+    def _frame(self, frame: Any) -> None:
+        if self.state.versions is None:
+            again = self.state.continue_handshake(frame)
+            if again is not None:
+                assert self._transport is not None
+                self._transport.writelines(again)
+            elif not self._handshake.done():
+                self._handshake.set_result(None)
+            return
+        asked, message = self.state.receive(frame)
+        if not asked.token.done():
+            asked.token.set_result(message)
+
+    def eof_received(self) -> None:
+        """See `asyncio.Protocol`; returning None closes."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See `asyncio.BaseProtocol`."""
+        self.close(ConnectionFailedError(f"{self.address} closed the connection{f': {exc}' if exc else ''}"))
+
+    # For the rest of the client
+
+    async def handshake(self) -> None:
+        """Wait until the versions are agreed on."""
+        await self._handshake
+
+    @property
+    def in_flight(self) -> int:
+        """Requests not yet answered."""
+        return len(self.state.in_flight)
+
+    def has_api(self, key: int) -> bool:
+        """Whether the broker offers a version of the API that this client speaks."""
+        return self.state.versions is not None and self.state.versions.has(key)
+
+    def pick(self, key: int, at_most: int | None = None, at_least: int | None = None) -> int:
+        """The version to speak; raises `UnsupportedByBrokerError`."""
+        return pick_version(self.state, key, at_most, at_least)  # type: ignore[arg-type]
+
+    def send(self, message: Any, version: int, timeout_ms: float | None = None) -> asyncio.Future[Any]:
+        """Write a request; the future gives its answer.
+
+        Args:
+            timeout_ms: after which the connection is given up; default `request_timeout_ms`.
+
+        Raises `ConnectionFailedError` if the connection is closed, `ProtocolError` if the message cannot be
+        encoded in that version.
+        """
+        if self.closed or self._transport is None:
+            raise ConnectionFailedError(f"the connection to {self.address} is closed")
+        future: asyncio.Future[Any] = self._loop.create_future()
+        now = self._loop.time()
+        self.last_used = now
+        deadline = now * 1000 + (timeout_ms if timeout_ms is not None else self._config.request_timeout_ms)
+        self._transport.writelines(self.state.request(message, version, future, deadline))
+        if deadline < self._timer_at:
+            self._arm(deadline)
+        return future
+
+    def send_unanswered(self, message: Any, version: int) -> None:
+        """Write a request that has no answer (Produce with acks=0)."""
+        if self.closed or self._transport is None:
+            raise ConnectionFailedError(f"the connection to {self.address} is closed")
+        self._transport.writelines(self.state.request(message, version, None, 0.0, answered=False))
+
+    def close(self, reason: Exception | None = None) -> None:
+        """Close; what is in flight fails with `reason`."""
+        if self.closed:
+            return
+        self.closed = True
+        error = reason or ClosedError("the client was closed")
+        if self._timer is not None:
+            self._timer.cancel()
+        for asked in self.state.abandon():
+            if asked.token is not None and not asked.token.done():
+                asked.token.set_exception(error)
+        if not self._handshake.done():
+            self._handshake.set_exception(error)
+            self._handshake.exception()  # whoever connects looks at it; nobody else must
+        if self._transport is not None:
+            self._transport.abort() if reason else self._transport.close()
+        if self.on_close is not None:
+            self.on_close(self)
+
+    def _arm(self, deadline_ms: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = deadline_ms
+        self._timer = self._loop.call_at(deadline_ms / 1000, self._check_deadline)
+
+    def _check_deadline(self) -> None:
+        self._timer = None
+        deadline = self.state.next_deadline_ms()
+        if deadline is None:
+            self._timer_at = float("inf")
+        elif deadline <= self._loop.time() * 1000 + 1:
+            self.close(ConnectionFailedError(f"{self.address} did not answer in time; connection given up"))
+        else:
+            self._arm(deadline)
+
+
+async def connect(host: str, port: int, config: CommonConfig, timeout_ms: float) -> Connection:
+    """Connect and shake hands.
+
+    Raises `ConnectionFailedError`, which names the address and the reason.
+    """
+    loop = asyncio.get_running_loop()
+    address = f"{host}:{port}"
+    connection = Connection(config, address, loop)
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            await loop.create_connection(lambda: connection, host, port)
+            _tune(connection, config)
+            await connection.handshake()
+    except TimeoutError:
+        error: OdradekError = ClientTimeoutError(f"{address}: no connection within {timeout_ms:.0f} ms")
+        connection.close(error)
+        raise ConnectionFailedError(str(error)) from None
+    except OSError as problem:
+        connection.close(problem)
+        reason = problem.strerror or str(problem) or type(problem).__name__
+        raise ConnectionFailedError(f"{address}: {reason}") from problem
+    except BaseException:
+        connection.close(ConnectionFailedError(f"{address}: connecting was given up"))
+        raise
+    return connection
+
+
+def _tune(connection: Connection, config: CommonConfig) -> None:
+    assert connection._transport is not None
+    sock = connection._transport.get_extra_info("socket")
+    if sock is None:
+        return
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if config.send_buffer_bytes > 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, config.send_buffer_bytes)
+    if config.receive_buffer_bytes > 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, config.receive_buffer_bytes)

@@ -1,0 +1,397 @@
+"""The producer's I/O task: takes batches that are ready, sends them to the leaders, deals with the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from odradek.client.aio.cluster import Cluster
+from odradek.client.aio.connection import Connection
+from odradek.client.config import ProducerConfig
+from odradek.client.core.accumulator import Accumulator
+from odradek.client.core.backoff import Backoff
+from odradek.client.core.batches import ProducerBatch
+from odradek.client.core.produce import Verdict, failure, judge, produce_request, to_code
+from odradek.client.core.sequences import IdState, Sequences
+from odradek.client.errors import ClosedError, DeliveryTimeoutError
+from odradek.client.types import TopicPartition
+from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
+from odradek.wire.api import ApiKey
+
+log = logging.getLogger("odradek.client.producer")
+
+_UNANSWERED = 0  # acks
+
+
+class Sender:
+    """Runs in the client's loop.
+
+    Args:
+        config: the producer's.
+        cluster: connections and metadata.
+        accumulator: the batches.
+        sequences: of the idempotent producer, or None.
+        lock: held while the accumulator is touched; the synchronous producer's other threads do the same.
+        on_memory: called when batches have been settled, with `lock` not held.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        cluster: Cluster,
+        accumulator: Accumulator,
+        sequences: Sequences | None,
+        lock: AbstractContextManager[Any],
+        on_memory: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._sequences = sequences
+        self._lock = lock
+        self._on_memory = on_memory
+        self._loop = asyncio.get_running_loop()
+        self._wake = asyncio.Event()
+        self._id_task: asyncio.Task[None] | None = None
+        self._connecting: set[int] = set()
+        self._requests: set[asyncio.Future[Any]] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._fatal: KafkaError | None = None
+        self.records_sent = 0
+        self.records_failed = 0
+        self.records_retried = 0
+
+    @property
+    def requests_in_flight(self) -> int:
+        """Produce requests not yet answered."""
+        return len(self._requests)
+
+    def start(self) -> None:
+        """Begin."""
+        self._cluster.on_update.append(self.wake)
+        self._task = self._loop.create_task(self._run())
+
+    def wake(self) -> None:
+        """Something changed: look at the batches. Call from the loop."""
+        self._wake.set()
+
+    async def stop(self) -> None:
+        """End the task; what is left fails as closed."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        with self._lock:
+            left = self._accumulator.incomplete()
+            self._accumulator.take_all_queued()
+        for batch in left:
+            self._settle(batch, ClosedError("the producer was closed before the record was acknowledged"))
+
+    async def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            try:
+                next_ms = self._step()
+            except Exception:
+                log.exception("the producer's sender failed; it goes on")
+                next_ms = self._cluster.now_ms() + 100
+            timeout = None if next_ms is None else max(0.0, next_ms - self._cluster.now_ms()) / 1000
+            if timeout is None:
+                await self._wake.wait()
+            elif timeout > 0:
+                timer = self._loop.call_later(timeout, self._wake.set)
+                await self._wake.wait()
+                timer.cancel()
+            else:
+                await asyncio.sleep(0)
+
+    def _step(self) -> float | None:
+        """One look at everything. Returns when to look again at the latest (monotonic ms)."""
+        now = self._cluster.now_ms()
+        sequences = self._sequences
+        with self._lock:
+            expired = self._accumulator.expired(now)
+        for batch in expired:
+            self._expire(batch)
+        if sequences is not None:
+            sequences.resolve()
+            sequences.apply_bump()
+        with self._lock:
+            found = self._accumulator.ready(now, self._cluster.metadata.leader)
+            next_ms = found.next_check_ms
+            expiry = self._accumulator.next_expiry_ms()
+        if expiry is not None and (next_ms is None or expiry < next_ms):
+            next_ms = expiry
+        if found.unknown_leaders:
+            self._cluster.want(found.unknown_leaders)
+            self._cluster.request_update()
+        if not found.nodes:
+            return next_ms
+        if sequences is not None and sequences.state is not IdState.READY:
+            self._ask_for_id()
+            return next_ms
+        for node in found.nodes:
+            wait = self._send_to(node, now)
+            if wait is not None:
+                next_ms = now + wait if next_ms is None else min(next_ms, now + wait)
+        return next_ms
+
+    def _send_to(self, node: int, now: float) -> float | None:
+        """Send to one broker what may be sent. Returns how long to wait if it cannot be reached now."""
+        connection = self._cluster.open_connection(node)
+        if connection is None:
+            wait = self._cluster.backoff_left_ms(node)
+            if wait > 0:
+                return wait
+            if node not in self._connecting:
+                self._connecting.add(node)
+                self._cluster.spawn(self._connect(node))
+            return None
+        leads = [
+            TopicPartition(p.topic, p.partition)
+            for p in self._cluster.metadata.partitions()
+            if p.leader == node
+        ]
+        while connection.in_flight < self._config.max_in_flight_requests_per_connection:
+            with self._lock:
+                batches = self._accumulator.drain(node, leads, self._config.max_request_size, now)
+            if not batches:
+                break
+            self._send(connection, node, batches)
+            with self._lock:
+                if node not in self._accumulator.ready(now, self._cluster.metadata.leader).nodes:
+                    break
+        return None
+
+    async def _connect(self, node: int) -> None:
+        try:
+            await self._cluster.connection(node)
+        except OdradekError as problem:
+            log.debug("broker %d: %s", node, problem)
+        finally:
+            self._connecting.discard(node)
+            self._wake.set()
+
+    def _send(self, connection: Connection, node: int, batches: list[ProducerBatch]) -> None:
+        acks = self._config.acks
+        try:
+            # zstd needs version 7 (KIP-110).
+            version = connection.pick(
+                ApiKey.PRODUCE, at_least=7 if self._config.compression_type == "zstd" else None
+            )
+            request = produce_request(batches, acks, self._config.request_timeout_ms)
+            if acks == _UNANSWERED:
+                connection.send_unanswered(request, version)
+                for batch in batches:
+                    self._written(batch, -1, -1)
+                return
+            future = connection.send(request, version)
+        except KafkaError as problem:
+            for batch in batches:
+                self._failed_to_send(batch, problem)
+            return
+        self._cluster.want(batch.tp.topic for batch in batches)
+        self._requests.add(future)
+        future.add_done_callback(lambda done: self._answered(done, node, batches))
+
+    # Answers
+
+    def _answered(self, done: asyncio.Future[Any], node: int, batches: list[ProducerBatch]) -> None:
+        self._requests.discard(done)
+        if done.cancelled():
+            return
+        error = done.exception()
+        if error is not None:
+            problem = error if isinstance(error, KafkaError) else None
+            if problem is None and isinstance(error, ClosedError):
+                return
+            log.debug("no answer to Produce from broker %d: %s", node, error)
+            for batch in batches:
+                self._failed_to_send(batch, problem or error_for(ErrorCode.NETWORK_EXCEPTION, str(error)))
+        else:
+            self._take_response(done.result(), batches)
+        self._wake.set()
+
+    def _take_response(self, response: Any, batches: list[ProducerBatch]) -> None:
+        waiting = {batch.tp: batch for batch in batches}
+        refresh = False
+        for topic in response.responses:
+            for answer in topic.partition_responses:
+                batch = waiting.pop(TopicPartition(topic.name, answer.index), None)
+                if batch is None:
+                    continue
+                code = to_code(answer.error_code)
+                leader = answer.current_leader
+                if code.refreshes_metadata:
+                    if self._cluster.metadata.update_leader(
+                        batch.tp, leader.leader_id, leader.leader_epoch, response.node_endpoints
+                    ):
+                        with self._lock:
+                            self._accumulator.skip_backoff(batch.tp)
+                    else:
+                        refresh = True
+                self._take_answer(batch, code, answer)
+        for batch in waiting.values():
+            self._failed_to_send(
+                batch,
+                error_for(ErrorCode.UNKNOWN_SERVER_ERROR, f"{batch.tp}: the broker did not answer for it"),
+            )
+        if refresh:
+            self._cluster.request_update()
+
+    def _take_answer(self, batch: ProducerBatch, code: ErrorCode, answer: Any) -> None:
+        if batch.outcome.settled:
+            # It expired while the request was on its way. What became of it still settles its sequence.
+            if code == ErrorCode.NONE and self._sequences is not None and batch.has_sequence:
+                self._sequences.acknowledged(batch, answer.base_offset)
+            return
+        verdict = judge(
+            batch,
+            code,
+            log_start_offset=answer.log_start_offset,
+            sequences=self._sequences,
+            retries=self._config.retries,
+            expired=self._cluster.now_ms() - batch.created_ms >= self._config.delivery_timeout_ms,
+        )
+        if code != ErrorCode.NONE:
+            log.debug("%s: %s after %d tries: %s", batch.tp, code.name, batch.attempts + 1, verdict.name)
+        if verdict is Verdict.WRITTEN:
+            known = code == ErrorCode.NONE
+            self._written(
+                batch, answer.base_offset if known else -1, answer.log_append_time_ms if known else -1
+            )
+        elif verdict is Verdict.RETRY:
+            self._requeue(batch)
+        elif verdict is Verdict.SPLIT:
+            with self._lock:
+                self._accumulator.split(batch)
+            self._unmute(batch.tp)
+        else:
+            error, per_record = failure(batch, answer)
+            if self._sequences is not None:
+                self._sequences.failed(batch, code, retries_left=batch.attempts < self._config.retries)
+            self._settle(batch, error, per_record)
+
+    def _failed_to_send(self, batch: ProducerBatch, problem: KafkaError) -> None:
+        """No answer came: the records may or may not be in the log."""
+        if batch.outcome.settled:
+            return
+        self._cluster.request_update()
+        if problem.retriable and batch.attempts < self._config.retries:
+            self._requeue(batch)
+            return
+        if self._sequences is not None:
+            self._sequences.expired(batch)
+        self._settle(batch, problem)
+
+    def _requeue(self, batch: ProducerBatch) -> None:
+        epoch = self._cluster.metadata.leader_epoch(batch.tp)
+        self.records_retried += batch.count
+        with self._lock:
+            self._accumulator.requeue(batch, self._cluster.now_ms(), epoch)
+        self._unmute(batch.tp)
+
+    def _expire(self, batch: ProducerBatch) -> None:
+        if batch.outcome.settled:
+            return
+        if self._sequences is not None:
+            self._sequences.expired(batch)
+        waited = self._cluster.now_ms() - batch.created_ms
+        why = ""
+        if self._cluster.last_failure is not None:
+            why = f": {self._cluster.last_failure}"
+        elif self._fatal is not None:
+            why = f": {self._fatal}"
+        self._settle(
+            batch,
+            DeliveryTimeoutError(
+                f"{batch.count} record(s) for {batch.tp} were not acknowledged within {waited:.0f} ms "
+                f"({batch.attempts + batch.in_flight} tries){why}"
+            ),
+        )
+
+    def _written(self, batch: ProducerBatch, base_offset: int, append_time_ms: int) -> None:
+        if self._sequences is not None and batch.has_sequence:
+            self._sequences.acknowledged(batch, base_offset)
+        self.records_sent += batch.count
+        with self._lock:
+            self._accumulator.release(batch)
+        self._unmute(batch.tp)
+        batch.outcome.succeed(base_offset, append_time_ms)
+        self._call_back(batch, None)
+        self._on_memory()
+
+    def _settle(
+        self, batch: ProducerBatch, error: Exception, per_record: dict[int, Exception] | None = None
+    ) -> None:
+        with self._lock:
+            self._accumulator.release(batch)
+        self._unmute(batch.tp)
+        if not batch.outcome.settled:
+            self.records_failed += batch.count
+            batch.outcome.fail(error, per_record)
+            self._call_back(batch, error)
+        self._on_memory()
+
+    def _unmute(self, tp: TopicPartition) -> None:
+        with self._lock:
+            self._accumulator.unmute(tp)
+
+    def _call_back(self, batch: ProducerBatch, error: Exception | None) -> None:
+        for future, callback in batch.callbacks:
+            try:
+                if error is None:
+                    callback(future.metadata(), None)
+                else:
+                    callback(None, future.exception(0))
+            except Exception:
+                log.exception("a delivery callback for %s raised", batch.tp)
+
+    # The producer id
+
+    def _ask_for_id(self) -> None:
+        assert self._sequences is not None
+        if self._sequences.state is IdState.NEEDED:
+            self._sequences.id_requested()
+            self._cluster.spawn(self._init_producer_id())
+
+    async def _init_producer_id(self) -> None:
+        from odradek.wire.messages.init_producer_id import InitProducerIdRequest
+
+        assert self._sequences is not None
+        backoff = Backoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
+        failures = 0
+        while True:
+            try:
+                response = await self._cluster.request(
+                    None, InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
+                )
+                if response.error_code:
+                    raise error_for(response.error_code)
+            except KafkaError as problem:
+                if not problem.retriable:
+                    self._fail_all(problem)
+                    self._sequences.id_failed()
+                    return
+                self._cluster.last_failure = problem
+            else:
+                self._sequences.id_received(response.producer_id, response.producer_epoch)
+                self._wake.set()
+                return
+            failures += 1
+            await asyncio.sleep(backoff.delay_ms(failures) / 1000)
+
+    def _fail_all(self, problem: KafkaError) -> None:
+        """No producer id can be had: nothing that waits can be sent."""
+        self._fatal = problem
+        with self._lock:
+            batches = self._accumulator.incomplete()
+            self._accumulator.take_all_queued()
+        for batch in batches:
+            if self._sequences is not None:
+                self._sequences.expired(batch)
+            self._settle(batch, problem)

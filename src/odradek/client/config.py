@@ -1,0 +1,375 @@
+"""Client configs: Kafka's names, meanings and defaults; `linger.ms` and `linger_ms` are the same key.
+
+Defaults and bounds are those of Kafka's ProducerConfig, ConsumerConfig and AdminClientConfig (3.9). What a
+key means is told by Kafka's documentation; a comment stands here only where odradek adds to it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+
+from odradek.client.errors import ConfigError
+
+C = TypeVar("C", bound="CommonConfig")
+
+_INT_MAX = 2**31 - 1
+
+
+class UnknownConfigWarning(UserWarning):
+    """A config that no client knows; it is ignored."""
+
+
+def _key(
+    default: Any = None, *, at_least: int | None = None, one_of: tuple[Any, ...] = (), factory: Any = None
+) -> Any:
+    metadata = {"at_least": at_least, "one_of": one_of}
+    if factory is not None:
+        return field(default_factory=factory, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonConfig:
+    """What all clients share. Times in milliseconds, sizes in bytes."""
+
+    bootstrap_servers: tuple[tuple[str, int], ...] = ()
+    client_id: str = ""
+    client_rack: str = ""
+    metadata_max_age_ms: int = _key(300_000, at_least=0)
+    request_timeout_ms: int = _key(30_000, at_least=0)
+    default_api_timeout_ms: int = _key(60_000, at_least=0)
+    reconnect_backoff_ms: int = _key(50, at_least=0)
+    reconnect_backoff_max_ms: int = _key(1_000, at_least=0)
+    retry_backoff_ms: int = _key(100, at_least=0)
+    retry_backoff_max_ms: int = _key(1_000, at_least=0)
+    connections_max_idle_ms: int = 540_000
+    socket_connection_setup_timeout_ms: int = _key(10_000, at_least=0)
+    socket_connection_setup_timeout_max_ms: int = _key(30_000, at_least=0)
+    send_buffer_bytes: int = _key(131_072, at_least=-1)
+    receive_buffer_bytes: int = _key(65_536, at_least=-1)
+    security_protocol: str = "PLAINTEXT"
+    # A response may be as long as this; a length above it ends the connection.
+    receive_message_max_bytes: int = _key(_INT_MAX, at_least=1)
+
+    def validate(self, given: frozenset[str]) -> dict[str, Any]:
+        """Check what concerns several keys; return the values to change. Raises `ConfigError`."""
+        if not self.bootstrap_servers:
+            raise ConfigError("bootstrap.servers is empty: name at least one broker as host:port")
+        if self.security_protocol.upper() != "PLAINTEXT":
+            raise ConfigError(
+                f"security.protocol={self.security_protocol}: this client speaks PLAINTEXT only so far"
+            )
+        return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProducerConfig(CommonConfig):
+    """A producer's configs."""
+
+    acks: int = _key(-1, one_of=(-1, 0, 1))
+    enable_idempotence: bool = True
+    linger_ms: int = _key(0, at_least=0)
+    batch_size: int = _key(16_384, at_least=0)
+    buffer_memory: int = _key(33_554_432, at_least=0)
+    max_block_ms: int = _key(60_000, at_least=0)
+    compression_type: str = _key("none", one_of=("none", "gzip", "snappy", "lz4", "zstd"))
+    compression_gzip_level: int | None = None
+    compression_lz4_level: int | None = None
+    compression_zstd_level: int | None = None
+    retries: int = _key(_INT_MAX, at_least=0)
+    delivery_timeout_ms: int = _key(120_000, at_least=0)
+    max_in_flight_requests_per_connection: int = _key(5, at_least=1)
+    max_request_size: int = _key(1_048_576, at_least=0)
+    metadata_max_idle_ms: int = _key(300_000, at_least=5_000)
+    partitioner: Any = None
+    partitioner_ignore_keys: bool = False
+    partitioner_adaptive_partitioning_enable: bool = True
+    key_serializer: Any = None
+    value_serializer: Any = None
+    interceptors: tuple[Any, ...] = ()
+    transactional_id: str | None = None
+
+    @property
+    def compression_level(self) -> int | None:
+        """The level for the chosen codec, None for its default."""
+        level: int | None = getattr(self, f"compression_{self.compression_type}_level", None)
+        return level
+
+    def validate(self, given: frozenset[str]) -> dict[str, Any]:
+        """See `CommonConfig.validate`; the rules are those of Kafka's ProducerConfig."""
+        changes = super().validate(given)
+        if self.transactional_id is not None:
+            raise ConfigError("transactional.id: transactions are not built yet")
+        if self.enable_idempotence:
+            reason = None
+            if self.retries == 0:
+                reason = "retries is 0; the idempotent producer must be allowed to retry"
+            elif self.acks != -1:
+                reason = f"acks is {self.acks}; the idempotent producer needs acks=all"
+            elif self.max_in_flight_requests_per_connection > 5:
+                reason = "max.in.flight.requests.per.connection is above 5, more than brokers remember"
+            if reason is not None:
+                if "enable_idempotence" in given:
+                    raise ConfigError(f"enable.idempotence: {reason}")
+                changes["enable_idempotence"] = False
+        if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
+            if "delivery_timeout_ms" in given:
+                raise ConfigError(
+                    f"delivery.timeout.ms ({self.delivery_timeout_ms}) is less than linger.ms + request.timeout.ms"
+                    f" ({self.linger_ms} + {self.request_timeout_ms})"
+                )
+            changes["delivery_timeout_ms"] = self.linger_ms + self.request_timeout_ms
+        if not self.client_id:
+            changes["client_id"] = f"producer-{next(_producer_ids)}"
+        return changes
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumerConfig(CommonConfig):
+    """A consumer's configs."""
+
+    group_id: str | None = None
+    group_instance_id: str | None = None
+    auto_offset_reset: str = _key("latest", one_of=("latest", "earliest", "none"))
+    enable_auto_commit: bool = True
+    auto_commit_interval_ms: int = _key(5_000, at_least=0)
+    max_poll_records: int = _key(500, at_least=1)
+    max_poll_interval_ms: int = _key(300_000, at_least=1)
+    session_timeout_ms: int = _key(45_000, at_least=1)
+    heartbeat_interval_ms: int = _key(3_000, at_least=1)
+    fetch_min_bytes: int = _key(1, at_least=0)
+    fetch_max_wait_ms: int = _key(500, at_least=0)
+    fetch_max_bytes: int = _key(52_428_800, at_least=0)
+    max_partition_fetch_bytes: int = _key(1_048_576, at_least=0)
+    isolation_level: str = _key("read_uncommitted", one_of=("read_uncommitted", "read_committed"))
+    check_crcs: bool = True
+    partition_assignment_strategy: tuple[Any, ...] = ("range", "cooperative-sticky")
+    key_deserializer: Any = None
+    value_deserializer: Any = None
+    interceptors: tuple[Any, ...] = ()
+    exclude_internal_topics: bool = True
+    allow_auto_create_topics: bool = True
+    group_protocol: str = _key("classic", one_of=("classic", "consumer"))
+
+    def validate(self, given: frozenset[str]) -> dict[str, Any]:
+        """See `CommonConfig.validate`; the rules are those of Kafka's ConsumerConfig."""
+        changes = super().validate(given)
+        if self.group_protocol != "classic":
+            raise ConfigError("group.protocol=consumer: server-side groups (KIP-848) are not built yet")
+        if self.group_id is None:
+            if "enable_auto_commit" in given and self.enable_auto_commit:
+                raise ConfigError("enable.auto.commit cannot be true without a group.id")
+            changes["enable_auto_commit"] = False
+        elif self.group_id == "":
+            raise ConfigError("group.id is empty")
+        if self.group_instance_id is not None and self.group_instance_id == "":
+            raise ConfigError("group.instance.id is empty")
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise ConfigError(
+                f"heartbeat.interval.ms ({self.heartbeat_interval_ms}) must be less than session.timeout.ms "
+                f"({self.session_timeout_ms})"
+            )
+        if not self.client_id:
+            part = self.group_instance_id or next(_consumer_ids)
+            changes["client_id"] = f"consumer-{self.group_id or 'null'}-{part}"
+        return changes
+
+    @property
+    def isolation(self) -> int:
+        """The isolation level's number on the wire: 0 uncommitted, 1 committed."""
+        return 1 if self.isolation_level == "read_committed" else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdminConfig(CommonConfig):
+    """An admin client's configs."""
+
+    retries: int = _key(_INT_MAX, at_least=0)
+
+    def validate(self, given: frozenset[str]) -> dict[str, Any]:
+        """See `CommonConfig.validate`."""
+        changes = super().validate(given)
+        if not self.client_id:
+            changes["client_id"] = f"adminclient-{next(_admin_ids)}"
+        return changes
+
+
+_producer_ids = itertools.count(1)
+_consumer_ids = itertools.count(1)
+_admin_ids = itertools.count(1)
+
+#: Kafka's name → the name here, where the two are not the same but for dots.
+_RENAMED = {
+    "key.deserializer": "key_deserializer",
+    "partitioner.class": "partitioner",
+    "interceptor.classes": "interceptors",
+    "send.buffer.bytes": "send_buffer_bytes",
+    "receive.buffer.bytes": "receive_buffer_bytes",
+}
+
+#: Kafka's keys that change nothing here: they are accepted, one properties file serves both.
+_WITHOUT_EFFECT = frozenset(
+    [
+        "metric.reporters",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "auto.include.jmx.reporter",
+        "enable.metrics.push",
+        "client.dns.lookup",
+        "metadata.recovery.strategy",
+        "metadata.recovery.rebootstrap.trigger.ms",
+        "partitioner.availability.timeout.ms",
+        "transaction.timeout.ms",
+        "group.remote.assignor",
+        "config.providers",
+        "security.providers",
+        "internal.leave.group.on.close",
+    ]
+)
+
+_SECURITY_PREFIXES = ("ssl_", "sasl_")
+
+
+def kafka_name(name: str) -> str:
+    """`linger_ms` → `linger.ms`; 'partitioner' → 'partitioner.class'."""
+    for theirs, ours in _RENAMED.items():
+        if ours == name:
+            return theirs
+    return name.replace("_", ".")
+
+
+def python_name(name: str) -> str:
+    """`linger.ms` or `linger_ms` → `linger_ms`."""
+    return _RENAMED.get(name, name.replace(".", "_").replace("-", "_"))
+
+
+def parse_servers(value: Any, key: str = "bootstrap.servers") -> tuple[tuple[str, int], ...]:
+    """'a:9092,b:9092', ['a:9092', ('b', 9092)] or '[::1]:9092' → ((host, port), …); the port may be left out.
+
+    Raises `ConfigError`.
+    """
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    servers = []
+    for server in value or ():
+        if not isinstance(server, str):
+            host, port = server
+            servers.append((str(host), int(port)))
+            continue
+        host, colon, port_text = server.removeprefix("PLAINTEXT://").rpartition(":")
+        if not colon or (host.count(":") and not host.endswith("]")):
+            host, port_text = server, "9092"
+        try:
+            port = int(port_text)
+        except ValueError:
+            port = -1
+        if not host or not 0 < port < 65_536:
+            raise ConfigError(f"{key}: {server!r} is not host:port")
+        servers.append((host.strip("[]"), port))
+    return tuple(servers)
+
+
+def _to_bool(value: Any) -> bool:
+    if isinstance(value, str):
+        lowered = value.strip().lower()
+        if lowered in ("true", "false"):
+            return lowered == "true"
+        raise ValueError("neither true nor false")
+    return bool(value)
+
+
+def _to_int(value: Any) -> int:
+    if isinstance(value, bool) or (isinstance(value, float) and value != int(value)):
+        raise ValueError("not a whole number")
+    return int(value)
+
+
+def _to_tuple(value: Any) -> tuple[Any, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    if isinstance(value, Iterable):
+        return tuple(value)
+    return (value,)
+
+
+def _to_acks(value: Any) -> int:
+    return -1 if value == "all" else int(value)
+
+
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {
+    "int": _to_int,
+    "int | None": lambda value: None if value is None else _to_int(value),
+    "bool": _to_bool,
+    "str": str,
+    "str | None": lambda value: None if value is None else str(value),
+    "tuple[Any, ...]": _to_tuple,
+    "Any": lambda value: value,
+}
+
+
+def build(config_class: type[C], options: Mapping[str, Any]) -> C:
+    """Make a config from options under Kafka's or Python's names, values typed or as strings.
+
+    Raises:
+        ConfigError: a value out of its bounds, a combination that cannot work, or a security key (security
+            is not built yet, and leaving it out silently would be worse than stopping).
+
+    Warns:
+        UnknownConfigWarning: per key that no client knows.
+    """
+    known = {f.name: f for f in fields(config_class)}
+    values: dict[str, Any] = {}
+    for given_name, raw in options.items():
+        name = python_name(given_name)
+        spec = known.get(name)
+        if spec is None:
+            _refuse_or_warn(given_name, name, config_class)
+            continue
+        if raw is None and spec.type not in ("int | None", "str | None", "Any"):
+            continue
+        try:
+            if name == "bootstrap_servers":
+                value: Any = parse_servers(raw)
+            elif name == "acks":
+                value = _to_acks(raw)
+            else:
+                value = _CONVERTERS[str(spec.type)](raw)
+        except ConfigError:
+            raise
+        except (TypeError, ValueError) as problem:
+            raise ConfigError(f"{kafka_name(name)}={raw!r}: {problem}") from None
+        _check_bounds(name, value, spec.metadata)
+        values[name] = value
+    config = config_class(**values)
+    changes = config.validate(frozenset(values))
+    return config_class(**{**values, **changes}) if changes else config
+
+
+def _check_bounds(name: str, value: Any, bounds: Mapping[str, Any]) -> None:
+    at_least, one_of = bounds.get("at_least"), bounds.get("one_of")
+    if at_least is not None and value < at_least:
+        raise ConfigError(f"{kafka_name(name)}={value}: must be at least {at_least}")
+    if one_of and value not in one_of:
+        raise ConfigError(f"{kafka_name(name)}={value}: must be one of {', '.join(map(str, one_of))}")
+
+
+_ALL_KNOWN = {f.name for cls in (ProducerConfig, ConsumerConfig, AdminConfig) for f in fields(cls)}
+
+
+def _refuse_or_warn(given_name: str, name: str, config_class: type) -> None:
+    if name.startswith(_SECURITY_PREFIXES):
+        raise ConfigError(f"{given_name}: TLS and SASL are not built yet")
+    if name in _ALL_KNOWN or name.replace("_", ".") in _WITHOUT_EFFECT:
+        return  # another client's key, or one without a meaning here
+    warnings.warn(
+        f"unknown config {given_name!r} for {config_class.__name__}: ignored",
+        UnknownConfigWarning,
+        stacklevel=4,
+    )

@@ -1,0 +1,308 @@
+"""The producer's batches that wait to be sent: one queue per partition, and the rules when a batch may leave.
+
+Nothing here locks: the synchronous producer calls under its lock, the asyncio one from its loop.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from odradek.client.core.backoff import Backoff
+from odradek.client.core.batches import Callback, ProducerBatch
+from odradek.client.core.sequences import Sequences
+from odradek.client.delivery import BatchOutcome, DeliveryFuture
+from odradek.client.types import TopicPartition
+from odradek.records.compression import Codec
+
+_BATCH_OVERHEAD = 61
+
+
+@dataclass(slots=True)
+class Readiness:
+    """What `Accumulator.ready` found: brokers with something to send, when to look again (monotonic ms; None:
+    when something happens), and topics whose leaders must be asked for."""
+
+    nodes: set[int] = field(default_factory=set)
+    next_check_ms: float | None = None
+    unknown_leaders: set[str] = field(default_factory=set)
+
+
+class Accumulator:
+    """Batches by partition.
+
+    Args:
+        batch_size: bytes at which a batch is full (before compression).
+        linger_ms: how long a batch that is not full waits for more records.
+        buffer_memory: bytes that may wait and be in flight in all.
+        delivery_timeout_ms: how long a batch may live.
+        codec, level: compression.
+        backoff: between tries of a batch.
+        sequences: of the idempotent producer, or None.
+        one_in_flight: at most one batch of a partition on its way: keeps the order without idempotence when
+            `max.in.flight.requests.per.connection` is 1.
+    """
+
+    def __init__(
+        self,
+        *,
+        batch_size: int,
+        linger_ms: float,
+        buffer_memory: int,
+        delivery_timeout_ms: float,
+        codec: Codec = Codec.NONE,
+        level: int | None = None,
+        backoff: Backoff,
+        sequences: Sequences | None = None,
+        one_in_flight: bool = False,
+    ) -> None:
+        self.batch_size = max(1, batch_size)
+        self.linger_ms = linger_ms
+        self.buffer_memory = buffer_memory
+        self.delivery_timeout_ms = delivery_timeout_ms
+        self.codec = codec
+        self.level = level
+        self.sequences = sequences
+        self.memory_used = 0
+        self.flushing = 0
+        self.closed = False
+        self.waiting_for_memory = 0
+        self._backoff = backoff
+        self._one_in_flight = one_in_flight
+        self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
+        self._incomplete: dict[int, ProducerBatch] = {}
+        self._muted: set[TopicPartition] = set()
+        self._drain_from: dict[int, int] = {}
+
+    # Appending
+
+    def has_room(self, size: int) -> bool:
+        """Whether a record of `size` bytes fits into the memory now."""
+        return self.memory_used + size <= self.buffer_memory
+
+    def append(
+        self,
+        tp: TopicPartition,
+        timestamp: int,
+        key: Any,
+        value: Any,
+        headers: Any,
+        callback: Callback | None,
+        size: int,
+        now_ms: float,
+    ) -> tuple[DeliveryFuture, bool, bool]:
+        """Add a record to the last batch of its partition, or to a new one.
+
+        Args:
+            size: the record's size at most, as `record_size` gives it; counted against the memory.
+            now_ms: monotonic.
+
+        Returns: (future, the sender should look, the batch was closed).
+        """
+        queue = self._queues.get(tp)
+        if queue is None:
+            queue = self._queues[tp] = deque()
+        look = False
+        batch = queue[-1] if queue else None
+        if (
+            batch is not None
+            and not batch.append_closed
+            and batch.builder.size_estimate() + size > self.batch_size
+        ):
+            batch.append_closed = True
+            batch = None
+            look = True
+        if batch is None or batch.append_closed:
+            batch = ProducerBatch(tp, self.codec, self.level, now_ms)
+            queue.append(batch)
+            self._incomplete[id(batch)] = batch
+            self._reserve(batch, _BATCH_OVERHEAD)
+            look = True
+        future = batch.append(timestamp, key, value, headers, callback)
+        self._reserve(batch, size)
+        closed = False
+        if batch.builder.size_estimate() >= self.batch_size:
+            batch.append_closed = closed = look = True
+        return future, look, closed
+
+    def append_built(self, tp: TopicPartition, data: bytes, count: int, now_ms: float) -> BatchOutcome:
+        """Queue a whole record batch that was built elsewhere (from columns)."""
+        batch = ProducerBatch(tp, self.codec, self.level, now_ms)
+        batch.adopt(data, count)
+        # What was appended to this partition before must not get company that was sent after.
+        queue = self._queues.setdefault(tp, deque())
+        if queue:
+            queue[-1].append_closed = True
+        queue.append(batch)
+        self._incomplete[id(batch)] = batch
+        self._reserve(batch, len(data))
+        return batch.outcome
+
+    def _reserve(self, batch: ProducerBatch, size: int) -> None:
+        batch.memory += size
+        self.memory_used += size
+
+    def queue_length(self, tp: TopicPartition) -> int:
+        """How many batches wait for a partition."""
+        queue = self._queues.get(tp)
+        return len(queue) if queue else 0
+
+    # Sending
+
+    def ready(self, now_ms: float, leader_of: Callable[[TopicPartition], int | None]) -> Readiness:
+        """Which brokers have a batch that may leave now."""
+        found = Readiness()
+        exhausted = self.waiting_for_memory > 0 or self.closed or self.flushing > 0
+        for tp, queue in self._queues.items():
+            if not queue or tp in self._muted:
+                continue
+            first = queue[0]
+            node = leader_of(tp)
+            if node is None:
+                found.unknown_leaders.add(tp.topic)
+                continue
+            if node in found.nodes:
+                continue
+            wait_ms = self._wait_ms(first, len(queue) > 1, exhausted, now_ms)
+            if wait_ms <= 0:
+                found.nodes.add(node)
+            elif found.next_check_ms is None or now_ms + wait_ms < found.next_check_ms:
+                found.next_check_ms = now_ms + wait_ms
+        return found
+
+    def _wait_ms(self, batch: ProducerBatch, more_behind: bool, hurry: bool, now_ms: float) -> float:
+        if batch.attempts > 0:
+            return batch.last_attempt_ms + self._backoff.initial_ms * 2 ** min(batch.attempts - 1, 3) - now_ms
+        if hurry or more_behind or batch.append_closed:
+            return 0.0
+        return batch.created_ms + self.linger_ms - now_ms
+
+    def skip_backoff(self, tp: TopicPartition) -> None:
+        """The partition has a new leader: what failed at the old one need not wait (KIP-951)."""
+        for batch in self._queues.get(tp, ()):
+            if batch.attempts > 0:
+                batch.last_attempt_ms = float("-inf")
+
+    def drain(
+        self, node: int, partitions: Iterable[TopicPartition], max_bytes: int, now_ms: float
+    ) -> list[ProducerBatch]:
+        """Take at most one batch of each partition that `node` leads, up to `max_bytes` in all (or one batch).
+
+        The partition to begin with goes round, so that none starves.
+        """
+        candidates = [tp for tp in partitions if self._queues.get(tp)]
+        if not candidates:
+            return []
+        candidates.sort()
+        start = self._drain_from.get(node, 0) % len(candidates)
+        self._drain_from[node] = start + 1
+        taken: list[ProducerBatch] = []
+        size = 0
+        hurry = self.waiting_for_memory > 0 or self.closed or self.flushing > 0
+        for tp in candidates[start:] + candidates[:start]:
+            if tp in self._muted:
+                continue
+            queue = self._queues[tp]
+            batch = queue[0]
+            if batch.attempts > 0 and self._wait_ms(batch, False, hurry, now_ms) > 0:
+                continue
+            if taken and size + batch.size > max_bytes:
+                break
+            if self.sequences is not None:
+                if not self.sequences.may_send(batch):
+                    continue
+                batch.append_closed = True
+                self.sequences.assign(batch)
+            queue.popleft()
+            batch.drained(now_ms)
+            size += batch.size
+            taken.append(batch)
+            if self._one_in_flight:
+                self._muted.add(tp)
+        return taken
+
+    # Coming back
+
+    def unmute(self, tp: TopicPartition) -> None:
+        """The partition's batch was answered."""
+        self._muted.discard(tp)
+
+    def requeue(self, batch: ProducerBatch, now_ms: float, leader_epoch: int) -> None:
+        """A try failed: back into the queue, where its sequence belongs."""
+        batch.returned(now_ms, leader_epoch)
+        self._insert(batch)
+
+    def _insert(self, batch: ProducerBatch) -> None:
+        queue = self._queues.setdefault(batch.tp, deque())
+        at = 0
+        if batch.has_sequence:
+            while at < len(queue) and queue[at].has_sequence and _before(queue[at], batch):
+                at += 1
+        queue.insert(at, batch)
+
+    def split(self, batch: ProducerBatch) -> None:
+        """The broker found the batch too large: its parts take its place at the front of the queue."""
+        target = min(self.batch_size, max(1, batch.builder.size_estimate() // 2))
+        parts = batch.split(target)
+        if self.sequences is not None and batch.has_sequence:
+            self.sequences.split(batch, parts)
+        self._forget(batch)
+        for part in parts:
+            self._incomplete[id(part)] = part
+            self.memory_used += part.memory
+        if batch.has_sequence:
+            for part in parts:
+                self._insert(part)
+        else:
+            self._queues.setdefault(batch.tp, deque()).extendleft(reversed(parts))
+
+    def expired(self, now_ms: float) -> list[ProducerBatch]:
+        """Batches whose delivery time is over, those in flight included; queued ones are taken out."""
+        out = [b for b in self._incomplete.values() if now_ms - b.created_ms >= self.delivery_timeout_ms]
+        for batch in out:
+            queue = self._queues.get(batch.tp)
+            if queue and not batch.in_flight and batch in queue:
+                queue.remove(batch)
+        return out
+
+    def next_expiry_ms(self) -> float | None:
+        """When the oldest batch expires (monotonic ms)."""
+        for batch in self._incomplete.values():  # in order of creation, but for split ones
+            return batch.created_ms + self.delivery_timeout_ms
+        return None
+
+    def release(self, batch: ProducerBatch) -> None:
+        """The batch is settled: its memory is free."""
+        self._forget(batch)
+
+    def _forget(self, batch: ProducerBatch) -> None:
+        if self._incomplete.pop(id(batch), None) is not None:
+            self.memory_used -= batch.memory
+
+    def is_incomplete(self, batch: ProducerBatch) -> bool:
+        """Whether the batch is still waited for."""
+        return id(batch) in self._incomplete
+
+    def incomplete(self) -> list[ProducerBatch]:
+        """All batches not settled."""
+        return list(self._incomplete.values())
+
+    def take_all_queued(self) -> list[ProducerBatch]:
+        """Empty the queues (close without waiting)."""
+        batches = [batch for queue in self._queues.values() for batch in queue]
+        self._queues.clear()
+        return batches
+
+    @property
+    def topics_queued(self) -> set[str]:
+        """Topics for which something waits."""
+        return {tp.topic for tp, queue in self._queues.items() if queue}
+
+
+def _before(a: ProducerBatch, b: ProducerBatch) -> bool:
+    if a.producer_epoch != b.producer_epoch:
+        return a.producer_epoch < b.producer_epoch
+    # Sequences wrap at 2^31: compare their distance.
+    return ((b.base_sequence - a.base_sequence) & 0x7FFF_FFFF) < 0x4000_0000

@@ -1,0 +1,202 @@
+"""A producer's batch: the records of one partition that are sent, retried and acknowledged together."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from odradek.client.delivery import BatchOutcome, DeliveryFuture
+from odradek.client.types import RecordMetadata, TopicPartition
+from odradek.records.batch import CRC_AT, PRODUCER_ID_AT, BatchHeader, batch_records, compute_crc
+from odradek.records.builder import MAX_RECORD_OVERHEAD, BatchBuilder
+from odradek.records.compression import Codec
+
+NO_SEQUENCE = -1
+_PRODUCER = struct.Struct(">qhi")
+Callback = Callable[[RecordMetadata | None, Exception | None], Any]
+
+
+class ProducerBatch:
+    """Records on their way to one partition.
+
+    Life: appended to while it is the last of its queue; closed when it is full or drained; `encode` gives its
+    bytes, the same for every try unless its sequence was rewritten. Times are monotonic milliseconds.
+    """
+
+    __slots__ = (
+        "append_closed",
+        "attempts",
+        "base_sequence",
+        "builder",
+        "built",
+        "callbacks",
+        "count",
+        "created_ms",
+        "data",
+        "failed_leader_epoch",
+        "in_flight",
+        "last_attempt_ms",
+        "memory",
+        "outcome",
+        "producer_epoch",
+        "producer_id",
+        "sequence_was_reset",
+        "tp",
+    )
+
+    def __init__(self, tp: TopicPartition, codec: Codec, level: int | None, now_ms: float) -> None:
+        self.tp = tp
+        self.builder = BatchBuilder(codec, level=level)
+        self.outcome = BatchOutcome(tp.topic, tp.partition)
+        self.callbacks: list[tuple[DeliveryFuture, Callback]] = []
+        self.count = 0
+        self.memory = 0
+        self.created_ms = now_ms
+        self.last_attempt_ms = now_ms
+        self.attempts = 0
+        self.append_closed = False
+        self.in_flight = False
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.base_sequence = NO_SEQUENCE
+        self.sequence_was_reset = False
+        self.failed_leader_epoch: int | None = None
+        self.data: bytes | None = None
+        self.built: bytes | None = None
+
+    def append(
+        self, timestamp: int, key: Any, value: Any, headers: Any, callback: Callback | None
+    ) -> DeliveryFuture:
+        """Add a record and give its future."""
+        index = self.builder.append(timestamp, key, value, headers)
+        future = DeliveryFuture(
+            self.outcome,
+            index,
+            timestamp,
+            -1 if key is None else len(key),
+            -1 if value is None else len(value),
+        )
+        self.count += 1
+        if callback is not None:
+            self.callbacks.append((future, callback))
+        return future
+
+    @property
+    def size(self) -> int:
+        """Bytes so far; before compression unless encoded."""
+        return len(self.data) if self.data is not None else self.builder.size_estimate()
+
+    @property
+    def has_sequence(self) -> bool:
+        """Whether a sequence was given; such a batch may be in the log already."""
+        return self.base_sequence != NO_SEQUENCE
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of the last record; 0 follows 2^31-1."""
+        return (self.base_sequence + self.count - 1) & 0x7FFF_FFFF
+
+    def set_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        """Give the batch its place among the producer's records of the partition."""
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+        if self.built is None:
+            self.data = None
+        else:
+            self.data = stamp(self.built, producer_id, producer_epoch, base_sequence)
+
+    def adopt(self, data: bytes, count: int) -> None:
+        """Be a batch that was built elsewhere, of `count` records."""
+        self.built = self.data = data
+        self.count = count
+        self.append_closed = True
+
+    def reset_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        """As `set_producer_state`, after an epoch bump, for a batch that was sent before.
+
+        Until it is sent again, answers to its old self must not be taken for news.
+        """
+        self.set_producer_state(producer_id, producer_epoch, base_sequence)
+        self.sequence_was_reset = True
+
+    def encode(self) -> bytes:
+        """The bytes of the record batch."""
+        if self.data is None:
+            self.append_closed = True
+            builder = self.builder
+            builder.producer_id = self.producer_id
+            builder.producer_epoch = self.producer_epoch
+            builder.base_sequence = self.base_sequence
+            self.data = builder.build()
+        return self.data
+
+    def drained(self, now_ms: float) -> None:
+        """A try begins."""
+        self.append_closed = True
+        self.in_flight = True
+        self.sequence_was_reset = False
+        self.last_attempt_ms = now_ms
+
+    def returned(self, now_ms: float, leader_epoch: int) -> None:
+        """A try failed and another will follow."""
+        self.in_flight = False
+        self.attempts += 1
+        self.last_attempt_ms = now_ms
+        self.failed_leader_epoch = leader_epoch
+
+    def split(self, max_bytes: int) -> list[ProducerBatch]:
+        """Smaller batches with the same records in the same order; sequences follow one another.
+
+        Args:
+            max_bytes: what a part may measure before compression; a single record may exceed it.
+        """
+        data = self.encode()
+        records = batch_records(BatchHeader.parse(data), data)
+        parts: list[ProducerBatch] = []
+        moved: list[tuple[BatchOutcome, int]] = []
+        codec, level = self.builder.codec, self.builder.level
+        for record in records:
+            part = parts[-1] if parts else None
+            if part is None or part.builder.size_with(record.key, record.value, record.headers) > max_bytes:
+                part = ProducerBatch(self.tp, codec, level, self.created_ms)
+                part.append_closed = True
+                part.attempts = self.attempts
+                parts.append(part)
+            index = part.builder.append(record.timestamp, record.key, record.value, record.headers)
+            part.count += 1
+            moved.append((part.outcome, index))
+        sequence = self.base_sequence
+        for part in parts:
+            part.memory = part.builder.size_estimate()
+            if self.has_sequence:
+                part.set_producer_state(self.producer_id, self.producer_epoch, sequence)
+                sequence = (sequence + part.count) & 0x7FFF_FFFF
+        by_outcome = {id(part.outcome): part for part in parts}
+        for future, callback in self.callbacks:
+            outcome, _ = moved[future._index]
+            by_outcome[id(outcome)].callbacks.append((future, callback))
+        self.callbacks = []
+        self.outcome.move(moved)
+        return parts
+
+
+def stamp(data: bytes, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
+    """A copy of a whole record batch with another producer id, epoch and sequence, and the CRC that goes with it."""
+    batch = bytearray(data)
+    _PRODUCER.pack_into(batch, PRODUCER_ID_AT, producer_id, producer_epoch, base_sequence)
+    batch[CRC_AT : CRC_AT + 4] = compute_crc(batch).to_bytes(4, "big")
+    return bytes(batch)
+
+
+def record_size(key: Any, value: Any, headers: Any) -> int:
+    """At most how many bytes a record takes, before compression: Kafka's estimate for `max.request.size`."""
+    size = MAX_RECORD_OVERHEAD
+    if key is not None:
+        size += len(key)
+    if value is not None:
+        size += len(value)
+    for name, payload in headers:
+        size += 10 + len(name.encode()) + (len(payload) if payload is not None else 0)
+    return size

@@ -1,0 +1,125 @@
+"""The protocol state of one connection: what was asked, in which order the answers must come.
+
+A broker answers the requests of a connection in their order, so the oldest request is the one that the next
+frame answers; the correlation id proves it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from odradek.client.core.versions import HANDSHAKE_VERSION, NodeVersions, handshake_retry_version
+from odradek.errors import ProtocolError, error_for
+from odradek.wire.api import ApiKey
+from odradek.wire.headers import decode_response, encode_request
+
+Buffers = list[Any]
+
+
+@dataclass(slots=True)
+class InFlight:
+    """A request on its way. `token` is the shell's: a future, a callback, nothing."""
+
+    correlation_id: int
+    key: int
+    version: int
+    deadline_ms: float
+    token: Any
+
+
+class ConnectionState:
+    """Correlation ids, the queue of requests in flight, and the versions agreed on.
+
+    Args:
+        client_id: goes into every request header.
+        software_name: KIP-511's name of the client.
+        software_version: its version.
+    """
+
+    def __init__(self, client_id: str | None, software_name: str, software_version: str) -> None:
+        self.client_id = client_id
+        self.versions: NodeVersions | None = None
+        self.in_flight: deque[InFlight] = deque()
+        self._software = (software_name, software_version)
+        self._next_correlation_id = 0
+
+    def request(
+        self, message: Any, version: int, token: Any, deadline_ms: float, *, answered: bool = True
+    ) -> Buffers:
+        """Encode a request and expect its answer (unless `answered` is false: Produce with acks=0).
+
+        Returns: the buffers to write, in order.
+        """
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = (correlation_id + 1) & 0x7FFF_FFFF
+        buffers = encode_request(message.API_KEY, version, correlation_id, self.client_id, message)
+        if answered:
+            self.in_flight.append(InFlight(correlation_id, message.API_KEY, version, deadline_ms, token))
+        return buffers
+
+    def receive(self, frame: Any) -> tuple[InFlight, Any]:
+        """Match a frame with the oldest request and decode it.
+
+        Raises `ProtocolError`: nobody asked, or the ids differ, or the bytes are not the answer.
+        """
+        if not self.in_flight:
+            raise ProtocolError("a response came that nobody asked for")
+        asked = self.in_flight.popleft()
+        correlation_id, message = decode_response(frame, asked.key, asked.version)
+        if correlation_id != asked.correlation_id:
+            raise ProtocolError(f"response {correlation_id} came where {asked.correlation_id} was awaited")
+        return asked, message
+
+    def next_deadline_ms(self) -> float | None:
+        """When the first of the requests in flight runs out of time; None when nothing is in flight."""
+        return min((asked.deadline_ms for asked in self.in_flight), default=None)
+
+    def abandon(self) -> list[InFlight]:
+        """The connection is gone: everything in flight, to be failed by the shell."""
+        lost = list(self.in_flight)
+        self.in_flight.clear()
+        return lost
+
+    # The handshake: ApiVersions, newest version first, down to what the broker knows.
+
+    def start_handshake(self, deadline_ms: float) -> Buffers:
+        """The first request on a new connection."""
+        return self._ask_versions(HANDSHAKE_VERSION, deadline_ms)
+
+    def continue_handshake(self, frame: Any) -> Buffers | None:
+        """Take the answer. Returns the next request, or None when `versions` is known.
+
+        Raises `ProtocolError` on nonsense, `KafkaError` if the broker refuses for another reason.
+        """
+        if not self.in_flight:
+            raise ProtocolError("a response came that nobody asked for")
+        asked = self.in_flight.popleft()
+        retry = handshake_retry_version(frame, asked.version)
+        if retry is not None:
+            return self._ask_versions(retry, asked.deadline_ms)
+        correlation_id, message = decode_response(frame, asked.key, asked.version)
+        if correlation_id != asked.correlation_id:
+            raise ProtocolError(f"response {correlation_id} came where {asked.correlation_id} was awaited")
+        if message.error_code:
+            raise error_for(message.error_code, f"ApiVersions failed with error {message.error_code}")
+        self.versions = NodeVersions.from_response(message.api_keys)
+        return None
+
+    def _ask_versions(self, version: int, deadline_ms: float) -> Buffers:
+        from odradek.wire.messages.api_versions import ApiVersionsRequest
+
+        name, number = self._software
+        request = ApiVersionsRequest()
+        if version >= 3:
+            request = ApiVersionsRequest(client_software_name=name, client_software_version=number)
+        return self.request(request, version, None, deadline_ms)
+
+
+def pick_version(
+    state: ConnectionState, key: ApiKey, at_most: int | None = None, at_least: int | None = None
+) -> int:
+    """`NodeVersions.pick` on a connection whose handshake is done."""
+    assert state.versions is not None, "no request before the handshake"
+    return state.versions.pick(key, at_most, at_least)

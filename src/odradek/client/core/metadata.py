@@ -1,0 +1,176 @@
+"""What is known of the cluster: brokers, topics, leaders; older answers never overwrite newer ones (KIP-320)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from odradek.client.types import Node, PartitionInfo, TopicPartition
+from odradek.errors import ErrorCode
+
+ZERO_UUID = bytes(16)
+NO_LEADER = -1
+
+
+@dataclass(slots=True)
+class PartitionState:
+    """One partition. `leader` -1: none."""
+
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...]
+
+    def info(self) -> PartitionInfo:
+        """For people."""
+        return PartitionInfo(
+            self.topic, self.partition, self.leader, self.replicas, self.isr, self.offline, self.leader_epoch
+        )
+
+
+@dataclass(slots=True)
+class TopicState:
+    """One topic; `partitions` by number."""
+
+    name: str
+    topic_id: bytes
+    is_internal: bool
+    partitions: dict[int, PartitionState] = field(default_factory=dict)
+
+
+class MetadataCache:
+    """The cluster as of the last answers.
+
+    Invariant: a partition's leader epoch never goes back while its topic id stays, so an answer from a broker
+    that lags behind does not send requests to a deposed leader again.
+    """
+
+    def __init__(self) -> None:
+        self.brokers: dict[int, Node] = {}
+        self.controller_id = -1
+        self.cluster_id: str | None = None
+        self.topics: dict[str, TopicState] = {}
+        self.names_by_id: dict[bytes, str] = {}
+        self.errors: dict[str, ErrorCode] = {}
+        self.version = 0
+
+    def update(self, response: Any, *, replace_all: bool) -> set[str]:
+        """Take a MetadataResponse.
+
+        Args:
+            replace_all: the answer was to "all topics": what it does not name is gone.
+
+        Returns: the topics some of whose partitions need another look (no leader yet, or a retriable error).
+        """
+        self.brokers = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
+        self.controller_id = response.controller_id
+        self.cluster_id = response.cluster_id
+        unsettled: set[str] = set()
+        seen: set[str] = set()
+        for topic in response.topics:
+            name = topic.name
+            if name is None:
+                continue
+            seen.add(name)
+            if topic.error_code:
+                self._failed(name, topic.error_code, unsettled)
+                continue
+            self.errors.pop(name, None)
+            if self._merge(topic):
+                unsettled.add(name)
+        if replace_all:
+            for name in [name for name in self.topics if name not in seen]:
+                self.forget(name)
+        self.version += 1
+        return unsettled
+
+    def _failed(self, name: str, code: int, unsettled: set[str]) -> None:
+        try:
+            error = ErrorCode(code)
+        except ValueError:
+            error = ErrorCode.UNKNOWN_SERVER_ERROR
+        self.errors[name] = error
+        if error.retriable:
+            unsettled.add(name)
+        if error in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
+            self.forget(name, keep_error=True)
+
+    def _merge(self, topic: Any) -> bool:
+        old = self.topics.get(topic.name)
+        state = TopicState(topic.name, bytes(topic.topic_id), topic.is_internal)
+        same_topic = old is not None and old.topic_id == state.topic_id
+        leaderless = False
+        for p in topic.partitions:
+            leader = NO_LEADER if p.error_code == ErrorCode.LEADER_NOT_AVAILABLE else p.leader_id
+            new = PartitionState(
+                topic.name,
+                p.partition_index,
+                leader,
+                p.leader_epoch,
+                tuple(p.replica_nodes),
+                tuple(p.isr_nodes),
+                tuple(p.offline_replicas),
+            )
+            if same_topic and old is not None:
+                known = old.partitions.get(p.partition_index)
+                if known is not None and 0 <= p.leader_epoch < known.leader_epoch:
+                    new = known
+            leaderless = leaderless or new.leader == NO_LEADER
+            state.partitions[p.partition_index] = new
+        if old is not None and old.topic_id != state.topic_id:
+            self.names_by_id.pop(old.topic_id, None)
+        self.topics[topic.name] = state
+        if state.topic_id != ZERO_UUID:
+            self.names_by_id[state.topic_id] = topic.name
+        return leaderless
+
+    def forget(self, name: str, *, keep_error: bool = False) -> None:
+        """Drop a topic."""
+        state = self.topics.pop(name, None)
+        if state is not None:
+            self.names_by_id.pop(state.topic_id, None)
+        if not keep_error:
+            self.errors.pop(name, None)
+
+    def partition(self, topic: str, partition: int) -> PartitionState | None:
+        """A partition, None if unknown."""
+        state = self.topics.get(topic)
+        return state.partitions.get(partition) if state is not None else None
+
+    def leader(self, tp: TopicPartition | tuple[str, int]) -> int | None:
+        """The leader's id; None if the partition is unknown or has none, or the leader's address is unknown."""
+        state = self.partition(*tp)
+        return state.leader if state is not None and state.leader in self.brokers else None
+
+    def leader_epoch(self, tp: TopicPartition | tuple[str, int]) -> int:
+        """The leader's epoch, -1 if unknown."""
+        state = self.partition(*tp)
+        return state.leader_epoch if state is not None else -1
+
+    def topic_id(self, topic: str) -> bytes:
+        """16 bytes, zeros if unknown."""
+        state = self.topics.get(topic)
+        return state.topic_id if state is not None else ZERO_UUID
+
+    def update_leader(
+        self, tp: TopicPartition, leader: int, epoch: int, endpoints: Iterable[Any] = ()
+    ) -> bool:
+        """Take a leader that came with an error in Produce or Fetch (KIP-951). Returns whether it is news."""
+        state = self.partition(*tp)
+        if state is None or leader < 0 or epoch <= state.leader_epoch:
+            return False
+        for endpoint in endpoints:
+            self.brokers[endpoint.node_id] = Node(
+                endpoint.node_id, endpoint.host, endpoint.port, endpoint.rack
+            )
+        state.leader, state.leader_epoch = leader, epoch
+        return leader in self.brokers
+
+    def partitions(self) -> Iterator[PartitionState]:
+        """All known partitions."""
+        for topic in self.topics.values():
+            yield from topic.partitions.values()

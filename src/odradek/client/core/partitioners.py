@@ -1,0 +1,120 @@
+"""Which partition a record without one goes to.
+
+A partitioner is any callable `(topic, key_bytes, value_bytes, partitions, available) -> int` (partition numbers
+ascending; `available` those with a leader). Without one, the built-in rule: the murmur2 hash of the key, or for
+records without a key the sticky partition of `StickyPartitions` (KIP-480, KIP-794).
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from odradek.client.errors import ConfigError
+
+
+class Partitioner(Protocol):
+    """What can be given as `partitioner`."""
+
+    def __call__(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        partitions: Sequence[int],
+        available: Sequence[int],
+    ) -> int:
+        """Choose among `partitions`."""
+        ...
+
+
+class RoundRobinPartitioner:
+    """Each record to the next available partition, keys ignored."""
+
+    def __init__(self) -> None:
+        self._counters: dict[str, itertools.count[int]] = {}
+
+    def __call__(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        partitions: Sequence[int],
+        available: Sequence[int],
+    ) -> int:
+        """See `Partitioner`."""
+        turn = next(self._counters.setdefault(topic, itertools.count()))
+        choice = available or partitions
+        return choice[turn % len(choice)]
+
+
+_BY_NAME: dict[str, Callable[[], Partitioner] | None] = {
+    "org.apache.kafka.clients.producer.RoundRobinPartitioner": RoundRobinPartitioner,
+    "org.apache.kafka.clients.producer.internals.DefaultPartitioner": None,
+    "org.apache.kafka.clients.producer.UniformStickyPartitioner": None,
+    "roundrobin": RoundRobinPartitioner,
+    "default": None,
+}
+
+
+def resolve_partitioner(value: Any) -> Partitioner | None:
+    """A config value: None, a callable, or a name ('roundrobin', or Kafka's class name). Raises `ConfigError`."""
+    if value is None or (callable(value) and not isinstance(value, type)):
+        return value  # type: ignore[no-any-return]
+    if isinstance(value, type):
+        return value()  # type: ignore[no-any-return]
+    if value in _BY_NAME:
+        factory = _BY_NAME[value]
+        return factory() if factory is not None else None
+    raise ConfigError(f"partitioner.class={value!r}: not a callable and not one of {', '.join(_BY_NAME)}")
+
+
+class StickyPartitions:
+    """The partition that keyless records of each topic stick to until it got `batch_size` bytes.
+
+    The next one is drawn at random, with adaptive partitioning the more likely the shorter its queue.
+
+    Args:
+        batch_size: bytes after which the partition changes.
+        adaptive: whether queue lengths count.
+        rng: where the draw comes from.
+    """
+
+    def __init__(self, batch_size: int, adaptive: bool, rng: random.Random | None = None) -> None:
+        self._batch_size = max(1, batch_size)
+        self._adaptive = adaptive
+        self._rng = rng or random.Random()
+        self._current: dict[str, int] = {}
+        self._bytes: dict[str, int] = {}
+
+    def current(self, topic: str, choice: Sequence[int], queue_length: Callable[[int], int]) -> int:
+        """The partition for the next record; `choice` are the partitions that may be drawn."""
+        partition = self._current.get(topic)
+        if partition is None or partition not in choice:
+            partition = self._current[topic] = self._draw(choice, queue_length)
+            self._bytes[topic] = 0
+        return partition
+
+    def appended(self, topic: str, partition: int, size: int, batch_closed: bool) -> None:
+        """`size` bytes went to the sticky partition.
+
+        A change in the middle of a batch would make both batches smaller; so it waits until the batch closes,
+        but not for more than twice the size.
+        """
+        if self._current.get(topic) != partition:
+            return
+        total = self._bytes.get(topic, 0) + size
+        self._bytes[topic] = total
+        if (total >= self._batch_size and batch_closed) or total >= 2 * self._batch_size:
+            del self._current[topic]
+
+    def _draw(self, choice: Sequence[int], queue_length: Callable[[int], int]) -> int:
+        if len(choice) == 1 or not self._adaptive:
+            return self._rng.choice(choice)
+        lengths = [queue_length(partition) for partition in choice]
+        ceiling = max(lengths) + 1
+        cumulative = list(itertools.accumulate(ceiling - length for length in lengths))
+        return choice[bisect.bisect_right(cumulative, self._rng.randrange(cumulative[-1]))]

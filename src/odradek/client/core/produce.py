@@ -1,0 +1,101 @@
+"""Produce: the request made of batches, and what an answer means for a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum, auto
+from typing import Any
+
+from odradek.client.core.batches import ProducerBatch
+from odradek.client.core.sequences import Sequences
+from odradek.errors import ErrorCode, InvalidRecordError, KafkaError, error_for
+from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+
+class Verdict(Enum):
+    """What becomes of a batch after an answer."""
+
+    WRITTEN = auto()
+    RETRY = auto()
+    SPLIT = auto()
+    FAIL = auto()
+
+
+def produce_request(batches: Iterable[ProducerBatch], acks: int, timeout_ms: int) -> ProduceRequest:
+    """One request with a batch per partition."""
+    by_topic: dict[str, list[PartitionProduceData]] = {}
+    for batch in batches:
+        by_topic.setdefault(batch.tp.topic, []).append(
+            PartitionProduceData(index=batch.tp.partition, records=batch.encode())
+        )
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=timeout_ms,
+        topic_data=[TopicProduceData(name=topic, partition_data=data) for topic, data in by_topic.items()],
+    )
+
+
+def to_code(number: int) -> ErrorCode:
+    """An error number as code; one that this release does not know counts as UNKNOWN_SERVER_ERROR."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def judge(
+    batch: ProducerBatch,
+    code: ErrorCode,
+    *,
+    log_start_offset: int,
+    sequences: Sequences | None,
+    retries: int,
+    expired: bool,
+) -> Verdict:
+    """What to do with a batch.
+
+    Args:
+        code: the partition's error code, NONE for success.
+        log_start_offset: from the answer, -1 if it has none.
+        retries: how many tries may follow the first.
+        expired: the delivery timeout is over.
+    """
+    if code == ErrorCode.NONE:
+        return Verdict.WRITTEN
+    if code == ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1:
+        return Verdict.SPLIT
+    if not expired and batch.attempts < retries:
+        again = code.retriable
+        if sequences is not None:
+            again = sequences.can_retry(batch, code, log_start_offset)
+        if again:
+            return Verdict.RETRY
+    # The broker has seen these records and forgotten where they are: written, offset unknown.
+    if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+        return Verdict.WRITTEN
+    return Verdict.FAIL
+
+
+def failure(batch: ProducerBatch, answer: Any) -> tuple[KafkaError, dict[int, Exception] | None]:
+    """The error of a batch that is given up, and those of single records where the broker named them (KIP-467)."""
+    code = to_code(answer.error_code)
+    message = answer.error_message or code.message
+    if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        message = f"not authorized to write to topic {batch.tp.topic!r}"
+    error = error_for(answer.error_code, f"{batch.tp}: {message}")
+    if not answer.record_errors:
+        return error, None
+    named = {r.batch_index: r.batch_index_error_message or message for r in answer.record_errors}
+    per_record: dict[int, Exception] = {}
+    for index in range(batch.count):
+        if index in named:
+            per_record[index] = (
+                error_for(answer.error_code, named[index])
+                if len(named) == 1
+                else InvalidRecordError(named[index])
+            )
+        else:
+            per_record[index] = KafkaError(
+                f"{batch.tp}: not written, because the batch held other records that the broker refused"
+            )
+    return error, per_record

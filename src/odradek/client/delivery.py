@@ -1,0 +1,188 @@
+"""The fate of sent records: one outcome per batch, and a light future per record that looks into it.
+
+A thread lock per record would cost more than the record. So futures share their batch's outcome, and nothing
+that waits is made before somebody waits. When a batch is split because the broker found it too large, its
+outcome points on to those of the parts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Generator
+from typing import Any
+
+from odradek.client.errors import ClientTimeoutError
+from odradek.client.types import RecordMetadata
+
+_lock = threading.Lock()
+
+
+class BatchOutcome:
+    """What became of a batch.
+
+    Attributes:
+        base_offset: -1 when unknown (acks=0, forgotten duplicate).
+        append_time_ms: the broker's timestamp for all records, -1 with CreateTime.
+        error: None when the batch was written.
+        record_errors: index → error, for records that the broker named (KIP-467).
+        moved: per record (outcome, index) after a split.
+    """
+
+    __slots__ = (
+        "append_time_ms",
+        "base_offset",
+        "error",
+        "moved",
+        "partition",
+        "record_errors",
+        "settled",
+        "topic",
+        "waiters",
+    )
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.settled = False
+        self.base_offset = -1
+        self.append_time_ms = -1
+        self.error: Exception | None = None
+        self.record_errors: dict[int, Exception] | None = None
+        self.moved: list[tuple[BatchOutcome, int]] | None = None
+        self.waiters: list[Callable[[], None]] | None = None
+
+    def succeed(self, base_offset: int, append_time_ms: int) -> None:
+        """The batch is in the log."""
+        self.base_offset = base_offset
+        self.append_time_ms = append_time_ms
+        self._settle()
+
+    def fail(self, error: Exception, record_errors: dict[int, Exception] | None = None) -> None:
+        """The batch is given up."""
+        self.error = error
+        self.record_errors = record_errors
+        self._settle()
+
+    def move(self, parts: list[tuple[BatchOutcome, int]]) -> None:
+        """The batch was split: record i is now `parts[i]`. Whoever waited looks again."""
+        self.moved = parts
+        self._settle()
+
+    def _settle(self) -> None:
+        with _lock:
+            self.settled = True
+            waiters, self.waiters = self.waiters, None
+        for waiter in waiters or ():
+            waiter()
+
+    def when_settled(self, waiter: Callable[[], None]) -> None:
+        """Call `waiter` once the batch is settled or split; at once if it is."""
+        with _lock:
+            if not self.settled:
+                if self.waiters is None:
+                    self.waiters = []
+                self.waiters.append(waiter)
+                return
+        waiter()
+
+
+class DeliveryFuture:
+    """The fate of one record; `result()` in threads, `await` in coroutines.
+
+    It has the methods of `concurrent.futures.Future` that a reader of results needs. It cannot be cancelled.
+    """
+
+    __slots__ = ("_index", "_key_size", "_outcome", "_timestamp", "_value_size")
+
+    def __init__(
+        self, outcome: BatchOutcome, index: int, timestamp: int, key_size: int, value_size: int
+    ) -> None:
+        self._outcome = outcome
+        self._index = index
+        self._timestamp = timestamp
+        self._key_size = key_size
+        self._value_size = value_size
+
+    def _final(self) -> BatchOutcome | None:
+        outcome = self._outcome
+        while outcome.settled:
+            if outcome.moved is None:
+                return outcome
+            outcome, self._index = outcome.moved[self._index]
+            self._outcome = outcome
+        return None
+
+    def done(self) -> bool:
+        """Whether the record was acknowledged or given up."""
+        return self._final() is not None
+
+    def cancelled(self) -> bool:
+        """Always false."""
+        return False
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """Wait and return where the record lies, or raise why not.
+
+        Args:
+            timeout: seconds; None waits as long as `delivery_timeout_ms` lets the record live.
+
+        Raises:
+            ClientTimeoutError: `timeout` passed; the record may still be written.
+        """
+        error = self.exception(timeout)
+        if error is not None:
+            raise error
+        return self.metadata()
+
+    def exception(self, timeout: float | None = None) -> Exception | None:
+        """Wait and return why the record was not written; None if it was. Raises as `result` on timeout."""
+        while (outcome := self._final()) is None:
+            event = threading.Event()
+            self._outcome.when_settled(event.set)
+            if not event.wait(timeout):
+                raise ClientTimeoutError(f"the record was not acknowledged within {timeout} s")
+        if outcome.record_errors is not None:
+            return outcome.record_errors.get(self._index, outcome.error)
+        return outcome.error
+
+    def metadata(self) -> RecordMetadata:
+        """Where the record lies, once `done`; offset -1 if unknown or failed."""
+        outcome = self._final() or self._outcome
+        offset = outcome.base_offset
+        return RecordMetadata(
+            outcome.topic,
+            outcome.partition,
+            offset + self._index if offset >= 0 else -1,
+            outcome.append_time_ms if outcome.append_time_ms >= 0 else self._timestamp,
+            self._key_size,
+            self._value_size,
+        )
+
+    def add_done_callback(self, callback: Callable[[DeliveryFuture], Any]) -> None:
+        """Call `callback(self)` when done, from the client's I/O thread; at once if it is."""
+
+        def look() -> None:
+            if self._final() is None:
+                self._outcome.when_settled(look)
+            else:
+                callback(self)
+
+        look()
+
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+        while self._final() is None:
+            loop = asyncio.get_running_loop()
+            waiting: asyncio.Future[None] = loop.create_future()
+
+            def wake(loop: asyncio.AbstractEventLoop = loop, waiting: asyncio.Future[None] = waiting) -> None:
+                loop.call_soon_threadsafe(_resolve, waiting)
+
+            self._outcome.when_settled(wake)
+            yield from waiting.__await__()
+        return self.result(0)
+
+
+def _resolve(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)

@@ -1,0 +1,253 @@
+"""`Producer`: records are appended by the calling thread; the background thread sends them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from odradek.client.aio.producer import (
+    ProducerEngine,
+    partition_infos,
+    producer_metrics,
+    wait_for_outcomes,
+    wait_for_partition,
+)
+from odradek.client.config import ProducerConfig, build
+from odradek.client.core.batches import Callback
+from odradek.client.delivery import BatchOutcome, DeliveryFuture
+from odradek.client.errors import ClientTimeoutError, ClosedError, ConfigError
+from odradek.client.sync.loop_thread import LoopThread
+from odradek.client.types import Headers, PartitionInfo
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from odradek.client.arrow import ArrowDelivery
+
+
+class Producer:
+    """A producer for threads; may be shared by several.
+
+        with Producer(bootstrap_servers="127.0.0.1:9092", linger_ms=5) as producer:
+            future = producer.send("events", b"value", key=b"key")
+            metadata = future.result(timeout=10)
+
+    `send` appends to a batch and returns; batches leave when they are full, after `linger_ms`, or on `flush`.
+    Leaving the `with` block flushes and closes.
+
+    Args:
+        configs: Kafka's producer configs under Python's names (`linger_ms`) or, in a mapping, Kafka's
+            ('linger.ms'). `docs/client.md` has the table.
+
+    Raises:
+        ConfigError: a config that cannot be used.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **configs: Any) -> None:
+        self._config = build(ProducerConfig, {**(config or {}), **configs})
+        if self._config.batch_size > self._config.buffer_memory:
+            raise ConfigError("batch.size is larger than buffer.memory")
+        self._lock = threading.Lock()
+        self._thread = LoopThread(f"odradek-{self._config.client_id}")
+        self._woken = False
+        try:
+            self._engine = self._thread.call(ProducerEngine, self._config, self._lock, self._wake)
+        except BaseException:
+            self._thread.stop()
+            raise
+        self._closed = False
+
+    @property
+    def config(self) -> ProducerConfig:
+        """The configs in effect."""
+        return self._config
+
+    def _wake(self) -> None:
+        # One pending wake-up is enough: the sender looks at everything. Called under the lock.
+        if not self._woken:
+            self._woken = True
+            self._thread.call_soon(self._wake_sender)
+
+    def _wake_sender(self) -> None:
+        self._woken = False
+        self._engine.sender.wake()
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers | Mapping[str, Any] = (),
+        on_delivery: Callback | None = None,
+    ) -> DeliveryFuture:
+        """Queue a record; blocks only for metadata and for room, `max_block_ms` at most.
+
+        Args:
+            value, key: bytes, str or None, or what the serializers take.
+            partition: else chosen by key, or sticky without one.
+            timestamp_ms: of the record, epoch milliseconds; now if None.
+            headers: (name, value) pairs or a mapping.
+            on_delivery: called with (metadata, None) or (None, error) from the background thread when the fate
+                is known; it must not block.
+
+        Returns: a future; `result(timeout)` gives the `RecordMetadata`.
+
+        Raises:
+            SerializationError, MessageTooLargeError, ValueError: this record cannot be sent.
+            ClientTimeoutError: no metadata, or (`BufferExhaustedError`) no room within `max_block_ms`.
+            ClosedError: the producer is closed.
+        """
+        engine = self._engine
+        record = engine.prepare(topic, value, key, partition, timestamp_ms, headers, on_delivery)
+        with self._lock:
+            known = engine.topic(record.topic)
+            if known is not None and (record.partition is None or record.partition <= known[0][-1]):
+                future = engine.try_append(record)
+                if future is not None:
+                    return future
+        return self._send_slowly(record)
+
+    def _send_slowly(self, record: Any) -> DeliveryFuture:
+        engine = self._engine
+        deadline = engine.now_ms() + self._config.max_block_ms
+        while True:
+            known = engine.topic(record.topic)
+            if known is None or (record.partition is not None and record.partition > known[0][-1]):
+                self._thread.run(
+                    wait_for_partition(engine, record.topic, record.partition if known else None, deadline)
+                )
+            freed = threading.Event()
+            with self._lock:
+                future = engine.try_append(record)
+                if future is not None:
+                    return future
+                engine.when_memory(freed.set)
+            self._wait_for_room(freed, record, deadline)
+
+    def _wait_for_room(self, freed: threading.Event, record: Any, deadline: float) -> None:
+        try:
+            if self._thread.is_current or not freed.wait(max(0.0, deadline - self._engine.now_ms()) / 1000):
+                raise self._engine.exhausted(record)
+        finally:
+            with self._lock:
+                self._engine.no_longer_waiting(freed.set)
+        if self._closed:
+            raise ClosedError("the producer is closed")
+
+    def send_arrow(
+        self,
+        data: pa.Table | pa.RecordBatch,
+        topic: str | None = None,
+        *,
+        key_column: str | None = "key",
+        value_column: str = "value",
+        topic_column: str = "topic",
+        partition_column: str = "partition",
+        timestamp_column: str = "timestamp",
+        headers_column: str = "headers",
+    ) -> ArrowDelivery:
+        """Queue the rows of an Arrow table as records, column by column.
+
+        Partitions are chosen as by `send`: the partition column where it is not null, else the key's hash, else
+        sticky. Interceptors, serializers and a `partitioner` of one's own are not asked.
+
+        Args:
+            topic: for all rows; without it the topic column says.
+            key_column, value_column: binary or string columns; the key's may be missing.
+            topic_column, partition_column, timestamp_column, headers_column: used if the table has them:
+                string, integer, timestamp or integer (epoch ms), list of struct<key, value>.
+
+        Returns: an `ArrowDelivery`; `result(timeout)` waits and gives the number of rows.
+
+        Raises as `send`; `ValueError` for columns of other types.
+        """
+        from odradek.client.arrow import ArrowDelivery, plan_rows
+
+        engine = self._engine
+        if self._closed:
+            raise ClosedError("the producer is closed")
+        plan = plan_rows(
+            engine,
+            data,
+            topic,
+            key_column=key_column,
+            value_column=value_column,
+            topic_column=topic_column,
+            partition_column=partition_column,
+            timestamp_column=timestamp_column,
+            headers_column=headers_column,
+        )
+        for name in plan.topics:
+            self._thread.run(engine.cluster.topic_partitions(name, self._config.max_block_ms))
+        outcomes: list[BatchOutcome] = []
+        for built in plan.batches():
+            deadline = engine.now_ms() + self._config.max_block_ms
+            while True:
+                freed = threading.Event()
+                with self._lock:
+                    if engine.accumulator.has_room(len(built.data)):
+                        outcomes.append(
+                            engine.accumulator.append_built(
+                                built.tp, built.data, built.count, engine.now_ms()
+                            )
+                        )
+                        self._wake()
+                        break
+                    engine.when_memory(freed.set)
+                self._wait_for_room(freed, built.as_record(), deadline)
+        return ArrowDelivery(outcomes, plan.rows)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Send all that waits and wait until its fate is known; failures stay with their futures.
+
+        Args:
+            timeout: seconds. Raises `ClientTimeoutError` when it passes.
+        """
+        with self._lock:
+            pending = self._engine.begin_flush()
+        try:
+            waiting = self._thread.submit(wait_for_outcomes(pending))
+            try:
+                waiting.result(timeout)
+            except TimeoutError:
+                raise ClientTimeoutError(
+                    f"flush: not all records were acknowledged within {timeout} s"
+                ) from None
+            finally:
+                waiting.cancel()
+        finally:
+            with self._lock:
+                self._engine.end_flush()
+
+    def partitions_for(self, topic: str) -> list[PartitionInfo]:
+        """The partitions of a topic. Raises as `send`."""
+        self._thread.run(self._engine.cluster.topic_partitions(topic, self._config.max_block_ms))
+        return partition_infos(self._engine, topic)
+
+    def metrics(self) -> dict[str, float]:
+        """A few of Kafka's producer metrics, as of now."""
+        return producer_metrics(self._engine)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Wait until all records are acknowledged, at most `timeout` seconds; then end. What is left fails."""
+        if self._closed:
+            return
+        self._closed = self._engine.closed = True
+        try:
+            self.flush(timeout)
+        except ClientTimeoutError:
+            pass
+        finally:
+            try:
+                self._thread.run(self._engine.close())
+            finally:
+                self._thread.stop()
+
+    def __enter__(self) -> Producer:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
