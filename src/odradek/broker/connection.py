@@ -21,6 +21,7 @@ from odradek.errors import ProtocolError
 from odradek.wire.framing import FrameReader
 
 if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
     from odradek.broker.server import Listener
 
 log = logging.getLogger(__name__)
@@ -53,12 +54,13 @@ class Peer:
 class _Slot:
     """A request in work, and its answer when it is ready; called with it when that comes later."""
 
-    __slots__ = ("_connection", "answer", "size")
+    __slots__ = ("_connection", "answer", "context", "size")
 
     def __init__(self, connection: Connection, size: int) -> None:
         self._connection = connection
         self.size = size
         self.answer: Answer | None = None
+        self.context: RequestContext | None = None
 
     def __call__(self, answer: Answer) -> None:
         self._connection.answered(self, answer)
@@ -155,7 +157,9 @@ class Connection(asyncio.Protocol):
         """End, from whichever side."""
         if self._close_reason is None:
             self._close_reason = "closed by the peer" if exc is None else f"{type(exc).__name__}: {exc}"
-            log.debug("connection closed peer=%s:%d reason=%s", self.peer.host, self.peer.port, self._close_reason)
+            log.debug(
+                "connection closed peer=%s:%d reason=%s", self.peer.host, self.peer.port, self._close_reason
+            )
         self._listener.account_partial(self, 0)
         self._drop_requests()
         self._transport = None
@@ -234,7 +238,7 @@ class Connection(asyncio.Protocol):
     # ------------------------------------------------------------------ reading and closing
 
     def _account_partial(self) -> None:
-        pending = self._reader.pending_bytes
+        pending = self._reader.held_bytes
         if pending != self.partial_bytes:
             self._listener.account_partial(self, pending)
 
@@ -293,4 +297,6 @@ class Connection(asyncio.Protocol):
                 # Its answer may still come, to nobody; its bytes are no longer ours to hold.
                 self._listener.release(slot.size)
                 slot.size = 0
+                if slot.context is not None and slot.context.on_disconnect is not None:
+                    slot.context.on_disconnect()
         self._unanswered.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import SUPPORTED_OPERATIONS, Operation, Resource
@@ -29,6 +30,8 @@ class RequestContext:
         now_ms: wall-clock milliseconds at which the request was taken up; one reading for the whole request.
         close_connection: set by a handler that wants the connection closed instead of answered (Produce with
             acks=0 that failed).
+        on_disconnect: set by a handler that returns a future; called when the peer goes before the answer, so
+            that what waits for nobody is not kept.
     """
 
     __slots__ = (
@@ -41,6 +44,7 @@ class RequestContext:
         "header",
         "listener_name",
         "now_ms",
+        "on_disconnect",
         "principal",
     )
 
@@ -66,6 +70,7 @@ class RequestContext:
         self.listener_name = listener_name
         self.connection_id = connection_id
         self.close_connection = False
+        self.on_disconnect: Callable[[], None] | None = None
 
     @property
     def client_id(self) -> str:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from odradek.broker.context import RequestContext
 from odradek.broker.registry import Handler
@@ -46,6 +45,20 @@ NO_ANSWER = Answer(None)
 _CLOSE = Answer(None, close=True)
 
 
+class Later(Protocol):
+    """Takes an answer that does not come at once.
+
+    Attributes:
+        context: set to the request's surroundings while it is in work.
+    """
+
+    context: RequestContext | None
+
+    def __call__(self, answer: Answer) -> None:
+        """The answer has come."""
+        ...
+
+
 class Dispatcher:
     """Turns frames into answers with the registered handlers."""
 
@@ -62,7 +75,7 @@ class Dispatcher:
         # Per API key, filled on first use: (handler, request class, metrics).
         self._routes: dict[int, tuple[Handler, Any, Any]] = {}
 
-    def dispatch(self, peer: Peer, frame: Any, later: Callable[[Answer], None]) -> Answer | None:
+    def dispatch(self, peer: Peer, frame: Any, later: Later) -> Answer | None:
         """Process one frame.
 
         Args:
@@ -110,9 +123,12 @@ class Dispatcher:
             response = self._failed(handler, context, request, error)
         if isinstance(response, asyncio.Future) or asyncio.isfuture(response):
             if not response.done():
+                later.context = context
                 response.add_done_callback(
                     lambda done: later(
-                        self._finish_later(handler, context, request, done, peer, len(frame), started_ms, metrics)
+                        self._finish_later(
+                            handler, context, request, done, peer, len(frame), started_ms, metrics
+                        )
                     )
                 )
                 return None

@@ -125,7 +125,9 @@ class FetchSession:
     def _key(self, key: PartitionKey) -> _IdOrName:
         return (key.topic_id if self.uses_topic_ids else key.topic, key.index)
 
-    def update(self, wanted: Iterable[tuple[PartitionKey, FetchSpec]], forgotten: Iterable[PartitionKey]) -> None:
+    def update(
+        self, wanted: Iterable[tuple[PartitionKey, FetchSpec]], forgotten: Iterable[PartitionKey]
+    ) -> None:
         """Add and change partitions as a request says, then forget some."""
         partitions = self._partitions
         for key, spec in wanted:
@@ -160,9 +162,7 @@ class FetchSession:
         cached.high_watermark = response.high_watermark
         cached.log_start_offset = response.log_start_offset
 
-    def select(
-        self, answers: Iterable[tuple[PartitionKey, Any]]
-    ) -> list[tuple[PartitionKey, Any]]:
+    def select(self, answers: Iterable[tuple[PartitionKey, Any]]) -> list[tuple[PartitionKey, Any]]:
         """Keep the answers that say something new, and move what gave data to the end of the order."""
         partitions = self._partitions
         chosen = []
@@ -208,7 +208,9 @@ class FetchSessionCache:
         evictions: how many sessions had to make room for others.
     """
 
-    def __init__(self, *, max_sessions: int = 1000, eviction_ms: int = 120_000, rng: random.Random | None = None) -> None:
+    def __init__(
+        self, *, max_sessions: int = 1000, eviction_ms: int = 120_000, rng: random.Random | None = None
+    ) -> None:
         """
         Args:
             max_sessions: Kafka's `max.incremental.fetch.session.cache.slots`.

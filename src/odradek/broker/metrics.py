@@ -58,7 +58,7 @@ class RequestMetrics:
         total_time_ms, max_time_ms: from taking up to having the answer.
     """
 
-    __slots__ = ("max_time_ms", "request_bytes", "requests", "responses", "response_bytes", "total_time_ms")
+    __slots__ = ("max_time_ms", "request_bytes", "requests", "response_bytes", "responses", "total_time_ms")
 
     def __init__(self) -> None:
         self.requests = 0

@@ -145,12 +145,15 @@ class Listener:
 
     def stop_accepting(self) -> None:
         """Close the listening socket; open connections go on."""
+        listening, self._socket = self._socket, None
         if self._accepting is not None:
+            # The loop lets go of the socket when the task ends; only then may it be closed.
             self._accepting.cancel()
+            if listening is not None:
+                self._accepting.add_done_callback(lambda _: listening.close())
             self._accepting = None
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        elif listening is not None:
+            listening.close()
         if self._idle_timer is not None:
             self._idle_timer.cancel()
             self._idle_timer = None
@@ -198,7 +201,9 @@ class Listener:
         limit = self._per_host_limits.get(host, self.limits.max_connections_per_ip)
         if self._per_host[host] >= limit:
             self.refused += 1
-            log.info("connection refused: max.connections.per.ip reached peer=%s:%d limit=%d", host, port, limit)
+            log.info(
+                "connection refused: max.connections.per.ip reached peer=%s:%d limit=%d", host, port, limit
+            )
             accepted.close()
             return
         try:

@@ -182,7 +182,13 @@ class Partition:
         return self.leader_id == self.broker_id
 
     def make_leader(
-        self, leader_epoch: int, *, replicas: Sequence[int], isr: Sequence[int], partition_epoch: int, now_ms: int
+        self,
+        leader_epoch: int,
+        *,
+        replicas: Sequence[int],
+        isr: Sequence[int],
+        partition_epoch: int,
+        now_ms: int,
     ) -> bool:
         """Lead from now on, or take note of a changed ISR or assignment.
 
@@ -197,7 +203,9 @@ class Partition:
         self.partition_epoch = partition_epoch
         known = self._followers
         self._followers = {
-            broker_id: Follower(last_caught_up_ms=now_ms) if is_new or broker_id not in known else known[broker_id]
+            broker_id: Follower(last_caught_up_ms=now_ms)
+            if is_new or broker_id not in known
+            else known[broker_id]
             for broker_id in self.replicas
             if broker_id != self.broker_id
         }
@@ -210,7 +218,13 @@ class Partition:
         return is_new
 
     def make_follower(
-        self, leader_id: int, leader_epoch: int, *, replicas: Sequence[int], isr: Sequence[int], partition_epoch: int
+        self,
+        leader_id: int,
+        leader_epoch: int,
+        *,
+        replicas: Sequence[int],
+        isr: Sequence[int],
+        partition_epoch: int,
     ) -> bool:
         """Follow `leader_id` (-1: nobody leads) from now on.
 
@@ -249,9 +263,7 @@ class Partition:
     def require_leader(self) -> None:
         """Raise `NotLeaderOrFollowerError` unless this broker leads."""
         if self.leader_id != self.broker_id:
-            raise NotLeaderOrFollowerError(
-                f"broker {self.broker_id} does not lead {self.topic}-{self.index}"
-            )
+            raise NotLeaderOrFollowerError(f"broker {self.broker_id} does not lead {self.topic}-{self.index}")
 
     def require_topic_id(self, topic_id: bytes) -> None:
         """Raise `InconsistentTopicIdError` when `topic_id` is set and is not that of the log."""
@@ -267,7 +279,12 @@ class Partition:
         return min(self.log.config.min_insync_replicas, max(1, len(self.replicas)))
 
     def append(
-        self, records: bytes | bytearray | memoryview, *, required_acks: int, now_ms: int, origin: Origin | None = None
+        self,
+        records: bytes | bytearray | memoryview,
+        *,
+        required_acks: int,
+        now_ms: int,
+        origin: Origin | None = None,
     ) -> AppendInfo:
         """Append a client's batches as the leader.
 
@@ -334,7 +351,8 @@ class Partition:
                 return False
             for broker_id, follower in self._followers.items():
                 if follower.log_end_offset < new and (
-                    broker_id in self.isr or now_ms - follower.last_caught_up_ms <= self._replica_lag_time_max_ms
+                    broker_id in self.isr
+                    or now_ms - follower.last_caught_up_ms <= self._replica_lag_time_max_ms
                 ):
                     new = follower.log_end_offset
         if new <= log.high_watermark:
@@ -444,7 +462,12 @@ class Partition:
         return (-1, -1) if found is None else (found[0], found[1])
 
     def offset_for_timestamp(
-        self, timestamp: int, *, isolation: int | None, current_leader_epoch: int = NO_EPOCH, only_leader: bool = True
+        self,
+        timestamp: int,
+        *,
+        isolation: int | None,
+        current_leader_epoch: int = NO_EPOCH,
+        only_leader: bool = True,
     ) -> OffsetLookup:
         """Look an offset up by time, or by one of the special timestamps of ListOffsets.
 
@@ -465,7 +488,9 @@ class Partition:
             self.require_leader()
         log = self.log
         end = log.log_end_offset if isolation is None else self.readable_end(isolation)
-        lags = isolation is not None and self.is_leader and self.leader_epoch_start_offset > log.high_watermark
+        lags = (
+            isolation is not None and self.is_leader and self.leader_epoch_start_offset > log.high_watermark
+        )
         if timestamp == LATEST_TIMESTAMP:
             if lags:
                 self._refuse_lagging()

@@ -1,0 +1,54 @@
+"""ApiVersions 0-5: what this broker serves, built from the handlers that have registered.
+
+- Version 3 and later name the client's software; a name or version that is not
+  `[a-zA-Z0-9](?:[a-zA-Z0-9\\-.]*[a-zA-Z0-9])?` gets INVALID_REQUEST (KIP-511).
+- Version 5 may say which broker of which cluster the client believes to speak to: both or neither, else
+  INVALID_REQUEST; wrong ones get REBOOTSTRAP_REQUIRED (KIP-1242).
+- A version that is not served is answered by the dispatcher, in version 0.
+- No features: `metadata.version` and its like belong to KRaft.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from odradek.broker.registry import handler, registered
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+@handler(ApiKey.API_VERSIONS, versions=range(6))
+def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    """Answer with the table of registered handlers."""
+    error = _check(context, request)
+    if error:
+        return ApiVersionsResponse(error_code=error)
+    return ApiVersionsResponse(
+        api_keys=[
+            ApiVersion(api_key=key, min_version=entry.versions[0], max_version=entry.versions[-1])
+            for key, entry in sorted(registered().items())
+        ]
+    )
+
+
+def _check(context: RequestContext, request: ApiVersionsRequest) -> ErrorCode:
+    if context.api_version >= 3 and not (
+        _SOFTWARE.fullmatch(request.client_software_name)
+        and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        return ErrorCode.INVALID_REQUEST
+    if context.api_version >= 5:
+        if (request.cluster_id is None) != (request.node_id == -1):
+            return ErrorCode.INVALID_REQUEST
+        if request.cluster_id is not None and (
+            request.cluster_id != context.broker.cluster_id or request.node_id != context.broker.broker_id
+        ):
+            return ErrorCode.REBOOTSTRAP_REQUIRED
+    return ErrorCode.NONE

@@ -1,0 +1,127 @@
+"""DeleteRecords 0-2: move the log start of partitions forward.
+
+Offset -1 means the high watermark. The answer waits until every replica has moved, at most `timeout_ms`
+(REQUEST_TIMED_OUT); an offset beyond the high watermark gets OFFSET_OUT_OF_RANGE, a topic whose cleanup.policy
+lacks `delete` POLICY_VIOLATION.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from odradek.broker.authorization import Operation
+from odradek.broker.authorization import topic as topic_resource
+from odradek.broker.registry import handler
+from odradek.errors import KafkaError
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+    from odradek.replication.partition import Partition
+
+log = logging.getLogger(__name__)
+
+_Pending = tuple["Partition", int, DeleteRecordsPartitionResult]
+
+
+def _error_response(
+    request: DeleteRecordsRequest, version: int, error: ErrorCode, message: str
+) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[_failed(partition.partition_index, error) for partition in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+@handler(ApiKey.DELETE_RECORDS, versions=range(3), error_response=_error_response)
+def handle(
+    context: RequestContext, request: DeleteRecordsRequest
+) -> DeleteRecordsResponse | asyncio.Future[DeleteRecordsResponse]:
+    """Move the log starts, and answer when all replicas have."""
+    response = DeleteRecordsResponse(topics=[])
+    pending: list[_Pending] = []
+    for topic in request.topics:
+        allowed = context.authorize(Operation.DELETE, topic_resource(topic.name))
+        results = []
+        for wanted in topic.partitions:
+            if not allowed:
+                results.append(_failed(wanted.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            else:
+                results.append(_delete(context, topic.name, wanted.partition_index, wanted.offset, pending))
+        response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
+    if not pending:
+        return response
+    return _wait_for_replicas(context, request.timeout_ms, response, pending)
+
+
+def _delete(
+    context: RequestContext, topic: str, index: int, offset: int, pending: list[_Pending]
+) -> DeleteRecordsPartitionResult:
+    try:
+        partition = context.broker.replicas.get(topic, index)
+        resolved = partition.delete_records_before(offset)
+    except KafkaError as error:
+        return _failed(index, error.code)
+    except OSError as error:
+        log.error("records not deleted topic=%s partition=%d: %s", topic, index, error)
+        return _failed(index, ErrorCode.KAFKA_STORAGE_ERROR)
+    result = DeleteRecordsPartitionResult(partition_index=index, low_watermark=partition.low_watermark)
+    if partition.low_watermark < resolved:
+        pending.append((partition, resolved, result))
+    return result
+
+
+def _failed(index: int, error: ErrorCode) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1, error_code=int(error))
+
+
+def _wait_for_replicas(
+    context: RequestContext, timeout_ms: int, response: DeleteRecordsResponse, pending: list[_Pending]
+) -> asyncio.Future[DeleteRecordsResponse]:
+    future: asyncio.Future[DeleteRecordsResponse] = context.broker.loop.create_future()
+
+    def finish() -> None:
+        if not future.done():
+            future.set_result(response)
+
+    def try_complete() -> bool:
+        still: list[_Pending] = []
+        for partition, offset, result in pending:
+            if not partition.is_leader:
+                result.error_code = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                result.low_watermark = -1
+            elif partition.low_watermark < offset:
+                still.append((partition, offset, result))
+            else:
+                result.low_watermark = partition.low_watermark
+        pending[:] = still
+        if still:
+            return False
+        finish()
+        return True
+
+    def on_timeout() -> None:
+        for partition, _, result in pending:
+            result.error_code = int(ErrorCode.REQUEST_TIMED_OUT)
+            result.low_watermark = partition.low_watermark
+        finish()
+
+    operation = context.broker.purgatory.watch(
+        [partition.key for partition, _, _ in pending], try_complete, on_timeout, timeout_ms
+    )
+    context.on_disconnect = operation.cancel
+    return future

@@ -1,0 +1,139 @@
+"""ListOffsets 1-11: an offset by time, or by one of the special timestamps.
+
+| timestamp | meaning | from version |
+|---|---|---|
+| >= 0 | first offset whose timestamp is not before this one | 1 |
+| -1 | latest: the high watermark, or the last stable offset for read_committed | 1 |
+| -2 | earliest | 1 |
+| -3 | offset of the largest timestamp (KIP-734) | 7 |
+| -4 | earliest local: as -2, there is no remote storage (KIP-405) | 8 |
+| -5 | latest in remote storage: none (KIP-1005) | 9 |
+| -6 | earliest not yet in remote storage: none (KIP-1023) | 11 |
+
+A special timestamp that the version does not have gets UNSUPPORTED_VERSION; a partition named twice INVALID_REQUEST.
+OFFSET_NOT_AVAILABLE is LEADER_NOT_AVAILABLE before version 5. Version 0 answers lists of segment offsets and comes
+with the message sets.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from odradek.broker.authorization import Operation
+from odradek.broker.authorization import topic as topic_resource
+from odradek.broker.registry import handler
+from odradek.errors import KafkaError
+from odradek.errors.codes import ErrorCode
+from odradek.replication.partition import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+)
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+
+log = logging.getLogger(__name__)
+
+_CONSUMER = -1
+_DEBUGGING = -2
+
+_FIRST_VERSION = {
+    LATEST_TIMESTAMP: 1,
+    EARLIEST_TIMESTAMP: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL_TIMESTAMP: 8,
+    LATEST_TIERED_TIMESTAMP: 9,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP: 11,
+}
+_NEVER = 2**15
+
+
+def _error_response(
+    request: ListOffsetsRequest, version: int, error: ErrorCode, message: str
+) -> ListOffsetsResponse:
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[_failed(partition.partition_index, error) for partition in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+@handler(ApiKey.LIST_OFFSETS, versions=range(1, 12), error_response=_error_response)
+def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Look every partition up."""
+    twice = _named_twice(request)
+    topics = []
+    for topic in request.topics:
+        allowed = context.authorize(Operation.DESCRIBE, topic_resource(topic.name))
+        answers = []
+        for partition in topic.partitions:
+            index = partition.partition_index
+            if not allowed:
+                answers.append(_failed(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            elif (topic.name, index) in twice:
+                answers.append(_failed(index, ErrorCode.INVALID_REQUEST))
+            else:
+                answers.append(_look_up(context, request, topic.name, partition))
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+    return ListOffsetsResponse(topics=topics)
+
+
+def _named_twice(request: ListOffsetsRequest) -> set[tuple[str, int]]:
+    seen: set[tuple[str, int]] = set()
+    twice: set[tuple[str, int]] = set()
+    for topic in request.topics:
+        for partition in topic.partitions:
+            key = (topic.name, partition.partition_index)
+            (twice if key in seen else seen).add(key)
+    return twice
+
+
+def _look_up(
+    context: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
+) -> ListOffsetsPartitionResponse:
+    index, version = wanted.partition_index, context.api_version
+    if wanted.timestamp < 0 and version < _FIRST_VERSION.get(wanted.timestamp, _NEVER):
+        return _failed(index, ErrorCode.UNSUPPORTED_VERSION)
+    isolation = request.isolation_level if request.replica_id == _CONSUMER else None
+    try:
+        found = context.broker.replicas.get(topic, index).offset_for_timestamp(
+            wanted.timestamp,
+            isolation=isolation,
+            current_leader_epoch=wanted.current_leader_epoch,
+            only_leader=request.replica_id != _DEBUGGING,
+        )
+    except KafkaError as error:
+        code = error.code
+        if code == ErrorCode.OFFSET_NOT_AVAILABLE and version < 5:
+            code = ErrorCode.LEADER_NOT_AVAILABLE
+        return _failed(index, code)
+    except OSError as error:
+        log.error("offset lookup failed topic=%s partition=%d: %s", topic, index, error)
+        return _failed(index, ErrorCode.KAFKA_STORAGE_ERROR)
+    return ListOffsetsPartitionResponse(
+        partition_index=index,
+        timestamp=found.timestamp,
+        offset=found.offset,
+        leader_epoch=found.leader_epoch if version >= 4 else -1,
+    )
+
+
+def _failed(index: int, error: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=index, error_code=int(error))

@@ -1,0 +1,78 @@
+"""OffsetForLeaderEpoch 0-4: where a leader epoch ended, so that a client or follower can find out whether its log
+has diverged (KIP-101, KIP-320).
+
+The answer is the largest known epoch that is not above the one asked for, and its end; -1 and -1 when nothing is
+known. From version 2 the asker's own idea of the current epoch is checked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.authorization import CLUSTER, Operation
+from odradek.broker.authorization import topic as topic_resource
+from odradek.broker.registry import handler
+from odradek.errors import KafkaError
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+
+
+def _error_response(
+    request: OffsetForLeaderEpochRequest, version: int, error: ErrorCode, message: str
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[
+                    EpochEndOffset(partition=partition.partition, error_code=int(error))
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+@handler(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=range(5), error_response=_error_response)
+def handle(context: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    """Look every partition's epoch up."""
+    is_broker = context.authorize(Operation.CLUSTER_ACTION, CLUSTER)
+    topics = []
+    for topic in request.topics:
+        allowed = is_broker or context.authorize(Operation.DESCRIBE, topic_resource(topic.topic))
+        topics.append(
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[
+                    _look_up(context, topic.topic, partition)
+                    if allowed
+                    else EpochEndOffset(
+                        partition=partition.partition, error_code=int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+        )
+    return OffsetForLeaderEpochResponse(topics=topics)
+
+
+def _look_up(context: RequestContext, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        partition = context.broker.replicas.get(topic, wanted.partition)
+        partition.check_leader_epoch(wanted.current_leader_epoch)
+        partition.require_leader()
+        epoch, end_offset = partition.end_offset_for_epoch(wanted.leader_epoch)
+    except KafkaError as error:
+        return EpochEndOffset(partition=wanted.partition, error_code=int(error.code))
+    return EpochEndOffset(partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset)

@@ -1,0 +1,300 @@
+"""Produce 3-13: append one record batch per partition.
+
+- 3-12 name topics, 13 has topic ids (UNKNOWN_TOPIC_ID).
+- acks 0: no answer; an error closes the connection, which is all that such a producer can notice. 1: the leader
+  has it. -1: all in-sync replicas have it, else REQUEST_TIMED_OUT after `timeout_ms`; anything else:
+  INVALID_REQUIRED_ACKS.
+- Exactly one batch, of magic 2; zstd from version 7. Older message sets come with a later release, and versions
+  0-2 with them.
+- Error messages and record errors from 8; the current leader with NOT_LEADER_OR_FOLLOWER from 10 (KIP-951).
+- There is no transaction coordinator yet: a transactional batch gets INVALID_TXN_STATE, which every client takes
+  as final. (It can only come from a producer that did without InitProducerId, which refuses.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.authorization import Operation
+from odradek.broker.authorization import topic as topic_resource
+from odradek.broker.leader_hints import LeaderHints
+from odradek.broker.registry import handler
+from odradek.cluster.image import INTERNAL_TOPICS
+from odradek.errors import (
+    InvalidRecordError,
+    InvalidTopicError,
+    InvalidTxnStateError,
+    KafkaError,
+    KafkaStorageError,
+    TopicAuthorizationError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+    UnsupportedCompressionTypeError,
+)
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+    from odradek.replication.partition import Partition
+
+log = logging.getLogger(__name__)
+
+ADMIN_CLIENT_ID = "__admin_client"
+
+_ZSTD = 4
+_TRANSACTIONAL = 0x10
+_MAGIC_AT = 16
+_ATTRIBUTES_LOW_BYTE_AT = 22
+_BATCH_OVERHEAD = 12
+_HEADER_SIZE = 61
+
+_Pending = tuple["Partition", int, PartitionProduceResponse]
+"""A partition, the offset that must be committed, and the response that waits for it."""
+
+
+def _error_response(
+    request: ProduceRequest, version: int, error: ErrorCode, message: str
+) -> ProduceResponse | None:
+    if request.acks == 0:
+        return None
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    _failed(partition.index, error, message) for partition in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+@handler(ApiKey.PRODUCE, versions=range(3, 14), error_response=_error_response)
+def handle(
+    context: RequestContext, request: ProduceRequest
+) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
+    """Append, and answer when as many replicas have it as `acks` asks for."""
+    if request.acks not in (-1, 0, 1):
+        return _error_response(request, context.api_version, ErrorCode.INVALID_REQUIRED_ACKS, "")
+    response = ProduceResponse(responses=[])
+    pending: list[_Pending] = []
+    for topic in request.topic_data:
+        response.responses.append(_append_topic(context, request, topic, pending))
+    # The records are in the log: while acks are waited for, the frame need not be kept.
+    request.topic_data = []
+    if request.acks == 0:
+        return _close_on_error(context, response)
+    if context.api_version >= 10:
+        _add_leaders(context, response)
+    if not pending:
+        return response
+    return _wait_for_replicas(context, request.timeout_ms, response, pending)
+
+
+def _append_topic(
+    context: RequestContext, request: ProduceRequest, topic: TopicProduceData, pending: list[_Pending]
+) -> TopicProduceResponse:
+    name: str | None = topic.name
+    if context.api_version >= 13:
+        name = context.broker.image.topic_name(topic.topic_id)
+    refusal = _refusal(context, name)
+    answers: list[PartitionProduceResponse] = []
+    for data in topic.partition_data:
+        if refusal is not None:
+            answers.append(_failed(data.index, refusal.code, refusal.message))
+        else:
+            assert name is not None
+            answers.append(_append(context, request, name, data.index, data.records, pending))
+    return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
+
+
+def _refusal(context: RequestContext, name: str | None) -> KafkaError | None:
+    """Why nothing may be appended to a topic."""
+    if name is None:
+        return UnknownTopicIdError()
+    if not context.authorize(Operation.WRITE, topic_resource(name)):
+        return TopicAuthorizationError(f"not authorized to write to {name}")
+    if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
+        if context.broker.image.topic(name) is None:
+            return UnknownTopicOrPartitionError()
+        return InvalidTopicError(f"clients cannot write to the internal topic {name}")
+    return None
+
+
+def _append(
+    context: RequestContext,
+    request: ProduceRequest,
+    topic: str,
+    index: int,
+    records: Any,
+    pending: list[_Pending],
+) -> PartitionProduceResponse:
+    broker = context.broker
+    totals = broker.metrics.topics.all
+    metrics = None
+    try:
+        partition = broker.replicas.get(topic, index)
+        metrics = broker.metrics.topics.of(topic)
+        metrics.total_produce_requests += 1
+        totals.total_produce_requests += 1
+        _check_records(records, context.api_version)
+        size = len(records)
+        info = partition.append(records, required_acks=request.acks, now_ms=context.now_ms)
+    except KafkaError as error:
+        if metrics is not None:
+            _count_refused(metrics, totals, records)
+        if isinstance(error, KafkaStorageError):
+            log.error("append failed topic=%s partition=%d: %s", topic, index, error.message)
+        else:
+            log.debug("append refused topic=%s partition=%d: %s", topic, index, error.message)
+        return _failed_append(index, error)
+    except Exception:
+        log.exception("append failed topic=%s partition=%d", topic, index)
+        if metrics is not None:
+            _count_refused(metrics, totals, records)
+        return _failed(index, ErrorCode.UNKNOWN_SERVER_ERROR, "")
+    if not info.duplicate:
+        count = info.last_offset - info.first_offset + 1
+        metrics.messages_in += count
+        totals.messages_in += count
+        metrics.bytes_in += size
+        totals.bytes_in += size
+    answer = PartitionProduceResponse(
+        index=index,
+        base_offset=info.first_offset,
+        log_append_time_ms=info.log_append_time_ms,
+        log_start_offset=info.log_start_offset,
+    )
+    if request.acks == -1:
+        done, code = partition.committed(info.last_offset + 1)
+        if not done:
+            pending.append((partition, info.last_offset + 1, answer))
+        elif code:
+            answer.error_code = int(code)
+    return answer
+
+
+def _check_records(records: Any, version: int) -> None:
+    """What Produce asks for beyond a valid batch: exactly one, of a kind that the version allows."""
+    if records is None or len(records) == 0:
+        raise InvalidRecordError("a record batch is missing")
+    if len(records) < _HEADER_SIZE:
+        # Too short for a batch: the validation says in what way.
+        return
+    magic = records[_MAGIC_AT]
+    if magic < 2:
+        raise InvalidRecordError(f"only record batches of magic 2 are accepted, this one has {magic}")
+    attributes = records[_ATTRIBUTES_LOW_BYTE_AT]
+    if version < 7 and attributes & 7 == _ZSTD:
+        raise UnsupportedCompressionTypeError(f"zstd needs Produce version 7, this is version {version}")
+    if attributes & _TRANSACTIONAL:
+        raise InvalidTxnStateError("this broker has no transaction coordinator")
+    length = int.from_bytes(records[8:12], "big", signed=True)
+    if length > 0 and _BATCH_OVERHEAD + length < len(records):
+        raise InvalidRecordError("more than one record batch for a partition")
+
+
+def _count_refused(metrics: Any, totals: Any, records: Any) -> None:
+    size = 0 if records is None else len(records)
+    for counters in (metrics, totals):
+        counters.failed_produce_requests += 1
+        counters.bytes_rejected += size
+
+
+def _failed_append(index: int, error: KafkaError) -> PartitionProduceResponse:
+    answer = _failed(index, error.code, error.message)
+    record_errors = getattr(error, "record_errors", None)
+    if record_errors:
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=position, batch_index_error_message=text)
+            for position, text in record_errors
+        ]
+    return answer
+
+
+def _failed(index: int, error: ErrorCode, message: str) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index, error_code=int(error), base_offset=-1, error_message=message or None
+    )
+
+
+def _close_on_error(context: RequestContext, response: ProduceResponse) -> None:
+    for topic in response.responses:
+        for answer in topic.partition_responses:
+            if answer.error_code:
+                log.info(
+                    "closing a connection: produce with acks=0 failed client_id=%s client=%s topic=%s partition=%d "
+                    "error=%s",
+                    context.client_id,
+                    context.client_host,
+                    topic.name,
+                    answer.index,
+                    ErrorCode(answer.error_code).name,
+                )
+                context.close_connection = True
+                return
+
+
+def _add_leaders(context: RequestContext, response: ProduceResponse) -> None:
+    """Tell a producer that came to the wrong broker where to go (KIP-951)."""
+    hints = None
+    for topic in response.responses:
+        for answer in topic.partition_responses:
+            if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                hints = hints or LeaderHints(context.broker.image, context.listener_name)
+                name = topic.name or context.broker.image.topic_name(topic.topic_id) or ""
+                leader_id, epoch = hints.leader(name, answer.index)
+                answer.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
+    if hints is not None:
+        response.node_endpoints = [NodeEndpoint(**endpoint) for endpoint in hints.endpoints()]
+
+
+def _wait_for_replicas(
+    context: RequestContext, timeout_ms: int, response: ProduceResponse, pending: list[_Pending]
+) -> asyncio.Future[ProduceResponse]:
+    future: asyncio.Future[ProduceResponse] = context.broker.loop.create_future()
+
+    def finish() -> None:
+        if not future.done():
+            future.set_result(response)
+
+    def try_complete() -> bool:
+        still: list[_Pending] = []
+        for partition, offset, answer in pending:
+            done, code = partition.committed(offset)
+            if not done:
+                still.append((partition, offset, answer))
+            elif code:
+                answer.error_code = int(code)
+                answer.base_offset = -1
+        pending[:] = still
+        if still:
+            return False
+        finish()
+        return True
+
+    def on_timeout() -> None:
+        for _, _, answer in pending:
+            answer.error_code = int(ErrorCode.REQUEST_TIMED_OUT)
+        finish()
+
+    operation = context.broker.purgatory.watch(
+        [partition.key for partition, _, _ in pending], try_complete, on_timeout, timeout_ms
+    )
+    context.on_disconnect = operation.cancel
+    return future

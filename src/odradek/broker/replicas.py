@@ -1,0 +1,228 @@
+"""The partitions on this broker: found by name, created and removed as the cluster's image says.
+
+This is where the image (what should be) meets the log manager (what is on disk).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from odradek.errors import (
+    InconsistentTopicIdError,
+    KafkaError,
+    KafkaStorageError,
+    NotLeaderOrFollowerError,
+    UnknownTopicOrPartitionError,
+)
+from odradek.replication.partition import ZERO_TOPIC_ID, Partition
+
+if TYPE_CHECKING:
+    from odradek.cluster.image import ClusterDelta, ClusterImage, PartitionImage, TopicImage
+    from odradek.log import LogConfig, LogManager, PartitionLog
+    from odradek.replication.delayed import Purgatory
+    from odradek.util.clock import Clock
+
+log = logging.getLogger(__name__)
+
+
+class Replicas:
+    """All partitions of which this broker holds a replica.
+
+    Attributes:
+        image: the cluster as of the last `apply`.
+        offline: partitions whose log cannot be used, with the reason.
+    """
+
+    def __init__(
+        self,
+        *,
+        broker_id: int,
+        logs: LogManager,
+        purgatory: Purgatory,
+        clock: Clock,
+        log_config: Callable[[str, ClusterImage], LogConfig],
+        image: ClusterImage,
+        replica_lag_time_max_ms: int = 30_000,
+    ) -> None:
+        """
+        Args:
+            broker_id: this broker.
+            logs: the logs on disk.
+            purgatory: told of every progress, under `Partition.key`.
+            clock: time.
+            log_config: `(topic, image) -> LogConfig`, with the topic's overrides over the broker's defaults.
+            image: the cluster so far; nothing is created before `apply`.
+            replica_lag_time_max_ms: Kafka's `replica.lag.time.max.ms`.
+        """
+        self.broker_id = broker_id
+        self.image = image
+        self.offline: dict[tuple[str, int], str] = {}
+        self._logs = logs
+        self._purgatory = purgatory
+        self._clock = clock
+        self._log_config = log_config
+        self._replica_lag_time_max_ms = replica_lag_time_max_ms
+        self._by_topic: dict[str, dict[int, Partition]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        """How many partitions there are here (`PartitionCount`)."""
+        return self._count
+
+    def __iter__(self) -> Iterator[Partition]:
+        """Every partition here."""
+        for partitions in self._by_topic.values():
+            yield from partitions.values()
+
+    @property
+    def leader_count(self) -> int:
+        """How many of them this broker leads (`LeaderCount`)."""
+        return sum(1 for partition in self if partition.is_leader)
+
+    def find(self, topic: str, index: int) -> Partition | None:
+        """The partition if this broker holds a usable replica, else None."""
+        partitions = self._by_topic.get(topic)
+        return None if partitions is None else partitions.get(index)
+
+    def get(self, topic: str, index: int) -> Partition:
+        """The partition.
+
+        Raises:
+            UnknownTopicOrPartitionError: there is none in the cluster.
+            NotLeaderOrFollowerError: there is one, on other brokers.
+            KafkaStorageError: it is here and its log cannot be used.
+        """
+        partitions = self._by_topic.get(topic)
+        found = None if partitions is None else partitions.get(index)
+        if found is not None:
+            return found
+        if (topic, index) in self.offline:
+            raise KafkaStorageError(f"{topic}-{index} is offline: {self.offline[(topic, index)]}")
+        if self.image.partition(topic, index) is not None:
+            raise NotLeaderOrFollowerError(f"{topic}-{index} is on other brokers")
+        raise UnknownTopicOrPartitionError(f"there is no partition {topic}-{index}")
+
+    # ------------------------------------------------------------------ following the image
+
+    def load(self, image: ClusterImage, high_watermarks: dict[tuple[str, int], int]) -> None:
+        """Take up every partition that the image puts here; at the start, after the logs have been loaded.
+
+        Args:
+            image: the cluster.
+            high_watermarks: as they were checkpointed.
+        """
+        self.image = image
+        for topic, index, partition in image.partitions_of(self.broker_id):
+            self._take_up(topic, index, partition, high_watermarks.get((topic.name, index)))
+
+    def apply(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """Follow a change of the cluster: create, remove, lead, follow, reconfigure."""
+        self.image = image
+        for name in delta.topics_gone:
+            self._remove_topic(name)
+        for topic in delta.topics.values():
+            for index, partition in topic.partitions.items():
+                if self.broker_id in partition.replicas:
+                    self._take_up(topic, index, partition, None)
+                else:
+                    self._remove(topic.name, index)
+        for entity in delta.configs:
+            kind, _, name = entity.partition("/")
+            if kind == "topics" and name in self._by_topic:
+                config = self._log_config(name, image)
+                for here in self._by_topic[name].values():
+                    here.log.config = config
+
+    def reconfigure(self) -> None:
+        """The broker's defaults have changed: give every log its config anew."""
+        for name, partitions in self._by_topic.items():
+            config = self._log_config(name, self.image)
+            for partition in partitions.values():
+                partition.log.config = config
+
+    def _take_up(
+        self, topic: TopicImage, index: int, state: PartitionImage, high_watermark: int | None
+    ) -> None:
+        partition = self.find(topic.name, index)
+        if partition is None:
+            partition = self._open(topic, index, high_watermark)
+            if partition is None:
+                return
+        if state.leader == self.broker_id:
+            partition.make_leader(
+                state.leader_epoch,
+                replicas=state.replicas,
+                isr=state.isr,
+                partition_epoch=state.partition_epoch,
+                now_ms=self._clock.now_ms(),
+            )
+        else:
+            partition.make_follower(
+                state.leader,
+                state.leader_epoch,
+                replicas=state.replicas,
+                isr=state.isr,
+                partition_epoch=state.partition_epoch,
+            )
+
+    def _open(self, topic: TopicImage, index: int, high_watermark: int | None) -> Partition | None:
+        key = (topic.name, index)
+        try:
+            partition_log = self._log_of(topic, index)
+        except (OSError, KafkaError) as error:
+            self.offline[key] = str(error)
+            log.error("partition offline topic=%s partition=%d: %s", topic.name, index, error)
+            return None
+        if high_watermark is not None:
+            partition_log.update_high_watermark(min(high_watermark, partition_log.log_end_offset))
+        partition = Partition(
+            partition_log,
+            topic=topic.name,
+            index=index,
+            broker_id=self.broker_id,
+            on_progress=self._progress,
+            replica_lag_time_max_ms=self._replica_lag_time_max_ms,
+        )
+        self.offline.pop(key, None)
+        self._by_topic.setdefault(topic.name, {})[index] = partition
+        self._count += 1
+        return partition
+
+    def _log_of(self, topic: TopicImage, index: int) -> PartitionLog:
+        config = self._log_config(topic.name, self.image)
+        topic_id = None if topic.topic_id == ZERO_TOPIC_ID else topic.topic_id
+        found = self._logs.get(topic.name, index)
+        if found is None:
+            return self._logs.create(topic.name, index, config, topic_id)
+        if topic_id is not None and found.topic_id is not None and found.topic_id != topic_id:
+            raise InconsistentTopicIdError(
+                f"{found.directory} belongs to another topic of this name; move it away to go on"
+            )
+        found.config = config
+        return found
+
+    def _remove_topic(self, name: str) -> None:
+        for index in list(self._by_topic.get(name, ())):
+            self._remove(name, index)
+
+    def _remove(self, topic: str, index: int) -> None:
+        partitions = self._by_topic.get(topic)
+        partition = None if partitions is None else partitions.pop(index, None)
+        self.offline.pop((topic, index), None)
+        if partition is None or partitions is None:
+            return
+        if not partitions:
+            del self._by_topic[topic]
+        self._count -= 1
+        partition.leader_id = -1
+        try:
+            self._logs.delete(topic, index)
+        except OSError as error:
+            log.error("log not removed topic=%s partition=%d: %s", topic, index, error)
+        # Whoever waits for this partition learns that it is gone.
+        self._progress(partition)
+
+    def _progress(self, partition: Partition) -> None:
+        self._purgatory.check(partition.key)

@@ -1,0 +1,97 @@
+"""A listener with handlers of the test's own, and raw frames for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from odradek.broker.dispatch import Dispatcher
+from odradek.broker.metrics import Metrics
+from odradek.broker.registry import Handler
+from odradek.broker.server import Listener, NetworkLimits
+from odradek.util.clock import SystemClock
+from odradek.wire.api import ApiKey
+from odradek.wire.headers import decode_response, encode_request
+
+
+class BrokerStandIn:
+    """What the dispatcher and the context need of a broker."""
+
+    def __init__(self) -> None:
+        self.clock = SystemClock()
+        self.metrics = Metrics()
+        self.request_log = None
+        self.authorizer = None
+        self.cluster_id = "kUXVUUdzQnyPmGJlXcUDGA"
+        self.broker_id = 1
+
+
+@asynccontextmanager
+async def listening(
+    handlers: dict[ApiKey, Any], limits: NetworkLimits | None = None, versions: range = range(0, 20)
+) -> AsyncIterator[Listener]:
+    """A listener on a free port of 127.0.0.1."""
+    broker: Any = BrokerStandIn()
+    table = {int(key): Handler(key, versions, function) for key, function in handlers.items()}
+    listener = Listener(Dispatcher(broker, table), limits or NetworkLimits())
+    listener.bind("127.0.0.1", 0)
+    listener.start()
+    try:
+        yield listener
+    finally:
+        listener.stop_accepting()
+        listener.abort_connections()
+        await settle(lambda: not listener.connections)
+
+
+async def settle(condition: Callable[[], bool], what: str = "") -> None:
+    """Let the loop run until `condition` holds; real sockets need real time, at most ten seconds of it."""
+    deadline = asyncio.get_running_loop().time() + 10
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline, f"waited in vain {what}"
+        await asyncio.sleep(0.001)
+
+
+async def connect(listener: Listener) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A raw connection to it, that reads no more ahead than 128 KiB."""
+    return await asyncio.open_connection("127.0.0.1", listener.port)
+
+
+def request(message: Any, version: int, correlation_id: int, client_id: str | None = "test") -> bytes:
+    """The bytes of a request with its size."""
+    return b"".join(encode_request(message.API_KEY, version, correlation_id, client_id, message))
+
+
+async def read_frame(reader: asyncio.StreamReader) -> bytes:
+    """One frame, within ten seconds."""
+
+    async def read() -> bytes:
+        return await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+
+    return await asyncio.wait_for(read(), 10)
+
+
+async def read_response(reader: asyncio.StreamReader, key: ApiKey, version: int) -> tuple[int, Any]:
+    """One response: correlation id and message."""
+    return decode_response(await read_frame(reader), key, version)
+
+
+async def read_eof(reader: asyncio.StreamReader) -> bytes:
+    """What the peer still sends before it closes, within ten seconds."""
+    try:
+        return await asyncio.wait_for(reader.read(), 10)
+    except ConnectionError:
+        return b""
+
+
+def run(main: Callable[[], Awaitable[None]], loop: str = "uvloop") -> None:
+    """Run a test's coroutine on the given loop."""
+    if loop == "uvloop":
+        import uvloop
+
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(main())  # type: ignore[arg-type]
+    else:
+        asyncio.run(main())  # type: ignore[arg-type]
