@@ -1,0 +1,105 @@
+"""The topic configs that concern a log, under Kafka's names in snake case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+UNLIMITED = 2**63 - 1
+
+WEEK_MS = 7 * 24 * 3600 * 1000
+DAY_MS = 24 * 3600 * 1000
+
+
+def _boolean(text: str) -> bool:
+    lowered = text.strip().lower()
+    if lowered not in ("true", "false"):
+        raise ValueError(f"expected true or false, not {text!r}")
+    return lowered == "true"
+
+
+def _policies(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """What a partition's log is run with; the defaults are Kafka's.
+
+    Sizes in bytes, times in milliseconds. `producer_id_expiration_ms` is the broker's config of that name.
+    """
+
+    segment_bytes: int = 1024 * 1024 * 1024
+    segment_ms: int = WEEK_MS
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10 * 1024 * 1024
+    flush_messages: int = UNLIMITED
+    flush_ms: int = UNLIMITED
+    retention_bytes: int = -1
+    retention_ms: int = WEEK_MS
+    max_message_bytes: int = 1024 * 1024 + 12
+    index_interval_bytes: int = 4096
+    file_delete_delay_ms: int = 60_000
+    delete_retention_ms: int = DAY_MS
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = UNLIMITED
+    min_cleanable_dirty_ratio: float = 0.5
+    cleanup_policy: tuple[str, ...] = ("delete",)
+    unclean_leader_election_enable: bool = False
+    min_insync_replicas: int = 1
+    compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
+    preallocate: bool = False
+    message_timestamp_type: str = "CreateTime"
+    message_timestamp_before_max_ms: int = UNLIMITED
+    message_timestamp_after_max_ms: int = UNLIMITED
+    producer_id_expiration_ms: int = DAY_MS
+
+    @property
+    def compact(self) -> bool:
+        """Whether the cleaner keeps the last record per key."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def delete(self) -> bool:
+        """Whether old segments are removed by age and size."""
+        return "delete" in self.cleanup_policy
+
+    @classmethod
+    def from_topic(cls, overrides: Mapping[str, str], defaults: LogConfig | None = None) -> LogConfig:
+        """The defaults with a topic's own configs over them, given under Kafka's dotted names.
+
+        Names that do not concern a log are passed over; what they are allowed to be is checked where topics
+        are configured. Raises `ValueError` for a value that is not of its config's type.
+        """
+        defaults = defaults or cls()
+        if not overrides:
+            return defaults
+        changes: dict[str, Any] = {}
+        for name, text in overrides.items():
+            field_name = name.replace(".", "_")
+            parse = _PARSERS.get(field_name)
+            if parse is None or "_" in name:
+                continue
+            try:
+                changes[field_name] = parse(text)
+            except ValueError as error:
+                raise ValueError(f"invalid value {text!r} for {name}: {error}") from None
+        return replace(defaults, **changes)
+
+
+_BY_TYPE: dict[str, Callable[[str], Any]] = {
+    "int": int,
+    "float": float,
+    "bool": _boolean,
+    "str": str,
+    "tuple[str, ...]": _policies,
+}
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    field.name: _BY_TYPE[str(field.type)]
+    for field in fields(LogConfig)
+    if field.name != "producer_id_expiration_ms"
+}

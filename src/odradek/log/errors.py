@@ -1,0 +1,59 @@
+"""What can be wrong with a data folder: refusals at start, and log folders this version cannot serve."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from odradek.errors import OdradekError
+
+
+class DataDirectoryError(OdradekError):
+    """A data folder cannot be used; the message names the file and the remedy."""
+
+
+class DataDirectoryInUseError(DataDirectoryError):
+    """Another broker holds the folder's lock.
+
+    Attributes: `lock_file`; `holder_pid`, or None where the holder did not leave one.
+    """
+
+    def __init__(self, lock_file: Path, holder_pid: int | None) -> None:
+        holder = f"process {holder_pid}" if holder_pid else "another process"
+        super().__init__(
+            f"{lock_file} is held by {holder}: another broker uses this data folder. "
+            f"Stop that broker, or give this one another folder (log.dirs)."
+        )
+        self.lock_file = lock_file
+        self.holder_pid = holder_pid
+
+
+class InconsistentIdentityError(DataDirectoryError):
+    """`meta.properties` says that the folder belongs to another broker or cluster."""
+
+
+class LogDamagedError(DataDirectoryError):
+    """A log is damaged beyond its tail: valid records follow the damage, and cutting would lose them.
+
+    Attributes: `file`; `position`, bytes from its start; `reason`.
+    """
+
+    def __init__(self, file: Path, position: int, reason: str, remedy: str) -> None:
+        super().__init__(f"{file} is damaged at position {position}: {reason}. {remedy}")
+        self.file = file
+        self.position = position
+        self.reason = reason
+
+
+class UnsupportedLogError(DataDirectoryError):
+    """A log holds message sets of magic 0 or 1, which this version does not serve.
+
+    Attributes: `file`; `magic`.
+    """
+
+    def __init__(self, file: Path, magic: int) -> None:
+        super().__init__(
+            f"{file} holds messages of the old format (magic {magic}), which this version cannot serve. "
+            f"The folder is left as it is; a broker that knows the format can go on with it."
+        )
+        self.file = file
+        self.magic = magic

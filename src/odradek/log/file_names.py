@@ -1,0 +1,77 @@
+"""The names of a log's files and folders, as Kafka gives them (docs/log_format.md, "Names")."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from uuid import UUID
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TXN_INDEX_SUFFIX = ".txnindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+TEMPORARY_SUFFIX = ".tmp"
+
+DELETE_DIR_SUFFIX = "-delete"
+FUTURE_DIR_SUFFIX = "-future"
+STRAY_DIR_SUFFIX = "-stray"
+
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_START_OFFSETS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+LOCK = ".lock"
+META_PROPERTIES = "meta.properties"
+
+_MAX_NAME = 255
+_NUMBERED = re.compile(r"^(\d{20})(\.[a-z]+)((?:\.deleted|\.cleaned|\.swap)?)$")
+_PARTITION_DIR = re.compile(r"^(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)$")
+_MARKED_DIR = re.compile(r"^\S+-\d+\.\S+-(delete|future|stray)$")
+
+
+def numbered(offset: int, suffix: str) -> str:
+    """The name of a file that belongs to an offset: `00000000000000000042.log`."""
+    return f"{offset:020d}{suffix}"
+
+
+def parse_numbered(name: str) -> tuple[int, str, str] | None:
+    """(offset, suffix, marker) of such a name, the marker being `.deleted`, `.cleaned`, `.swap` or empty."""
+    match = _NUMBERED.match(name)
+    return (int(match[1]), match[2], match[3]) if match else None
+
+
+def partition_dir(topic: str, partition: int) -> str:
+    """The folder of a partition in a data folder."""
+    return f"{topic}-{partition}"
+
+
+def parse_partition_dir(name: str) -> tuple[str, int] | None:
+    """(topic, partition) of a folder's name; None for the marked ones and for anything else."""
+    if _MARKED_DIR.match(name):
+        return None
+    match = _PARTITION_DIR.match(name)
+    return (match["topic"], int(match["partition"])) if match else None
+
+
+def marker_of_dir(name: str) -> str | None:
+    """`delete`, `future` or `stray` for a folder marked so; else None."""
+    match = _MARKED_DIR.match(name)
+    return match[1] if match else None
+
+
+def delete_dir(topic: str, partition: int, unique: UUID) -> str:
+    """What a partition's folder is renamed to when it is deleted; long topic names are cut to fit."""
+    suffix = f"-{partition}.{unique.hex}{DELETE_DIR_SUFFIX}"
+    return topic[: _MAX_NAME - len(suffix)] + suffix
+
+
+def with_marker(path: Path, marker: str) -> Path:
+    """The path with a marker such as `.deleted` behind its name."""
+    return path.with_name(path.name + marker)

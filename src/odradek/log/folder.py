@@ -1,0 +1,121 @@
+"""What is in a partition's folder, and what was left over by work that a stop interrupted.
+
+Looking changes nothing: what is to be removed or renamed is listed, to be done once the whole start is known
+to succeed. The rules for `.cleaned` and `.swap` are Kafka's (LogLoader): the cleaner writes new segments as
+`.cleaned`, renames them to `.swap` when they are complete, then removes what they replace. So a `.swap` is
+finished, a `.cleaned` is thrown away, and with it the `.swap` files at or above its offset.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from odradek.log.file_names import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    TEMPORARY_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    numbered,
+    parse_numbered,
+)
+from odradek.log.files import FileSystem
+from odradek.log.segment import BrokenBatchError, Segment
+
+_INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+
+
+@dataclass
+class FolderContents:
+    """`segments`: base offset to the `.log` file as it is named now. `removals` and `renames` (from, to), in
+    their order, make the folder tidy."""
+
+    segments: dict[int, Path] = field(default_factory=dict)
+    removals: list[Path] = field(default_factory=list)
+    renames: list[tuple[Path, Path]] = field(default_factory=list)
+
+    def tidy(self, files: FileSystem) -> None:
+        """Do what is to be done. Raises `OSError`; doing it again later is harmless."""
+        for path in self.removals:
+            files.remove(path)
+        for source, target in self.renames:
+            files.rename(source, target)
+
+
+def read_folder(files: FileSystem, directory: Path) -> FolderContents:
+    """Look at a partition's folder. Raises `OSError`."""
+    contents = FolderContents()
+    plain: dict[tuple[int, str], Path] = {}
+    cleaned: list[int] = []
+    swaps: list[tuple[int, str, Path]] = []
+    for name in files.list(directory):
+        path = directory / name
+        if name.endswith(TEMPORARY_SUFFIX):
+            contents.removals.append(path)
+            continue
+        parsed = parse_numbered(name)
+        if parsed is None:
+            continue
+        offset, suffix, marker = parsed
+        if marker == DELETED_SUFFIX:
+            contents.removals.append(path)
+        elif marker == CLEANED_SUFFIX:
+            contents.removals.append(path)
+            cleaned.append(offset)
+        elif marker == SWAP_SUFFIX:
+            swaps.append((offset, suffix, path))
+        else:
+            plain[offset, suffix] = path
+    _finish_swaps(files, directory, contents, plain, swaps, min(cleaned, default=None))
+    for (offset, suffix), path in sorted(plain.items()):
+        if suffix == LOG_SUFFIX:
+            contents.segments[offset] = path
+        elif suffix in _INDEX_SUFFIXES and (offset, LOG_SUFFIX) not in plain:
+            contents.removals.append(path)
+    return contents
+
+
+def _finish_swaps(
+    files: FileSystem,
+    directory: Path,
+    contents: FolderContents,
+    plain: dict[tuple[int, str], Path],
+    swaps: list[tuple[int, str, Path]],
+    lowest_cleaned: int | None,
+) -> None:
+    valid = []
+    for offset, suffix, path in swaps:
+        if lowest_cleaned is not None and offset >= lowest_cleaned:
+            contents.removals.append(path)
+        else:
+            valid.append((offset, suffix, path))
+    logs = [(offset, path) for offset, suffix, path in valid if suffix == LOG_SUFFIX]
+    if logs:
+        low = min(offset for offset, _ in logs)
+        high = max(_end_of_swap(files, offset, path) for offset, path in logs)
+        for offset, suffix in sorted(plain):
+            if low <= offset < high and suffix != SNAPSHOT_SUFFIX:
+                contents.removals.append(plain.pop((offset, suffix)))
+    for offset, suffix, path in valid:
+        contents.renames.append((path, directory / numbered(offset, suffix)))
+        plain[offset, suffix] = path
+
+
+def _end_of_swap(files: FileSystem, base_offset: int, path: Path) -> int:
+    """The offset after the last batch of a complete but not yet renamed segment."""
+    segment = Segment(files, path.parent, base_offset, 0, 0)
+    segment.path = path
+    end = base_offset
+    try:
+        for step in segment.walk(0, files.size(path)):
+            end = step.last_offset + 1
+    except BrokenBatchError:
+        pass
+    finally:
+        segment.release()
+    return end

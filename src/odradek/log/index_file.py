@@ -1,0 +1,140 @@
+"""A file of fixed-size entries in rising order, reserved at its full size while it is written to.
+
+What the offset index and the time index have in common (docs/log_format.md, "Index files"). The index of the
+active segment has `segment.index.bytes` reserved (a sparse file of zeros) and is trimmed to its entries when
+its segment is no longer written to. Nothing is kept in memory: a search reads about as many small pieces of
+the page cache as it has steps.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from struct import Struct
+
+from odradek.log.files import File, FileSystem
+
+SEARCH_BLOCK = 256
+"""Entries that a search reads at once when it has come this close."""
+
+
+class CorruptIndexError(Exception):
+    """An index that cannot be right; its segment's indexes are built again from its log."""
+
+
+class IndexFile:
+    """One index file. `entries` is how many it holds; `max_bytes` how much is reserved for it.
+
+    `layout` is the entry's struct, big-endian integers. Every method may raise `OSError`.
+    """
+
+    layout: Struct
+
+    def __init__(self, files: FileSystem, path: Path, max_bytes: int) -> None:
+        self._files = files
+        self.path = path
+        self.entry_bytes = self.layout.size
+        self.max_entries = max_bytes // self.entry_bytes
+        self.entries = 0
+        self._handle: File | None = None
+
+    def _file(self) -> File:
+        handle = self._handle
+        if handle is None:
+            self._handle = handle = self._files.open(self.path, create=True)
+        return handle
+
+    def create(self) -> None:
+        """Start empty, with the full size reserved."""
+        file = self._file()
+        file.truncate(0)
+        file.truncate(self.max_entries * self.entry_bytes)
+        self.entries = 0
+
+    def load(self) -> None:
+        """Take the file as it is, zeros at its end being no entries. Raises `CorruptIndexError`."""
+        size = self._files.size(self.path)
+        if size % self.entry_bytes:
+            raise CorruptIndexError(f"{self.path} has {size} bytes, no multiple of {self.entry_bytes}")
+        high = size // self.entry_bytes
+        if high and not any(self.entry(high - 1)):
+            low = 0
+            while low < high:
+                middle = (low + high) // 2
+                if any(self.entry(middle)):
+                    low = middle + 1
+                else:
+                    high = middle
+        self.entries = high
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further entry fits."""
+        return self.entries >= self.max_entries
+
+    def entry(self, number: int) -> tuple[int, ...]:
+        """The entry at that place, as it stands in the file."""
+        data = self._file().pread(self.entry_bytes, number * self.entry_bytes)
+        if len(data) != self.entry_bytes:
+            raise CorruptIndexError(f"{self.path} is shorter than its {self.entries} entries")
+        return self.layout.unpack(data)
+
+    def iter_entries(self) -> list[tuple[int, ...]]:
+        """All entries."""
+        data = self._file().pread(self.entries * self.entry_bytes, 0)
+        return list(self.layout.iter_unpack(data))
+
+    def add(self, *values: int) -> None:
+        """Write an entry behind the last one; nothing is changed if that fails."""
+        self._file().pwrite([self.layout.pack(*values)], self.entries * self.entry_bytes)
+        self.entries += 1
+
+    def replace_all(self, content: bytes) -> None:
+        """Write these entries in place of all there are, and trim."""
+        file = self._file()
+        self.entries = 0
+        file.truncate(0)
+        if content:
+            file.pwrite([content], 0)
+        self.entries = len(content) // self.entry_bytes
+
+    def last_not_above(self, field: int, value: int) -> int:
+        """The number of the last entry whose `field` is at most `value`; -1 if there is none."""
+        low, high = 0, self.entries
+        while high - low > SEARCH_BLOCK:
+            middle = (low + high) // 2
+            if self.entry(middle)[field] <= value:
+                low = middle + 1
+            else:
+                high = middle
+        if low < high:
+            data = self._file().pread((high - low) * self.entry_bytes, low * self.entry_bytes)
+            for entry in self.layout.iter_unpack(data):
+                if entry[field] > value:
+                    break
+                low += 1
+        return low - 1
+
+    def truncate_entries(self, count: int) -> None:
+        """Keep the first `count` entries; the rest becomes zeros, of the size reserved."""
+        file = self._file()
+        self.entries = min(self.entries, count)
+        file.truncate(self.entries * self.entry_bytes)
+        file.truncate(self.max_entries * self.entry_bytes)
+
+    def reserve(self) -> None:
+        """Take up the full size, to be written to."""
+        self._file().truncate(max(self.max_entries, self.entries) * self.entry_bytes)
+
+    def trim(self) -> None:
+        """Cut the file to its entries."""
+        self._file().truncate(self.entries * self.entry_bytes)
+
+    def fsync(self) -> None:
+        """Get the entries to the disk."""
+        self._file().fsync()
+
+    def close(self) -> None:
+        """Let go of the descriptor; further use opens the file again."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            handle.close()

@@ -1,0 +1,127 @@
+"""Carrying out a recovery plan: from the folder on the disk to a log that can be used."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from odradek.log import partition_metadata
+from odradek.log.checkpoints import CorruptCheckpointError
+from odradek.log.file_names import PARTITION_METADATA
+from odradek.log.leader_epochs import EpochEntry
+from odradek.log.recovery import RecoveryPlan, apply_scan, open_segment, replay_producers
+from odradek.records.batch import HEADER_BYTES, BatchHeader
+
+if TYPE_CHECKING:
+    from odradek.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+
+def load(log: PartitionLog, plan: RecoveryPlan, recovery_point: int, log_start_offset: int) -> None:
+    """Fill a new `PartitionLog`. Raises `OSError`; the same plan can then be made and carried out again."""
+    files = log.files
+    log.topic_id = partition_metadata.read(files, log.directory / PARTITION_METADATA)
+    plan.contents.tidy(files)
+    now_ms = log._clock.now_ms()
+    log.snapshots.scan()
+    _load_epochs(log)
+    for base in plan.kept:
+        segment = open_segment(files, log.directory, base, log.config)
+        scan = plan.scans.get(base)
+        if scan is not None:
+            segment.created_ms = now_ms
+            apply_scan(segment, scan, files)
+        else:
+            segment.load(files.size(segment.path), now_ms)
+        segment.release()
+        log.segments.add(segment)
+    for base in plan.dropped:
+        dropped = open_segment(files, log.directory, base, log.config)
+        for path in dropped.paths():
+            files.remove(path)
+    end_offset = log_start_offset if plan.end_offset is None else plan.end_offset
+    if len(log.segments) and end_offset < log_start_offset:
+        logger.warning(
+            "%r ends at %d, below its start %d: newer files must have been removed; it goes on at its start",
+            log,
+            end_offset,
+            log_start_offset,
+        )
+        for segment in log.segments:
+            log.drop_segment(segment)
+        log.epochs.clear()
+        log.snapshots.restart_at(log_start_offset)
+        end_offset = log_start_offset
+    if not len(log.segments):
+        segment = open_segment(files, log.directory, log_start_offset, log.config)
+        segment.create(now_ms)
+        log.segments.add(segment)
+    active = log.segments.active
+    active.learn_tail(plan.tail)
+    active.become_active()
+    log.log_start_offset = max(log_start_offset, log.segments[0].base_offset)
+    log.log_end_offset = end_offset
+    log.high_watermark = log.log_start_offset
+    log.recovery_point = end_offset if plan.clean else min(recovery_point, end_offset)
+    _load_producers(log, plan, now_ms)
+    _note_scanned_epochs(log, plan)
+    log.epochs.truncate_from_end(end_offset)
+    log.epochs.truncate_from_start(log.log_start_offset)
+    log.release()
+
+
+def _load_epochs(log: PartitionLog) -> None:
+    try:
+        log.epochs.load()
+    except CorruptCheckpointError as error:
+        logger.warning("finding the leader epochs in the log again: %s", error)
+        log.epochs.clear()
+
+
+def _note_scanned_epochs(log: PartitionLog, plan: RecoveryPlan) -> None:
+    """Epochs that are in the records but not in the checkpoint, which was lost or is older."""
+    found: list[EpochEntry] = []
+    latest = log.epochs.latest
+    for base in plan.kept:
+        scan = plan.scans.get(base)
+        if scan is None and latest < 0:
+            found += [entry for entry in _epochs_of(log, base) if not found or entry.epoch > found[-1].epoch]
+        elif scan is not None:
+            for entry in scan.epochs:
+                if entry.epoch > (found[-1].epoch if found else latest):
+                    found.append(entry)
+    if found:
+        log.epochs.assign_all(found)
+
+
+def _epochs_of(log: PartitionLog, base: int) -> list[EpochEntry]:
+    segment = log.segments[log.segments.floor(base)]
+    found: list[EpochEntry] = []
+    for step in segment.walk(0, segment.size):
+        epoch = BatchHeader.parse(segment.pread(HEADER_BYTES, step.position)).partition_leader_epoch
+        if epoch >= 0 and (not found or epoch > found[-1].epoch):
+            found.append(EpochEntry(epoch, step.base_offset))
+    segment.release()
+    return found
+
+
+def _load_producers(log: PartitionLog, plan: RecoveryPlan, now_ms: int) -> None:
+    """Producer state from the newest snapshot that can be trusted, and the records since.
+
+    The aborted transactions of every segment that was read through are found on the way, so the snapshot
+    must not be newer than the first of these.
+    """
+    snapshots, state = log.snapshots, log.producers
+    snapshots.remove_strays(log.segments.bases)
+    scanned = [base for base in plan.kept if base in plan.scans]
+    at_most = min([*scanned, log.log_end_offset])
+    for offset in [offset for offset in snapshots.offsets if offset > at_most]:
+        snapshots.remove(offset)
+    snapshots.load(state, log.log_start_offset, at_most, now_ms, log.config.producer_id_expiration_ms)
+    aborted = replay_producers(state, list(log.segments), log.log_end_offset, plan.scans)
+    for segment in log.segments:
+        if segment.base_offset in plan.scans:
+            segment.txn_index.load()
+            segment.txn_index.replace_all(aborted.get(segment.base_offset, []))
+    snapshots.take(state, sync=True)

@@ -1,0 +1,723 @@
+"""The log of one partition: append, read, find, truncate, delete.
+
+Invariants: `log_start_offset` <= `high_watermark` <= `log_end_offset`, and `recovery_point` <=
+`log_end_offset`: everything below the recovery point has been synced. What `append` returned is in the page
+cache, so it survives the death of the process at any later instruction; with `flush.messages=1` it is on the
+disk.
+
+Not for several threads at once. Times are milliseconds since the epoch and are handed in.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
+
+from odradek.errors import (
+    KafkaError,
+    KafkaStorageError,
+    OffsetOutOfRangeError,
+    RecordBatchTooLargeError,
+)
+from odradek.log import partition_metadata, retention
+from odradek.log.config import LogConfig
+from odradek.log.file_names import DELETED_SUFFIX, LEADER_EPOCHS, PARTITION_METADATA, with_marker
+from odradek.log.files import Buffer, FileSystem
+from odradek.log.leader_epochs import EpochEntry, LeaderEpochs
+from odradek.log.producer_snapshots import ProducerSnapshots
+from odradek.log.producer_state import Origin, ProducerState
+from odradek.log.recovery import RecoveryPlan, open_segment, plan_recovery, read_marker, replay_producers
+from odradek.log.segment import Segment
+from odradek.log.segments import SegmentList
+from odradek.log.time_index import NO_TIMESTAMP, TimestampOffset
+from odradek.log.txn_index import AbortedTxn
+from odradek.records.batch import BatchHeader, TimestampType, batch_records, check_crc, iter_batches
+from odradek.records.control import EndTransactionMarker
+from odradek.records.convert import needs_recompression, recompress, target_codec
+from odradek.records.patch import assign_offsets
+from odradek.records.validate import validate_batches
+from odradek.util.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+_PREFIX = Struct(">qii")
+"""Base offset, length, leader epoch: what an append changes in a batch, in front of its CRC."""
+_MAX_TIMESTAMP = Struct(">q")
+_MAX_TIMESTAMP_AT = 35
+
+NO_OFFSET = -1
+
+
+class AppendInfo(NamedTuple):
+    """What an append came to. `log_append_time_ms` is -1 for CreateTime topics.
+
+    With `duplicate` nothing was appended: the offsets are those of the first time the batch was sent.
+    """
+
+    first_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool = False
+
+
+class ReadResult(NamedTuple):
+    """Whole batches, the first of them reaching the offset asked for; -1 for `first_offset` without any."""
+
+    records: bytes
+    first_offset: int
+
+
+class OffsetForTimestamp(NamedTuple):
+    """A record found by time. `leader_epoch` is -1 where it is not known."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+class PartitionLog:
+    """See the module's docstring. Storage failures are `KafkaError` KAFKA_STORAGE_ERROR.
+
+    Attributes: `log_start_offset`, `log_end_offset`, `high_watermark`, `recovery_point`: offsets;
+    `producers`: the `ProducerState`; `epochs`: the `LeaderEpochs`; `segments`; `config`: may be replaced.
+    """
+
+    def __init__(
+        self, directory: Path, topic: str, partition: int, config: LogConfig, files: FileSystem, clock: Clock
+    ) -> None:
+        self.directory = directory
+        self.topic = topic
+        self.partition = partition
+        self.config = config
+        self.topic_id: bytes | None = None
+        self.files = files
+        self._clock = clock
+        self.segments = SegmentList()
+        self.epochs = LeaderEpochs(files, directory / LEADER_EPOCHS)
+        self.producers = ProducerState()
+        self.snapshots = ProducerSnapshots(files, directory)
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        self.high_watermark = 0
+        self.recovery_point = 0
+        self.last_flush_ms = clock.now_ms()
+        self._removals: list[tuple[int, list[Path]]] = []
+        """Files marked as deleted, and when they are to be removed."""
+        self._names_changed = False
+        """Whether files were made that the folder's last sync does not cover."""
+        self._sync_failed = False
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        files: FileSystem,
+        clock: Clock,
+        recovery_point: int = 0,
+        clean_shutdown: bool = False,
+        topic_id: bytes | None = None,
+        log_start_offset: int = 0,
+    ) -> PartitionLog:
+        """Open the log in a folder, which is made if need be.
+
+        `recovery_point`, `clean_shutdown` and `log_start_offset` are what the data folder's checkpoints say.
+        Raises `LogDamagedError`, `UnsupportedLogError`, `OSError`; nothing is changed then.
+        """
+        from odradek.log.loading import load
+
+        files.make_dirs(directory)
+        plan = plan_recovery(files, directory, config, clean=clean_shutdown, recovery_point=recovery_point)
+        log = cls(directory, topic, partition, config, files, clock)
+        load(log, plan, recovery_point, log_start_offset)
+        if topic_id is not None:
+            log.set_topic_id(topic_id)
+        return log
+
+    @classmethod
+    def from_plan(
+        cls,
+        plan: RecoveryPlan,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        files: FileSystem,
+        clock: Clock,
+        recovery_point: int,
+        log_start_offset: int,
+    ) -> PartitionLog:
+        """As `open`, when the plan has been made before."""
+        from odradek.log.loading import load
+
+        log = cls(plan.directory, topic, partition, config, files, clock)
+        load(log, plan, recovery_point, log_start_offset)
+        return log
+
+    def __repr__(self) -> str:
+        return f"<PartitionLog {self.topic}-{self.partition} {self.log_start_offset}..{self.log_end_offset}>"
+
+    # What it is.
+
+    def set_topic_id(self, topic_id: bytes) -> None:
+        """Write down whose log this is. Raises `KafkaError` if it is another topic's."""
+        if self.topic_id == topic_id:
+            return
+        if self.topic_id is not None:
+            raise KafkaStorageError(
+                f"{self.directory} belongs to topic id {partition_metadata.topic_id_text(self.topic_id)}, "
+                f"not {partition_metadata.topic_id_text(topic_id)}"
+            )
+        try:
+            partition_metadata.write(self.files, self.directory / PARTITION_METADATA, topic_id)
+        except OSError as error:
+            raise self.storage_error("writing partition.metadata", error) from error
+        self.topic_id = topic_id
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all segments, indexes not counted."""
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to where a read_committed consumer may read."""
+        unstable = self.producers.first_unstable_offset
+        if unstable is None or unstable >= self.high_watermark:
+            return self.high_watermark
+        return max(unstable, self.log_start_offset)
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Set the high watermark, within the log's bounds; returns what it is now."""
+        self.high_watermark = min(max(offset, self.log_start_offset), self.log_end_offset)
+        self.producers.on_high_watermark(self.high_watermark)
+        return self.high_watermark
+
+    def storage_error(self, doing: str, error: OSError) -> KafkaError:
+        """The `KafkaError` for a failure of the disk; also logged, since clients see only the code."""
+        logger.error("%s-%d: %s in %s failed: %s", self.topic, self.partition, doing, self.directory, error)
+        return KafkaStorageError(f"{doing} failed: {error}")
+
+    # Appending.
+
+    def append(
+        self,
+        records: Buffer,
+        *,
+        leader_epoch: int,
+        origin: Origin = Origin.CLIENT,
+        now_ms: int,
+        produce_version: int | None = None,
+    ) -> AppendInfo:
+        """Append as the partition's leader: validate, assign offsets, write.
+
+        Raises `KafkaError`: what `validate_batches` raises; RECORD_LIST_TOO_LARGE for more than a segment
+        takes; INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE,
+        TRANSACTION_COORDINATOR_FENCED; KAFKA_STORAGE_ERROR. Nothing is appended then.
+        """
+        config = self.config
+        append_time = config.message_timestamp_type == "LogAppendTime"
+        timestamp_type = TimestampType.LOG_APPEND_TIME if append_time else TimestampType.CREATE_TIME
+        headers = validate_batches(
+            records,
+            max_message_bytes=config.max_message_bytes,
+            now_ms=now_ms,
+            timestamp_type=timestamp_type,
+            timestamp_before_max_ms=config.message_timestamp_before_max_ms,
+            timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+            compacted=config.compact,
+            from_client=origin is Origin.CLIENT,
+            produce_version=produce_version,
+        )
+        if config.compression_type != "producer":
+            codec = target_codec(config.compression_type)
+            if codec is not None and needs_recompression(headers, codec):
+                level = getattr(config, f"compression_{codec.name.lower()}_level", None)
+                records, headers = recompress(records, headers, codec, level=level)
+        markers = self._check_producers(headers, records, origin)
+        if not isinstance(markers, list):
+            return markers
+        base_offset = self.log_end_offset
+        header = headers[0]
+        if len(headers) == 1 and not append_time and header[8] == _stored_max_timestamp(records):
+            # The sender's bytes are written as they came, behind a new prefix.
+            view = memoryview(records)
+            parts: list[Buffer] = [_PREFIX.pack(base_offset, header[1], leader_epoch), view[_PREFIX.size :]]
+            size = len(view)
+            headers[0] = header = BatchHeader(base_offset, header[1], leader_epoch, *header[3:])
+        else:
+            copy = bytearray(records)
+            headers = assign_offsets(
+                copy,
+                base_offset,
+                leader_epoch=leader_epoch,
+                timestamp_type=timestamp_type,
+                now_ms=now_ms,
+                headers=headers,
+            )
+            parts, size = [copy], len(copy)
+        if leader_epoch != self.epochs.latest and leader_epoch >= 0:
+            self._assign_epochs([EpochEntry(leader_epoch, base_offset)])
+        self._write(headers, markers, parts, size, now_ms)
+        return AppendInfo(
+            base_offset,
+            self.log_end_offset - 1,
+            now_ms if append_time else NO_TIMESTAMP,
+            self.log_start_offset,
+        )
+
+    def append_follower(self, records: Buffer, *, now_ms: int | None = None) -> AppendInfo | None:
+        """Append what the leader sent, at the offsets it has there; None if there is no whole batch.
+
+        Raises `KafkaError`: CORRUPT_MESSAGE; OFFSET_OUT_OF_RANGE where the records begin below the log's end;
+        KAFKA_STORAGE_ERROR. Nothing is appended then.
+        """
+        headers, markers = [], []
+        next_offset = self.log_end_offset
+        size = 0
+        for header, batch in iter_batches(records):
+            check_crc(header, batch)
+            if header.base_offset < next_offset or header.last_offset_delta < 0:
+                raise OffsetOutOfRangeError(
+                    f"offsets {header.base_offset} to {header.last_offset} cannot come at {next_offset}"
+                )
+            headers.append(header)
+            markers.append(read_marker(header, batch) if header.is_control and header.record_count else None)
+            next_offset = header.next_offset
+            size += header.size
+        if not headers:
+            return None
+        epochs = [EpochEntry(h.partition_leader_epoch, h.base_offset) for h in headers]
+        self._assign_epochs([entry for entry in epochs if entry.epoch >= 0])
+        first_offset = headers[0].base_offset
+        self._write(
+            headers,
+            markers,
+            [memoryview(records)[:size]],
+            size,
+            self._clock.now_ms() if now_ms is None else now_ms,
+        )
+        return AppendInfo(first_offset, self.log_end_offset - 1, NO_TIMESTAMP, self.log_start_offset)
+
+    def _check_producers(
+        self, headers: list[BatchHeader], records: Buffer, origin: Origin
+    ) -> list[EndTransactionMarker | None] | AppendInfo:
+        """The marker of each batch, or what to answer for a batch that is here already."""
+        producers = self.producers
+        markers: list[EndTransactionMarker | None] = []
+        position = 0
+        for header in headers:
+            marker = None
+            if header[9] >= 0:
+                if header.is_control:
+                    marker = read_marker(header, memoryview(records)[position : position + header.size])
+                    if marker is not None:
+                        producers.check_marker(header, marker)
+                else:
+                    if origin is Origin.CLIENT:
+                        seen = producers.find_duplicate(header)
+                        if seen is not None:
+                            return AppendInfo(
+                                seen.first_offset,
+                                seen.last_offset,
+                                seen.timestamp,
+                                self.log_start_offset,
+                                True,
+                            )
+                    producers.check(header, origin)
+            markers.append(marker)
+            position += header.size
+        return markers
+
+    def _assign_epochs(self, entries: list[EpochEntry]) -> None:
+        try:
+            self.epochs.assign_all(entries)
+        except OSError as error:
+            raise self.storage_error("writing the leader epochs", error) from error
+
+    def _write(
+        self,
+        headers: list[BatchHeader],
+        markers: list[EndTransactionMarker | None],
+        parts: list[Buffer],
+        size: int,
+        now_ms: int,
+    ) -> None:
+        config = self.config
+        if size > config.segment_bytes:
+            raise RecordBatchTooLargeError(
+                f"{size} bytes are more than a segment of {config.segment_bytes} bytes takes"
+            )
+        if self._sync_failed:
+            raise KafkaStorageError("an earlier sync to the disk failed; the broker must be started again")
+        last = headers[-1]
+        last_offset = last.last_offset
+        if len(headers) == 1:
+            newest = TimestampOffset(last[8], last_offset)
+            batches = [(size, last_offset)]
+        else:
+            newest = TimestampOffset(NO_TIMESTAMP, last_offset)
+            for header in headers:
+                if header.max_timestamp > newest.timestamp:
+                    newest = TimestampOffset(header.max_timestamp, header.last_offset)
+            batches = [(header.size, header.last_offset) for header in headers]
+        try:
+            segment = self.segments.active
+            if segment.should_roll(
+                size, last_offset, newest[0], now_ms, config.segment_bytes, self._segment_ms(segment)
+            ):
+                segment = self.roll(now_ms, headers[0].base_offset)
+            segment.append(parts, size, batches, newest)
+        except OSError as error:
+            raise self.storage_error("appending", error) from error
+        self.log_end_offset = self.producers.end_offset = last_offset + 1
+        for header, marker in zip(headers, markers, strict=True):
+            if header[9] >= 0:
+                self._note_producer(segment, header, marker)
+        if self.log_end_offset - self.recovery_point >= config.flush_messages:
+            self.flush()
+
+    def _segment_ms(self, segment: Segment) -> int:
+        """`segment.ms` less the segment's own share of `segment.jitter.ms`."""
+        config = self.config
+        if not config.segment_jitter_ms:
+            return config.segment_ms
+        jitter = hash((self.partition, segment.base_offset)) % min(
+            config.segment_jitter_ms, config.segment_ms
+        )
+        return config.segment_ms - jitter
+
+    def _note_producer(
+        self, segment: Segment, header: BatchHeader, marker: EndTransactionMarker | None
+    ) -> None:
+        completed = self.producers.append(header, marker)
+        if completed is None:
+            return
+        last_stable_offset = self.producers.complete(completed)
+        if completed.aborted:
+            entry = AbortedTxn(
+                completed.producer_id, completed.first_offset, completed.last_offset, last_stable_offset
+            )
+            try:
+                segment.txn_index.append(entry)
+            except OSError as error:
+                # It is known in memory, written with the next one, and found again by recovery.
+                logger.warning("%s not yet in %s: %s", entry, segment.txn_index.path, error)
+
+    def roll(self, now_ms: int, first_offset: int | None = None) -> Segment:
+        """Begin a new segment at the log's end, or at a `first_offset` beyond it. Raises `OSError`.
+
+        If it fails, the log goes on with the segment it had.
+        """
+        base = max(self.log_end_offset, first_offset or 0)
+        old = self.segments.active
+        if old.base_offset == base and old.size == 0:
+            return old
+        self.producers.end_offset = base
+        self.snapshots.take(self.producers, sync=False)
+        old.become_inactive()
+        segment = open_segment(self.files, self.directory, base, self.config)
+        try:
+            segment.create(now_ms, self.config.segment_bytes if self.config.preallocate else 0)
+        except OSError:
+            segment.release()
+            for path in segment.paths():
+                self.files.remove(path)
+            raise
+        old.forget_tail()
+        old.release()
+        self.segments.add(segment)
+        self._names_changed = True
+        return segment
+
+    # Flushing and closing.
+
+    def flush(self) -> None:
+        """Get everything to the disk; the recovery point is then the log's end.
+
+        Raises `KafkaError` KAFKA_STORAGE_ERROR. After that the kernel may have dropped what it could not
+        write, so appends are refused until the log is opened again.
+        """
+        end = self.log_end_offset
+        if end > self.recovery_point or self._names_changed:
+            try:
+                for segment in self.segments.from_offset(self.recovery_point):
+                    segment.fsync()
+                if self._names_changed:
+                    self.files.fsync_dir(self.directory)
+            except OSError as error:
+                self._sync_failed = True
+                raise self.storage_error("syncing", error) from error
+            self._names_changed = False
+            self.recovery_point = end
+        self.last_flush_ms = self._clock.now_ms()
+
+    def is_flush_due(self, now_ms: int) -> bool:
+        """Whether there is something to sync and `flush.ms` is up, or a whole segment waits for it."""
+        if self.log_end_offset <= self.recovery_point:
+            return False
+        overdue = now_ms - self.last_flush_ms >= self.config.flush_ms
+        return overdue or self.segments.active.base_offset > self.recovery_point
+
+    def close(self) -> None:
+        """Stop in good order: a snapshot of the producers, trimmed indexes, everything synced.
+
+        Raises `KafkaError` KAFKA_STORAGE_ERROR; the stop is then not a clean one.
+        """
+        try:
+            if self.snapshots.take(self.producers, sync=True) is not None:
+                self._names_changed = True
+            self.segments.active.close()
+        except OSError as error:
+            raise self.storage_error("closing", error) from error
+        finally:
+            self.release()
+        self.flush()
+        self.release()
+
+    def release(self) -> None:
+        """Let go of all descriptors; further use opens the files again."""
+        for segment in self.segments:
+            segment.release()
+
+    def delete(self) -> None:
+        """Remove the log's folder at once. Raises `OSError`."""
+        self.release()
+        self.files.remove_tree(self.directory)
+
+    # Reading.
+
+    def read(self, offset: int, max_bytes: int, *, upper_bound: int, min_one_batch: bool) -> ReadResult:
+        """Whole batches from the one that holds `offset` on, none of them reaching `upper_bound`.
+
+        At most `max_bytes`, but with `min_one_batch` one batch however large it is. Raises `KafkaError`:
+        OFFSET_OUT_OF_RANGE outside of the log, KAFKA_STORAGE_ERROR.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRangeError(
+                f"offset {offset} of {self.topic}-{self.partition} is not within "
+                f"[{self.log_start_offset}, {self.log_end_offset}]"
+            )
+        if offset >= upper_bound or offset == self.log_end_offset:
+            return ReadResult(b"", NO_OFFSET)
+        try:
+            records = self._read(offset, max_bytes, upper_bound, min_one_batch)
+        except OSError as error:
+            raise self.storage_error(f"reading at offset {offset}", error) from error
+        return ReadResult(records, _PREFIX.unpack_from(records)[0] if records else NO_OFFSET)
+
+    def _read(self, offset: int, max_bytes: int, upper_bound: int, min_one_batch: bool) -> bytes:
+        segments = self.segments
+        slot = max(0, segments.floor(offset))
+        count = len(segments)
+        while slot < count:
+            next_base = segments[slot + 1].base_offset if slot + 1 < count else self.log_end_offset
+            bound = upper_bound if upper_bound < next_base else None
+            records = segments[slot].read(offset, max_bytes, bound, min_one_batch)
+            if records is not None:
+                return records
+            # The rest of the segment was compacted away.
+            slot += 1
+        return b""
+
+    def aborted_transactions(self, offset: int, upper_bound: int) -> list[AbortedTxn]:
+        """The aborted transactions that a reader of [offset, upper_bound) must leave out."""
+        found: list[AbortedTxn] = []
+        for segment in self.segments.from_offset(offset):
+            entries, complete = segment.txn_index.collect(offset, upper_bound)
+            found += entries
+            if complete:
+                break
+        return found
+
+    # Finding.
+
+    def earliest(self) -> OffsetForTimestamp:
+        """The first offset, and the epoch it was written in."""
+        first = self.epochs.earliest
+        known = first is not None and first.start_offset <= self.log_start_offset
+        return OffsetForTimestamp(
+            self.log_start_offset, NO_TIMESTAMP, first.epoch if known and first is not None else -1
+        )
+
+    def latest(self) -> OffsetForTimestamp:
+        """The offset that the next record will get, and the latest epoch."""
+        return OffsetForTimestamp(self.log_end_offset, NO_TIMESTAMP, self.epochs.latest)
+
+    def max_timestamp(self) -> OffsetForTimestamp | None:
+        """The first record with the largest timestamp; None where no record has one.
+
+        Raises `KafkaError` KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE.
+        """
+        newest = max(self.segments, key=lambda segment: segment.known_max_timestamp().timestamp)
+        timestamp, offset = newest.known_max_timestamp()
+        if timestamp < 0:
+            return None
+        return self._first_record(newest, timestamp, max(self.log_start_offset, 0), offset)
+
+    def offset_for_timestamp(self, timestamp: int) -> OffsetForTimestamp | None:
+        """The first record that is not older than `timestamp`; None if all are.
+
+        Raises `KafkaError` KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE.
+        """
+        for segment in self.segments:
+            largest = segment.known_max_timestamp().timestamp
+            if largest < 0 and segment.size and segment.modified_ms() < timestamp:
+                continue
+            if largest >= timestamp or (largest < 0 and segment.size):
+                return self._first_record(segment, timestamp, self.log_start_offset, None)
+        return None
+
+    def _first_record(
+        self, segment: Segment, timestamp: int, from_offset: int, hint: int | None
+    ) -> OffsetForTimestamp | None:
+        """The segment's first record at or above an offset that is not older than the timestamp."""
+        try:
+            near = hint if hint is not None else segment.time_index.lookup(timestamp).offset
+            position = segment.offset_index.lookup(max(near, from_offset)).position
+            for step in segment.walk(position, segment.size):
+                if step.max_timestamp < timestamp or step.last_offset < from_offset:
+                    continue
+                batch = segment.pread(step.size, step.position)
+                header = BatchHeader.parse(batch)
+                for record in batch_records(header, batch):
+                    if record.timestamp >= timestamp and record.offset >= from_offset:
+                        return OffsetForTimestamp(
+                            record.offset, record.timestamp, header.partition_leader_epoch
+                        )
+        except OSError as error:
+            raise self.storage_error("searching by time", error) from error
+        return None
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEntry | None:
+        """(epoch, end offset) of the largest epoch known that is not above this one; None if unknown."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    # Truncating and deleting.
+
+    def truncate_to(self, offset: int) -> bool:
+        """Drop the records from the offset on; whether there were any. Raises `KafkaError`."""
+        try:
+            if offset >= self.log_end_offset:
+                # An epoch may have been noted whose first record never came.
+                self.epochs.truncate_from_end(self.log_end_offset)
+                return False
+            if self.segments[0].base_offset > offset:
+                self.truncate_fully_and_start_at(offset)
+                return True
+            for segment in self.segments:
+                if segment.base_offset > offset:
+                    self.drop_segment(segment)
+            active = self.segments.active
+            active.truncate_to(offset)
+            active.become_active()
+            self.epochs.truncate_from_end(offset)
+            self.log_end_offset = offset
+            self.log_start_offset = min(self.log_start_offset, offset)
+            self.recovery_point = min(self.recovery_point, offset)
+            self.reload_producers(offset)
+        except OSError as error:
+            raise self.storage_error(f"truncating to {offset}", error) from error
+        self.update_high_watermark(min(self.high_watermark, offset))
+        return True
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drop everything and go on at the offset. Raises `KafkaError`."""
+        try:
+            for segment in self.segments:
+                self.drop_segment(segment)
+            segment = open_segment(self.files, self.directory, offset, self.config)
+            segment.create(self._clock.now_ms())
+            self.segments.add(segment)
+            self.epochs.clear()
+            self.snapshots.restart_at(offset)
+        except OSError as error:
+            raise self.storage_error(f"truncating to nothing at {offset}", error) from error
+        self._names_changed = True
+        self.producers.clear()
+        self.producers.end_offset = offset
+        self.log_start_offset = self.log_end_offset = self.high_watermark = self.recovery_point = offset
+
+    def reload_producers(self, end_offset: int) -> None:
+        """Build the producer state again as it was at the offset. Raises `OSError`."""
+        state = self.producers
+        state.clear()
+        self.snapshots.load(
+            state,
+            self.log_start_offset,
+            end_offset,
+            self._clock.now_ms(),
+            self.config.producer_id_expiration_ms,
+        )
+        replay_producers(state, list(self.segments), end_offset, {})
+        self.snapshots.take(state, sync=True)
+
+    def drop_segment(self, segment: Segment) -> None:
+        """Take a segment out of the log; its files go after `file.delete.delay.ms`. Raises `OSError`."""
+        marked = segment.mark_deleted()
+        if segment.base_offset in self.snapshots.offsets:
+            path = self.snapshots.path(segment.base_offset)
+            self.files.rename(path, with_marker(path, DELETED_SUFFIX))
+            self.snapshots.forget(segment.base_offset)
+            marked.append(with_marker(path, DELETED_SUFFIX))
+        self.segments.remove(segment)
+        self._removals.append((self._clock.now_ms() + self.config.file_delete_delay_ms, marked))
+
+    def remove_deleted_files(self, now_ms: int) -> int:
+        """Remove the files whose time has come; how many. Raises `OSError`."""
+        due = [paths for at_ms, paths in self._removals if at_ms <= now_ms]
+        self._removals = [entry for entry in self._removals if entry[0] > now_ms]
+        for paths in due:
+            for path in paths:
+                self.files.remove(path)
+        return sum(len(paths) for paths in due)
+
+    def delete_records_before(self, offset: int) -> int:
+        """Let the log start at the offset, -1 meaning the high watermark; returns the log's start.
+
+        Raises `KafkaError` OFFSET_OUT_OF_RANGE above the high watermark. The records' files go with the next
+        `apply_retention`.
+        """
+        if offset == NO_OFFSET:
+            offset = self.high_watermark
+        if offset < 0 or offset > self.high_watermark:
+            raise OffsetOutOfRangeError(
+                f"cannot delete up to offset {offset}, the high watermark is {self.high_watermark}"
+            )
+        if offset > self.log_start_offset:
+            self.move_log_start(offset)
+        return self.log_start_offset
+
+    def move_log_start(self, offset: int) -> None:
+        """The log starts at a later offset now."""
+        self.log_start_offset = offset
+        self.producers.on_log_start(offset)
+        try:
+            self.epochs.truncate_from_start(offset)
+        except OSError as error:
+            # Loading the log does it again.
+            logger.warning("the leader epochs of %s are not yet truncated: %s", self.directory, error)
+
+    def apply_retention(self, now_ms: int) -> int:
+        """Drop the segments that are too old, too many, or before the log's start; how many.
+
+        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        """
+        try:
+            dropped = retention.apply(self, now_ms)
+            self.remove_deleted_files(now_ms)
+        except OSError as error:
+            raise self.storage_error("dropping segments", error) from error
+        return dropped
+
+    def expire_producers(self, now_ms: int) -> int:
+        """Forget producers that were silent for `producer.id.expiration.ms`; how many."""
+        return self.producers.remove_expired(now_ms, self.config.producer_id_expiration_ms)
+
+
+def _stored_max_timestamp(records: Buffer) -> int:
+    return int(_MAX_TIMESTAMP.unpack_from(records, _MAX_TIMESTAMP_AT)[0])

@@ -1,0 +1,265 @@
+"""What a start makes of a log's folder: first a plan that only reads, then its execution.
+
+After a clean stop the files are trusted; only the end of the last segment is walked over. After any other
+stop every segment from the recovery point on is read through, its indexes are built again, and what is torn
+off at the end is cut. An index that is missing or cannot be right is built again in both cases.
+
+The line between a torn tail and damage: nothing valid follows a torn tail, neither in its segment nor in a
+later one. Where valid batches follow, acknowledged records would be lost by cutting, so the start is refused
+(`LogDamagedError`) and nothing is changed. Kafka cuts there too, trusting replicas to have the records.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from odradek.errors import KafkaError
+from odradek.log.config import LogConfig
+from odradek.log.errors import LogDamagedError, UnsupportedLogError
+from odradek.log.files import FileSystem
+from odradek.log.folder import FolderContents, read_folder
+from odradek.log.index_file import CorruptIndexError
+from odradek.log.producer_state import ProducerState, replay
+from odradek.log.scan import SegmentScan, find_batch_after, first_magic, scan_segment
+from odradek.log.segment import BrokenBatchError, Segment, Step
+from odradek.log.txn_index import AbortedTxn
+from odradek.records.batch import HEADER_BYTES, BatchHeader, batch_records
+from odradek.records.control import EndTransactionMarker, parse_end_marker
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class RecoveryPlan:
+    """What is to be done with a folder.
+
+    Attributes: `scans`: by base offset, the segments that were read through, to be cut to their valid bytes
+    and to get new indexes. `dropped`: base offsets of segments behind a cut, without a valid batch. `tail`:
+    the last batches of the last segment where it was not scanned. `end_offset`: of the log, None without
+    segments.
+    """
+
+    directory: Path
+    clean: bool
+    contents: FolderContents
+    scans: dict[int, SegmentScan] = field(default_factory=dict)
+    dropped: list[int] = field(default_factory=list)
+    tail: list[Step] = field(default_factory=list)
+    end_offset: int | None = None
+
+    @property
+    def kept(self) -> list[int]:
+        """The base offsets of the segments that stay."""
+        return [base for base in self.contents.segments if base not in set(self.dropped)]
+
+
+def plan_recovery(
+    files: FileSystem, directory: Path, config: LogConfig, *, clean: bool, recovery_point: int
+) -> RecoveryPlan:
+    """Read a folder and decide. Changes nothing.
+
+    Raises:
+        LogDamagedError: Valid batches follow damaged ones.
+        UnsupportedLogError: There are message sets of magic 0 or 1.
+        OSError: Reading failed.
+    """
+    contents = read_folder(files, directory)
+    plan = RecoveryPlan(directory, clean, contents)
+    bases = list(contents.segments)
+    for path in contents.segments.values():
+        magic = first_magic(files, path)
+        if magic in (0, 1):
+            raise UnsupportedLogError(path, magic)
+    if not bases:
+        return plan
+    to_scan = _bases_to_scan(files, plan, config, recovery_point)
+    for base in to_scan:
+        plan.scans[base] = scan_segment(files, contents.segments[base], base, config.index_interval_bytes)
+    if bases[-1] not in plan.scans:
+        plan.end_offset = _walk_tail(files, plan, config, bases[-1])
+    _judge(files, plan, recovery_point)
+    last = plan.kept[-1]
+    if last in plan.scans:
+        plan.end_offset = plan.scans[last].next_offset
+    return plan
+
+
+def _bases_to_scan(
+    files: FileSystem, plan: RecoveryPlan, config: LogConfig, recovery_point: int
+) -> list[int]:
+    bases = list(plan.contents.segments)
+    first_unflushed = len(bases)
+    if not plan.clean:
+        first_unflushed = max(0, sum(base <= recovery_point for base in bases) - 1)
+    renamed = {source for source, _ in plan.contents.renames}
+    to_scan = []
+    for number, base in enumerate(bases):
+        path = plan.contents.segments[base]
+        if number >= first_unflushed or path in renamed or not _indexes_are_sane(files, path, base, config):
+            to_scan.append(base)
+    return to_scan
+
+
+def _indexes_are_sane(files: FileSystem, path: Path, base: int, config: LogConfig) -> bool:
+    segment = open_segment(files, path.parent, base, config)
+    try:
+        segment.load(files.size(path), 0)
+    except CorruptIndexError as error:
+        logger.warning("building the indexes of %s again: %s", path, error)
+        return False
+    finally:
+        segment.release()
+    return True
+
+
+def open_segment(files: FileSystem, directory: Path, base: int, config: LogConfig) -> Segment:
+    """A segment with the sizes that the config says, its files not looked at yet."""
+    return Segment(files, directory, base, config.index_interval_bytes, config.segment_index_bytes)
+
+
+def _walk_tail(files: FileSystem, plan: RecoveryPlan, config: LogConfig, base: int) -> int | None:
+    """The log's end offset by walking from the last index entry on; scans the segment if that fails."""
+    path = plan.contents.segments[base]
+    size = files.size(path)
+    segment = open_segment(files, path.parent, base, config)
+    try:
+        segment.load(size, 0)
+        start = segment.offset_index.lookup(segment.offset_index.last_offset).position
+        plan.tail = list(segment.walk(start, size))
+    except BrokenBatchError:
+        plan.tail = []
+    finally:
+        segment.release()
+    end = plan.tail[-1].position + plan.tail[-1].size if plan.tail else 0
+    if end == size:
+        return plan.tail[-1].last_offset + 1 if plan.tail else base
+    logger.warning("%s does not end with a whole batch although the last stop was clean", path)
+    plan.tail = []
+    plan.scans[base] = scan_segment(files, path, base, config.index_interval_bytes)
+    return None
+
+
+def _judge(files: FileSystem, plan: RecoveryPlan, recovery_point: int) -> None:
+    """Tell a torn tail from damage; see the module's docstring."""
+    bases = list(plan.contents.segments)
+    for number, base in enumerate(bases):
+        scan = plan.scans.get(base)
+        if scan is None:
+            continue
+        following = bases[number + 1 :]
+        if scan.problem is None:
+            if following and scan.next_offset > following[0]:
+                _refuse(scan, f"it goes on to offset {scan.next_offset}, where a later segment is", "")
+            continue
+        if not scan.torn:
+            after = find_batch_after(files, scan.path, scan.valid_bytes, scan.next_offset)
+            if after is not None:
+                _refuse(scan, scan.problem, f"valid batches go on at position {after}")
+        for later in following:
+            path = plan.contents.segments[later]
+            if files.size(path) and _has_valid_batch(files, plan, later):
+                _refuse(scan, scan.problem, f"valid batches go on in {path.name}")
+        plan.dropped = following
+        logger.warning(
+            "cutting %s at position %d, offset %d (%d bytes, %s): %s",
+            scan.path,
+            scan.valid_bytes,
+            scan.next_offset,
+            scan.size - scan.valid_bytes,
+            "below the recovery point, they had been flushed"
+            if scan.next_offset < recovery_point
+            else "not flushed before the stop",
+            scan.problem,
+        )
+        return
+
+
+def _has_valid_batch(files: FileSystem, plan: RecoveryPlan, base: int) -> bool:
+    scan = plan.scans.get(base)
+    if scan is not None and scan.batches:
+        return True
+    return find_batch_after(files, plan.contents.segments[base], -1, base) is not None
+
+
+def _refuse(scan: SegmentScan, problem: str, consequence: str) -> None:
+    reason = f"{problem}, and {consequence}" if consequence else problem
+    raise LogDamagedError(
+        scan.path,
+        scan.valid_bytes,
+        reason,
+        f"Nothing was changed. Restore the file from a copy or a replica; or give up the records from offset "
+        f"{scan.next_offset} on: cut the file to {scan.valid_bytes} bytes and move later segments of its "
+        f"folder away.",
+    )
+
+
+def apply_scan(segment: Segment, scan: SegmentScan, files: FileSystem) -> None:
+    """Cut a segment to its valid bytes and give it new indexes. Raises `OSError`."""
+    if scan.valid_bytes != scan.size:
+        file = files.open(segment.path)
+        try:
+            file.truncate(scan.valid_bytes)
+        finally:
+            file.close()
+    segment.size = scan.valid_bytes
+    segment.offset_index.replace_all(bytes(scan.offset_entries))
+    segment.time_index.replace_all(bytes(scan.time_entries))
+    segment.max_timestamp = scan.max_timestamp
+    segment.learn_tail(scan.tail)
+
+
+def iter_producer_batches(
+    segment: Segment, position: int, end: int
+) -> Iterator[tuple[BatchHeader, EndTransactionMarker | None]]:
+    """The batches of producers, with the marker of each control batch that has one; and no others.
+
+    Raises `OSError`, `BrokenBatchError`.
+    """
+    for step in segment.walk(position, end):
+        header = BatchHeader.parse(segment.pread(HEADER_BYTES, step.position))
+        if header.has_producer_id:
+            marker = None
+            if header.is_control and header.record_count:
+                marker = read_marker(header, segment.pread(step.size, step.position))
+            yield header, marker
+
+
+def read_marker(header: BatchHeader, batch: bytes | memoryview) -> EndTransactionMarker | None:
+    """The marker in a control batch; None where it holds something else."""
+    try:
+        record = batch_records(header, batch)[0]
+        return parse_end_marker(record.key, record.value)
+    except (KafkaError, IndexError) as error:
+        logger.warning("the control batch at offset %d ends no transaction: %s", header.base_offset, error)
+        return None
+
+
+def replay_producers(
+    state: ProducerState, segments: list[Segment], up_to: int, scans: dict[int, SegmentScan]
+) -> dict[int, list[AbortedTxn]]:
+    """Bring a state from its end offset to the log's, from the records in between.
+
+    Returns the aborted transactions that ended on the way, by the base offset of their marker's segment.
+    Raises `OSError`.
+    """
+    aborted: dict[int, list[AbortedTxn]] = {}
+    for number, segment in enumerate(segments):
+        next_base = segments[number + 1].base_offset if number + 1 < len(segments) else up_to
+        if next_base <= state.end_offset and number + 1 < len(segments):
+            continue
+        scan = scans.get(segment.base_offset)
+        start = segment.translate(max(state.end_offset, segment.base_offset))
+        if start is not None and (scan is None or scan.has_producers):
+            for header, marker in iter_producer_batches(segment, start.position, segment.size):
+                ended = replay(state, header, marker)
+                if ended is not None and ended[0].aborted:
+                    txn, last_stable_offset = ended
+                    entry = AbortedTxn(txn.producer_id, txn.first_offset, txn.last_offset, last_stable_offset)
+                    aborted.setdefault(segment.base_offset, []).append(entry)
+        segment.release()
+        state.end_offset = max(state.end_offset, next_base)
+    state.end_offset = up_to
+    return aborted

@@ -1,0 +1,187 @@
+"""Reading a segment through: which batches are whole, and what its indexes must say.
+
+A scan checks every batch's header and CRC and builds the entries of both indexes as appends do, one batch at
+a time (LogSegment.recover). It changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from struct import Struct
+
+from fastcrc import crc32
+
+from odradek.log.files import File, FileSystem
+from odradek.log.leader_epochs import EpochEntry
+from odradek.log.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
+from odradek.log.segment import TAIL_BATCHES, Step
+from odradek.log.time_index import NO_TIMESTAMP, TimeIndex, TimestampOffset
+from odradek.records.batch import ATTRIBUTES_AT, HEADER_BYTES, HEADER_STRUCT, LOG_OVERHEAD, MAGIC_V2
+
+SCAN_BLOCK = 1024 * 1024
+"""Bytes read at once; more where one batch is larger."""
+
+_PREFIX = Struct(">qiib")
+_MAGIC_AT = 16
+_MIN_MESSAGE_LENGTH = 14
+_NO_TIMESTAMP = TimestampOffset(NO_TIMESTAMP, 0)
+
+
+@dataclass
+class SegmentScan:
+    """What a segment holds. Up to `valid_bytes` it is whole batches; `problem` says what comes then.
+
+    `torn` tells that what comes then can be the beginning of a batch that a stop cut off, as against bytes
+    that no append has written there.
+    """
+
+    path: Path
+    base_offset: int
+    size: int
+    valid_bytes: int = 0
+    next_offset: int = 0
+    problem: str | None = None
+    torn: bool = False
+    batches: int = 0
+    offset_entries: bytearray = field(default_factory=bytearray)
+    time_entries: bytearray = field(default_factory=bytearray)
+    max_timestamp: TimestampOffset = _NO_TIMESTAMP
+    epochs: list[EpochEntry] = field(default_factory=list)
+    has_producers: bool = False
+    tail: list[Step] = field(default_factory=list)
+
+
+def scan_segment(files: FileSystem, path: Path, base_offset: int, index_interval: int) -> SegmentScan:
+    """Read a segment through. Raises `OSError`."""
+    size = files.size(path)
+    scan = SegmentScan(path, base_offset, size, next_offset=base_offset)
+    scan.max_timestamp = TimestampOffset(NO_TIMESTAMP, base_offset)
+    file = files.open(path)
+    try:
+        _scan(scan, file, index_interval)
+    finally:
+        file.close()
+    return scan
+
+
+def _scan(scan: SegmentScan, file: File, index_interval: int) -> None:
+    position = 0
+    last_index_entry = 0
+    last_time_entry = NO_TIMESTAMP
+    size, base_offset = scan.size, scan.base_offset
+    block_at, block = 0, memoryview(b"")
+    unpack = HEADER_STRUCT.unpack_from
+    while position < size:
+        if size - position < HEADER_BYTES:
+            scan.problem = f"{size - position} bytes are too few for a batch"
+            scan.torn = True
+            break
+        if position + HEADER_BYTES > block_at + len(block):
+            block_at, block = position, memoryview(file.pread(SCAN_BLOCK, position))
+        header = unpack(block, position - block_at)
+        batch_size = header[1] + LOG_OVERHEAD
+        scan.problem = _header_problem(header, scan.next_offset, base_offset)
+        if scan.problem is not None:
+            break
+        if position + batch_size > size:
+            scan.problem = f"the batch there has {batch_size} bytes, of which {size - position} are there"
+            # The end of a log has no gaps: any other offset makes the length doubtful as well.
+            scan.torn = header[0] == scan.next_offset
+            break
+        if position + batch_size > block_at + len(block):
+            block_at, block = position, memoryview(file.pread(max(SCAN_BLOCK, batch_size), position))
+        start = position - block_at
+        crc = crc32.iscsi(block[start + ATTRIBUTES_AT : start + batch_size])
+        if crc != header[4]:
+            scan.problem = f"the batch there has CRC {crc:#010x}, its header says {header[4]:#010x}"
+            break
+        last_offset = header[0] + header[6]
+        if header[8] > scan.max_timestamp[0]:
+            scan.max_timestamp = TimestampOffset(header[8], last_offset)
+        if position - last_index_entry > index_interval:
+            scan.offset_entries += OffsetIndex.layout.pack(last_offset - base_offset, position)
+            if scan.max_timestamp[0] > last_time_entry:
+                last_time_entry = _add_time_entry(scan)
+            last_index_entry = position
+        if header[2] >= 0 and (not scan.epochs or header[2] > scan.epochs[-1].epoch):
+            scan.epochs.append(EpochEntry(header[2], header[0]))
+        if header[9] >= 0:
+            scan.has_producers = True
+        scan.tail.append(Step(position, batch_size, header[0], last_offset, header[8]))
+        if len(scan.tail) > 2 * TAIL_BATCHES:
+            del scan.tail[:TAIL_BATCHES]
+        scan.batches += 1
+        scan.next_offset = last_offset + 1
+        position += batch_size
+    scan.valid_bytes = position
+    if scan.max_timestamp[0] > last_time_entry:
+        _add_time_entry(scan)
+
+
+def _add_time_entry(scan: SegmentScan) -> int:
+    timestamp, offset = scan.max_timestamp
+    scan.time_entries += TimeIndex.layout.pack(timestamp, offset - scan.base_offset)
+    return timestamp
+
+
+def _header_problem(header: tuple[int, ...], next_offset: int, base_offset: int) -> str | None:
+    """What is wrong with a batch header, the batch's length and CRC aside."""
+    if header[3] != MAGIC_V2:
+        return f"no batch begins there (magic {header[3]})"
+    if header[1] + LOG_OVERHEAD < HEADER_BYTES:
+        return f"the batch there has length {header[1]}"
+    if header[0] < next_offset:
+        return f"the batch there begins with offset {header[0]}, not at or above {next_offset}"
+    if header[6] < 0 or header[0] + header[6] - base_offset > MAX_RELATIVE_OFFSET:
+        return f"the batch there ends {header[6]} after offset {header[0]}"
+    return None
+
+
+def find_batch_after(files: FileSystem, path: Path, position: int, next_offset: int) -> int | None:
+    """The position of a valid batch behind a damaged place; None if there is none.
+
+    It must continue the offsets, so that remains of what was cut off earlier are not taken for data. Time is
+    linear in the file's size for zeros and for noise.
+    """
+    size = files.size(path)
+    file = files.open(path)
+    try:
+        at = position + 1
+        while at + HEADER_BYTES <= size:
+            block = file.pread(SCAN_BLOCK, at)
+            found = _find_in_block(file, block, at, size, next_offset)
+            if found is not None:
+                return found
+            at += max(1, len(block) - HEADER_BYTES + 1)
+    finally:
+        file.close()
+    return None
+
+
+def _find_in_block(file: File, block: bytes, at: int, size: int, next_offset: int) -> int | None:
+    magic_at = block.find(MAGIC_V2, _MAGIC_AT)
+    while magic_at >= 0 and magic_at - _MAGIC_AT + HEADER_BYTES <= len(block):
+        start = magic_at - _MAGIC_AT
+        offset, length, epoch, _ = _PREFIX.unpack_from(block, start)
+        batch_size = length + LOG_OVERHEAD
+        plausible = next_offset <= offset <= next_offset + MAX_RELATIVE_OFFSET and epoch >= -1
+        if plausible and HEADER_BYTES <= batch_size <= size - at - start:
+            batch = memoryview(file.pread(batch_size, at + start))
+            if crc32.iscsi(batch[ATTRIBUTES_AT:]) == HEADER_STRUCT.unpack_from(batch)[4]:
+                return at + start
+        magic_at = block.find(MAGIC_V2, magic_at + 1)
+    return None
+
+
+def first_magic(files: FileSystem, path: Path) -> int | None:
+    """The magic of a segment's first batch; None where there is none, nor a message of an older format."""
+    file = files.open(path)
+    try:
+        head = file.pread(_PREFIX.size, 0)
+    finally:
+        file.close()
+    if len(head) < _PREFIX.size:
+        return None
+    _, length, _, magic = _PREFIX.unpack(head)
+    return int(magic) if length >= _MIN_MESSAGE_LENGTH else None

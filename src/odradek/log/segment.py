@@ -1,0 +1,403 @@
+"""One segment of a log: a run of batches in `<base offset>.log`, and its indexes.
+
+Only the last segment of a log is written to. Positions are bytes from the segment's start; a batch boundary
+is the position at which a batch begins, or the segment's size. Of the segment that is written to, the
+boundaries of the newest batches are kept in memory, so that reading near the end of a log looks at no index
+and walks over no batches.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
+
+from odradek.log.file_names import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    numbered,
+    with_marker,
+)
+from odradek.log.files import Buffer, File, FileSystem
+from odradek.log.index_file import CorruptIndexError
+from odradek.log.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
+from odradek.log.time_index import NO_TIMESTAMP, TimeIndex, TimestampOffset
+from odradek.log.txn_index import TxnIndex
+from odradek.records.batch import HEADER_BYTES, LOG_OVERHEAD
+
+logger = logging.getLogger(__name__)
+
+MAX_SEGMENT_BYTES = 2**31 - 1
+"""Positions in the offset index are int32."""
+
+TAIL_BATCHES = 4096
+"""How many of the newest batches' boundaries are kept at least, once there are as many."""
+
+WALK_BLOCK = 16 * 1024
+"""Bytes read at once when walking over batches."""
+
+_STEP = Struct(">qi4xb6xi8xq")
+"""Base offset, length, magic, last offset delta, max timestamp of a batch's header."""
+
+
+class Step(NamedTuple):
+    """One batch that a walk came by."""
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+
+
+class BrokenBatchError(Exception):
+    """A walk came to something that is no batch header, or one whose batch ends outside of the segment."""
+
+    def __init__(self, path: Path, position: int) -> None:
+        super().__init__(f"{path} has no whole batch at position {position}")
+        self.position = position
+
+
+class Segment:
+    """One segment. Every method may raise `OSError`.
+
+    Attributes: `size`: the bytes that count; the file may be longer where a failed write could not be undone.
+    `max_timestamp`: the largest so far and the last offset of its batch, None until
+    it is needed. `roll_timestamp`: the largest timestamp of the first batch, None while that is not known.
+    """
+
+    def __init__(
+        self, files: FileSystem, directory: Path, base_offset: int, index_interval: int, index_bytes: int
+    ) -> None:
+        self._files = files
+        self.base_offset = base_offset
+        self.index_interval = index_interval
+        self.path = directory / numbered(base_offset, LOG_SUFFIX)
+        self.offset_index = OffsetIndex(
+            files, directory / numbered(base_offset, INDEX_SUFFIX), base_offset, index_bytes
+        )
+        self.time_index = TimeIndex(
+            files, directory / numbered(base_offset, TIME_INDEX_SUFFIX), base_offset, index_bytes
+        )
+        self.txn_index = TxnIndex(files, directory / numbered(base_offset, TXN_INDEX_SUFFIX), base_offset)
+        self.size = 0
+        self.created_ms = 0
+        self.max_timestamp: TimestampOffset | None = None
+        self.roll_timestamp: int | None = None
+        self._handle: File | None = None
+        self._unclean_end = False
+        """Whether a failed write may have left bytes behind `size`."""
+        self._bytes_since_index_entry = 0
+        # Invariant: these describe all batches from _tail_positions[0] to the end of the segment.
+        self._tail_positions: list[int] = []
+        self._tail_last_offsets: list[int] = []
+        self._tail_base_offset = base_offset
+
+    # Opening and closing.
+
+    def _file(self) -> File:
+        handle = self._handle
+        if handle is None:
+            self._handle = handle = self._files.open(self.path)
+        return handle
+
+    def create(self, now_ms: int, preallocate_bytes: int = 0) -> None:
+        """Make the files of a new segment, taking the place of any that were left over."""
+        self._handle = self._files.open(self.path, create=True)
+        self._handle.truncate(0)
+        if preallocate_bytes:
+            self._handle.truncate(preallocate_bytes)
+        self._files.remove(self.txn_index.path)
+        self.offset_index.create()
+        self.time_index.create()
+        self.created_ms = now_ms
+
+    def load(self, size: int, now_ms: int) -> None:
+        """Take the segment as it is. Raises `CorruptIndexError` where an index is missing or bad."""
+        self.size = size
+        self.created_ms = now_ms
+        for index in (self.offset_index, self.time_index):
+            if not self._files.exists(index.path):
+                raise CorruptIndexError(f"{index.path} is missing")
+        self.offset_index.load(size)
+        self.time_index.load()
+        self.txn_index.load()
+
+    def close(self) -> None:
+        """Write what a normal stop writes, trim the files, and let go of them."""
+        if self.max_timestamp is not None:
+            self.time_index.maybe_append(*self.max_timestamp)
+        self._trim()
+        self.release()
+
+    def release(self) -> None:
+        """Let go of the descriptors; further use opens the files again."""
+        self.offset_index.close()
+        self.time_index.close()
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            handle.close()
+
+    def become_inactive(self) -> None:
+        """The segment will not be written to any more."""
+        self.time_index.maybe_append(*self.known_max_timestamp())
+        self._trim()
+
+    def _trim(self) -> None:
+        self.offset_index.trim()
+        self.time_index.trim()
+        if self._file().size() != self.size:
+            self._file().truncate(self.size)
+        self._unclean_end = False
+
+    def become_active(self) -> None:
+        """The segment will be written to."""
+        self.offset_index.reserve()
+        self.time_index.reserve()
+
+    def fsync(self) -> None:
+        """Get everything to the disk."""
+        self._file().fsync()
+        self.offset_index.fsync()
+        self.time_index.fsync()
+        self.txn_index.fsync()
+
+    def paths(self) -> list[Path]:
+        """All files of the segment, whether they exist or not."""
+        return [self.path, self.offset_index.path, self.time_index.path, self.txn_index.path]
+
+    def mark_deleted(self) -> list[Path]:
+        """Rename the files, to be removed later; their new names. A start removes them as well."""
+        self.release()
+        marked = []
+        for path in self.paths():
+            if self._files.exists(path):
+                self._files.rename(path, with_marker(path, DELETED_SUFFIX))
+                marked.append(with_marker(path, DELETED_SUFFIX))
+        return marked
+
+    def modified_ms(self) -> int:
+        """When the segment was last written to."""
+        return self._files.modified_ms(self.path)
+
+    # Writing.
+
+    def fits_offset(self, offset: int) -> bool:
+        """Whether an offset can be told relative to the base offset."""
+        return 0 <= offset - self.base_offset <= MAX_RELATIVE_OFFSET
+
+    def should_roll(
+        self, size: int, last_offset: int, max_timestamp: int, now_ms: int, max_size: int, max_ms: int
+    ) -> bool:
+        """Whether an append of `size` bytes belongs into a new segment (LogSegment.shouldRoll)."""
+        if self.size > max_size - size:
+            return True
+        return (
+            (self.size > 0 and self._waited_ms(now_ms, max_timestamp) > max_ms)
+            or self.offset_index.is_full
+            or self.time_index.is_full
+            or not self.fits_offset(last_offset)
+        )
+
+    def _waited_ms(self, now_ms: int, max_timestamp: int) -> int:
+        """How long the segment has been written to, by its records' time if they have one."""
+        if self.roll_timestamp is None:
+            first = next(self.walk(0, self.size), None)
+            self.roll_timestamp = first.max_timestamp if first else NO_TIMESTAMP
+        if self.roll_timestamp >= 0:
+            return max_timestamp - self.roll_timestamp
+        return now_ms - self.created_ms
+
+    def append(
+        self,
+        parts: Sequence[Buffer],
+        size: int,
+        batches: Sequence[tuple[int, int]],
+        max_timestamp: TimestampOffset,
+    ) -> None:
+        """Write whole batches at the end.
+
+        `parts` are the bytes, `size` their number; `batches` the (size, last offset) of each batch;
+        `max_timestamp` the largest of all and the last offset of its batch. If the write fails the segment is
+        as before. An index entry that cannot be written is left out: indexes only speed up.
+        """
+        position = self.size
+        handle = self._handle or self._file()
+        if self._unclean_end:
+            handle.truncate(position)
+            self._unclean_end = False
+        try:
+            handle.pwrite(parts, position)
+        except OSError:
+            self._undo_write(position)
+            raise
+        if position == 0:
+            self.roll_timestamp = max_timestamp[0]
+        known = self.max_timestamp or self.known_max_timestamp()
+        if max_timestamp[0] > known[0]:
+            self.max_timestamp = max_timestamp
+        self.size = position + size
+        self._remember(position, batches)
+        if self._bytes_since_index_entry > self.index_interval:
+            self._add_index_entry(batches[-1][1], position)
+        self._bytes_since_index_entry += size
+
+    def _undo_write(self, position: int) -> None:
+        try:
+            self._file().truncate(position)
+        except OSError:
+            # The next append tries again, a start would find no valid batch there.
+            self._unclean_end = True
+
+    def _remember(self, position: int, batches: Sequence[tuple[int, int]]) -> None:
+        positions = self._tail_positions
+        for batch_size, last_offset in batches:
+            positions.append(position)
+            self._tail_last_offsets.append(last_offset)
+            position += batch_size
+        if len(positions) > 2 * TAIL_BATCHES:
+            self._tail_base_offset = self._tail_last_offsets[TAIL_BATCHES - 1] + 1
+            del positions[:TAIL_BATCHES]
+            del self._tail_last_offsets[:TAIL_BATCHES]
+
+    def _add_index_entry(self, last_offset: int, position: int) -> None:
+        try:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(*self.known_max_timestamp())
+        except OSError as error:
+            logger.warning("no index entry for offset %d in %s: %s", last_offset, self.path, error)
+            return
+        self._bytes_since_index_entry = 0
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the batches that reach the offset or go beyond it."""
+        step = self.translate(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.txn_index.truncate_to(offset)
+        if step is not None:
+            self._file().truncate(step.position)
+            self.size = step.position
+        self._unclean_end = False
+        if self.size == 0:
+            self.roll_timestamp = None
+        self.forget_tail()
+        self._bytes_since_index_entry = 0
+        self.max_timestamp = self._find_max_timestamp()
+
+    def forget_tail(self) -> None:
+        """Nothing is known any more of where the newest batches are."""
+        self._tail_positions.clear()
+        self._tail_last_offsets.clear()
+        self._tail_base_offset = self.base_offset
+
+    def learn_tail(self, steps: Sequence[Step]) -> None:
+        """Know of these batches, the last ones of the segment, where they are."""
+        if steps and not self._tail_positions:
+            self._tail_base_offset = steps[0].base_offset if steps[0].position else self.base_offset
+            self._remember(steps[0].position, [(step.size, step.last_offset) for step in steps])
+
+    # Timestamps.
+
+    def known_max_timestamp(self) -> TimestampOffset:
+        """The largest timestamp and the last offset of its batch; (-1, base offset) if there is none."""
+        if self.max_timestamp is None:
+            self.max_timestamp = self.time_index.last
+        return self.max_timestamp
+
+    def _find_max_timestamp(self) -> TimestampOffset:
+        largest = self.time_index.last
+        for step in self.walk(self.offset_index.lookup(largest.offset).position, self.size):
+            if step.max_timestamp > largest.timestamp:
+                largest = TimestampOffset(step.max_timestamp, step.last_offset)
+        return largest
+
+    # Reading.
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Bytes of the segment."""
+        return (self._handle or self._file()).pread(size, position)
+
+    def walk(self, position: int, end: int) -> Iterator[Step]:
+        """The batches from a boundary on, up to one that ends at `end` or behind it is not reached.
+
+        Raises `BrokenBatchError`.
+        """
+        block_at = position
+        block = b""
+        while position + HEADER_BYTES <= end:
+            if position + HEADER_BYTES > block_at + len(block):
+                block_at = position
+                block = self.pread(min(WALK_BLOCK, end - position), position)
+                if len(block) < HEADER_BYTES:
+                    raise BrokenBatchError(self.path, position)
+            base_offset, length, _, delta, max_timestamp = _STEP.unpack_from(block, position - block_at)
+            size = length + LOG_OVERHEAD
+            if size < HEADER_BYTES or delta < 0 or base_offset < 0:
+                raise BrokenBatchError(self.path, position)
+            if position + size > end:
+                return
+            yield Step(position, size, base_offset, base_offset + delta, max_timestamp)
+            position += size
+
+    def translate(self, offset: int) -> Step | None:
+        """The first batch that reaches the offset; None if the segment ends before it.
+
+        Its max timestamp and base offset are -1 where the answer came from memory.
+        """
+        positions = self._tail_positions
+        if positions and offset >= self._tail_base_offset:
+            slot = bisect_left(self._tail_last_offsets, offset)
+            if slot == len(positions):
+                return None
+            position = positions[slot]
+            end = positions[slot + 1] if slot + 1 < len(positions) else self.size
+            return Step(position, end - position, -1, self._tail_last_offsets[slot], -1)
+        for step in self.walk(self.offset_index.lookup(offset).position, self.size):
+            if step.last_offset >= offset:
+                return step
+        return None
+
+    def boundary_at_or_below(self, position: int, known: int) -> int:
+        """The last batch boundary at or below the position; `known` is a boundary below it."""
+        if position >= self.size:
+            return self.size
+        positions = self._tail_positions
+        if positions and position >= positions[0]:
+            return positions[bisect_right(positions, position) - 1]
+        boundary = max(known, self.offset_index.lookup_position(position).position)
+        for step in self.walk(boundary, self.size):
+            if step.position + step.size > position:
+                return step.position
+            boundary = step.position + step.size
+        return boundary
+
+    def read(self, offset: int, max_bytes: int, upper_bound: int | None, min_one_batch: bool) -> bytes | None:
+        """Whole batches from the one that reaches `offset` on; None if the segment ends before it.
+
+        At most `max_bytes`, or one batch if `min_one_batch`; none that reaches `upper_bound`, which is None
+        if it is behind the segment.
+        """
+        first = self.translate(offset)
+        if first is None:
+            return None
+        start = first.position
+        end = self.size
+        if upper_bound is not None:
+            beyond = self.translate(upper_bound)
+            if beyond is not None:
+                end = beyond.position
+        if start >= end:
+            return b""
+        wanted = max(max_bytes, first.size) if min_one_batch else max_bytes
+        if wanted < first.size:
+            return b""
+        if start + wanted < end:
+            end = self.boundary_at_or_below(start + wanted, start)
+        return self.pread(end - start, start)
