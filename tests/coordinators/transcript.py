@@ -299,7 +299,7 @@ class Player:
         )
 
     def do_delete_topic(self, world: World, words: list[str], options: dict[str, str]) -> None:
-        world.coordinator.on_partitions_deleted({word: None for word in words})
+        world.coordinator.on_partitions_deleted(dict.fromkeys(words))
 
     # Administration
 
@@ -370,7 +370,9 @@ def _record_line(key: bytes, value: bytes | None) -> str:
             return f"group {group}: tombstone"
         decoded = GroupMetadataValue.decode_prefixed(value)
         line = f"group {group} v{value[1]}: generation {decoded.generation} {decoded.protocol_type or '-'}"
-        line += f"/{decoded.protocol} leader {decoded.leader} since {_seconds(decoded.current_state_timestamp)}"
+        line += (
+            f"/{decoded.protocol} leader {decoded.leader} since {_seconds(decoded.current_state_timestamp)}"
+        )
         for m in decoded.members:
             instance = f"@{m.group_instance_id}" if m.group_instance_id else ""
             line += (
