@@ -8,3 +8,37 @@ power.
 
 Knows records and errors; knows no sockets, no clock (times are handed in), no asyncio.
 """
+
+from odradek.log.config import LogConfig
+from odradek.log.errors import (
+    DataDirectoryError,
+    DataDirectoryInUseError,
+    InconsistentIdentityError,
+    LogDamagedError,
+    UnsupportedLogError,
+)
+from odradek.log.files import FileSystem, RealFileSystem
+from odradek.log.leader_epochs import EpochEntry
+from odradek.log.log_manager import LogManager
+from odradek.log.partition_log import AppendInfo, OffsetForTimestamp, PartitionLog, ReadResult
+from odradek.log.producer_state import Origin
+from odradek.log.txn_index import AbortedTxn
+
+__all__ = [
+    "AbortedTxn",
+    "AppendInfo",
+    "DataDirectoryError",
+    "DataDirectoryInUseError",
+    "EpochEntry",
+    "FileSystem",
+    "InconsistentIdentityError",
+    "LogConfig",
+    "LogDamagedError",
+    "LogManager",
+    "OffsetForTimestamp",
+    "Origin",
+    "PartitionLog",
+    "ReadResult",
+    "RealFileSystem",
+    "UnsupportedLogError",
+]
