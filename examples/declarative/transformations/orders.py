@@ -1,0 +1,56 @@
+"""Topic `orders` → table `priced` and topic `orders-priced`, order by order; table `revenue` by product and minute."""
+
+import os
+
+from pyspark import pipelines as dp
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+SERVERS = os.environ.get("ORDERS_SERVERS", "127.0.0.1:9092")
+ORDER = "order bigint, product string, quantity int, price_cents bigint, time_ms bigint"
+
+spark = SparkSession.active()
+
+
+@dp.table
+def priced() -> DataFrame:
+    """The orders that can be read, with their totals; each run adds what is new in the topic."""
+    raw = (
+        spark.readStream.format("odradek")
+        .option("kafka.bootstrap.servers", SERVERS)
+        .option("subscribe", "orders")
+        .option("startingOffsets", "earliest")
+        .load()
+    )
+    return (
+        raw.select(f.from_json(f.col("value").cast("string"), ORDER).alias("o"))
+        .select("o.*")
+        .where("order is not null and time_ms is not null")
+        .withColumn("total_cents", f.col("quantity") * f.col("price_cents"))
+    )
+
+
+@dp.materialized_view
+def revenue() -> DataFrame:
+    """Revenue by product and minute."""
+    return (
+        spark.read.table("priced")
+        .withColumn("time", f.timestamp_millis("time_ms"))
+        .groupBy(f.date_trunc("minute", "time").alias("minute"), "product")
+        .agg(f.count("*").alias("orders"), f.sum("total_cents").alias("revenue_cents"))
+    )
+
+
+dp.create_sink(
+    "priced_topic",
+    format="odradek",
+    options={"kafka.bootstrap.servers": SERVERS, "topic": "orders-priced"},
+)
+
+
+@dp.append_flow(target="priced_topic")
+def publish() -> DataFrame:
+    """The same orders for those who read topics."""
+    return spark.readStream.table("priced").select(
+        f.col("product").alias("key"), f.to_json(f.struct("*")).alias("value")
+    )
