@@ -108,6 +108,10 @@ HANDLER_MODULES: tuple[str, ...] = (
 
 def load_handlers(modules: Iterable[str] = HANDLER_MODULES) -> dict[int, Handler]:
     """Import the handler modules, which registers them, and return the table."""
+    import importlib.util
+
     for name in modules:
+        if importlib.util.find_spec(f"odradek.broker.handlers.{name}") is None:
+            continue
         importlib.import_module(f"odradek.broker.handlers.{name}")
     return _handlers

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING
 
 from odradek.errors import (
     InconsistentTopicIdError,
-    KafkaError,
     KafkaStorageError,
     NotLeaderOrFollowerError,
+    OdradekError,
     UnknownTopicOrPartitionError,
 )
 from odradek.replication.partition import ZERO_TOPIC_ID, Partition
 
 if TYPE_CHECKING:
     from odradek.cluster.image import ClusterDelta, ClusterImage, PartitionImage, TopicImage
-    from odradek.log import LogConfig, LogManager, PartitionLog
+    from odradek.log.config import LogConfig
+    from odradek.log.log_manager import LogManager
+    from odradek.log.partition_log import PartitionLog
     from odradek.replication.delayed import Purgatory
     from odradek.util.clock import Clock
 
@@ -106,26 +108,17 @@ class Replicas:
 
     # ------------------------------------------------------------------ following the image
 
-    def load(self, image: ClusterImage, high_watermarks: dict[tuple[str, int], int]) -> None:
-        """Take up every partition that the image puts here; at the start, after the logs have been loaded.
-
-        Args:
-            image: the cluster.
-            high_watermarks: as they were checkpointed.
-        """
-        self.image = image
-        for topic, index, partition in image.partitions_of(self.broker_id):
-            self._take_up(topic, index, partition, high_watermarks.get((topic.name, index)))
-
     def apply(self, image: ClusterImage, delta: ClusterDelta) -> None:
         """Follow a change of the cluster: create, remove, lead, follow, reconfigure."""
         self.image = image
-        for name in delta.topics_gone:
+        for name in (*delta.topics_marked, *delta.topics_gone):
             self._remove_topic(name)
         for topic in delta.topics.values():
+            if topic.name in image.marked:
+                continue
             for index, partition in topic.partitions.items():
                 if self.broker_id in partition.replicas:
-                    self._take_up(topic, index, partition, None)
+                    self._take_up(topic, index, partition)
                 else:
                     self._remove(topic.name, index)
         for entity in delta.configs:
@@ -142,12 +135,10 @@ class Replicas:
             for partition in partitions.values():
                 partition.log.config = config
 
-    def _take_up(
-        self, topic: TopicImage, index: int, state: PartitionImage, high_watermark: int | None
-    ) -> None:
+    def _take_up(self, topic: TopicImage, index: int, state: PartitionImage) -> None:
         partition = self.find(topic.name, index)
         if partition is None:
-            partition = self._open(topic, index, high_watermark)
+            partition = self._open(topic, index)
             if partition is None:
                 return
         if state.leader == self.broker_id:
@@ -167,16 +158,14 @@ class Replicas:
                 partition_epoch=state.partition_epoch,
             )
 
-    def _open(self, topic: TopicImage, index: int, high_watermark: int | None) -> Partition | None:
+    def _open(self, topic: TopicImage, index: int) -> Partition | None:
         key = (topic.name, index)
         try:
             partition_log = self._log_of(topic, index)
-        except (OSError, KafkaError) as error:
+        except (OSError, OdradekError) as error:
             self.offline[key] = str(error)
             log.error("partition offline topic=%s partition=%d: %s", topic.name, index, error)
             return None
-        if high_watermark is not None:
-            partition_log.update_high_watermark(min(high_watermark, partition_log.log_end_offset))
         partition = Partition(
             partition_log,
             topic=topic.name,
@@ -219,7 +208,7 @@ class Replicas:
         partition.leader_id = -1
         try:
             self._logs.delete(topic, index)
-        except OSError as error:
+        except (OSError, OdradekError) as error:
             log.error("log not removed topic=%s partition=%d: %s", topic, index, error)
         # Whoever waits for this partition learns that it is gone.
         self._progress(partition)

@@ -16,6 +16,7 @@ Invariants, each on its field:
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -24,7 +25,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from odradek.errors import (
     FencedLeaderEpochError,
     InconsistentTopicIdError,
-    KafkaStorageError,
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
     OffsetNotAvailableError,
@@ -33,9 +33,12 @@ from odradek.errors import (
     UnknownLeaderEpochError,
 )
 from odradek.errors.codes import ErrorCode
+from odradek.log.producer_state import Origin
 
 if TYPE_CHECKING:
-    from odradek.log import AppendInfo, Origin, PartitionLog
+    from odradek.log.partition_log import AppendInfo, PartitionLog
+
+logger = logging.getLogger(__name__)
 
 NO_EPOCH = -1
 ZERO_TOPIC_ID = bytes(16)
@@ -212,10 +215,17 @@ class Partition:
         if is_new:
             self.leader_epoch = leader_epoch
             self.leader_epoch_start_offset = self.log.log_end_offset
-            self.log.assign_epoch_start(leader_epoch, self.log.log_end_offset)
+            self._note_epoch(leader_epoch)
         self.advance_high_watermark(now_ms)
         self._progress()
         return is_new
+
+    def _note_epoch(self, leader_epoch: int) -> None:
+        try:
+            self.log.epochs.assign(leader_epoch, self.log.log_end_offset)
+        except OSError as error:
+            # The first append of this epoch notes it as well, and does not go on without.
+            logger.warning("leader epoch not noted yet %s-%d: %s", self.topic, self.index, error)
 
     def make_follower(
         self,
@@ -284,15 +294,17 @@ class Partition:
         *,
         required_acks: int,
         now_ms: int,
-        origin: Origin | None = None,
+        origin: Origin = Origin.CLIENT,
+        produce_version: int | None = None,
     ) -> AppendInfo:
-        """Append a client's batches as the leader.
+        """Append batches as the leader.
 
         Args:
             records: whole record batches (one, for Produce); not kept after the call.
             required_acks: 0, 1 or -1; -1 refuses when too few replicas are in sync.
             now_ms: wall clock, for LogAppendTime and timestamp checks.
-            origin: who writes; None for a client.
+            origin: who writes.
+            produce_version: of the Produce request, which bounds what may be in it.
 
         Raises:
             NotLeaderOrFollowerError: this broker does not lead.
@@ -307,14 +319,13 @@ class Partition:
                 f"{len(self.isr)} in-sync replicas of {self.topic}-{self.index}, "
                 f"min.insync.replicas wants {self.effective_min_isr}"
             )
-        log = self.log
-        try:
-            if origin is None:
-                info = log.append(records, leader_epoch=self.leader_epoch, now_ms=now_ms)
-            else:
-                info = log.append(records, leader_epoch=self.leader_epoch, origin=origin, now_ms=now_ms)
-        except OSError as error:
-            raise KafkaStorageError(f"{self.topic}-{self.index} could not be written: {error}") from error
+        info = self.log.append(
+            records,
+            leader_epoch=self.leader_epoch,
+            origin=origin,
+            now_ms=now_ms,
+            produce_version=produce_version,
+        )
         self.appended_bytes += len(records)
         self.advance_high_watermark(now_ms)
         self._progress()
@@ -446,10 +457,7 @@ class Partition:
             upper_bound = end
         if offset >= upper_bound or (max_bytes <= 0 and not min_one_batch):
             return FetchedRecords(b"", high_watermark, last_stable, start, end, None)
-        try:
-            result = log.read(offset, max_bytes, upper_bound=upper_bound, min_one_batch=min_one_batch)
-        except OSError as error:
-            raise KafkaStorageError(f"{self.topic}-{self.index} could not be read: {error}") from error
+        result = log.read(offset, max_bytes, upper_bound=upper_bound, min_one_batch=min_one_batch)
         return FetchedRecords(result.records, high_watermark, last_stable, start, end, None)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
@@ -499,24 +507,19 @@ class Partition:
             # Without remote storage everything is local, and nothing waits to be uploaded.
             if timestamp == EARLIEST_PENDING_UPLOAD_TIMESTAMP:
                 return OffsetLookup(-1, -1, -1)
-            start = log.log_start_offset
-            return OffsetLookup(start, -1, self._epoch_at(start))
+            earliest = log.earliest()
+            return OffsetLookup(earliest.offset, -1, earliest.leader_epoch)
         if timestamp == LATEST_TIERED_TIMESTAMP:
             return OffsetLookup(-1, -1, -1)
         if timestamp == MAX_TIMESTAMP:
             found = log.max_timestamp()
         else:
             found = log.offset_for_timestamp(timestamp)
-        if found is None or found[0] >= end:
+        if found is None or found.offset >= end:
             if lags:
                 self._refuse_lagging()
             return OffsetLookup(-1, -1, -1)
-        offset, found_timestamp, epoch = found
-        return OffsetLookup(offset, found_timestamp, -1 if epoch is None else epoch)
-
-    def _epoch_at(self, offset: int) -> int:
-        epoch = self.log.epoch_for_offset(offset)
-        return -1 if epoch is None else epoch
+        return OffsetLookup(found.offset, found.timestamp, found.leader_epoch)
 
     def _refuse_lagging(self) -> None:
         raise OffsetNotAvailableError(
@@ -538,7 +541,7 @@ class Partition:
             NotLeaderOrFollowerError: this broker does not lead.
         """
         self.require_leader()
-        if "delete" not in self.log.config.cleanup_policy:
+        if not self.log.config.delete:
             raise PolicyViolationError(
                 f"records of {self.topic}-{self.index} cannot be deleted: its cleanup.policy lacks delete"
             )

@@ -79,7 +79,7 @@ class _Fetch:
         self.version = context.api_version
         self.replica_id = request.replica_state.replica_id if self.version >= 15 else request.replica_id
         is_follower = self.replica_id >= 0
-        self.max_bytes = max(0, min(request.max_bytes, self.broker.settings.fetch_max_bytes))
+        self.max_bytes = max(0, min(request.max_bytes, self.broker.config.fetch_max_bytes))
         self.min_bytes = min(request.min_bytes, self.max_bytes)
         self.max_wait_ms = request.max_wait_ms
         if is_follower:

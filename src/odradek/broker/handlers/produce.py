@@ -31,9 +31,9 @@ from odradek.errors import (
     TopicAuthorizationError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
-    UnsupportedCompressionTypeError,
 )
 from odradek.errors.codes import ErrorCode
+from odradek.records.validate import record_errors
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -54,12 +54,8 @@ log = logging.getLogger(__name__)
 
 ADMIN_CLIENT_ID = "__admin_client"
 
-_ZSTD = 4
 _TRANSACTIONAL = 0x10
-_MAGIC_AT = 16
 _ATTRIBUTES_LOW_BYTE_AT = 22
-_BATCH_OVERHEAD = 12
-_HEADER_SIZE = 61
 
 _Pending = tuple["Partition", int, PartitionProduceResponse]
 """A partition, the offset that must be committed, and the response that waits for it."""
@@ -152,9 +148,16 @@ def _append(
         metrics = broker.metrics.topics.of(topic)
         metrics.total_produce_requests += 1
         totals.total_produce_requests += 1
-        _check_records(records, context.api_version)
+        if records is None:
+            raise InvalidRecordError("a record batch is missing")
+        _refuse_transactional(records)
         size = len(records)
-        info = partition.append(records, required_acks=request.acks, now_ms=context.now_ms)
+        info = partition.append(
+            records,
+            required_acks=request.acks,
+            now_ms=context.now_ms,
+            produce_version=context.api_version,
+        )
     except KafkaError as error:
         if metrics is not None:
             _count_refused(metrics, totals, records)
@@ -189,24 +192,10 @@ def _append(
     return answer
 
 
-def _check_records(records: Any, version: int) -> None:
-    """What Produce asks for beyond a valid batch: exactly one, of a kind that the version allows."""
-    if records is None or len(records) == 0:
-        raise InvalidRecordError("a record batch is missing")
-    if len(records) < _HEADER_SIZE:
-        # Too short for a batch: the validation says in what way.
-        return
-    magic = records[_MAGIC_AT]
-    if magic < 2:
-        raise InvalidRecordError(f"only record batches of magic 2 are accepted, this one has {magic}")
-    attributes = records[_ATTRIBUTES_LOW_BYTE_AT]
-    if version < 7 and attributes & 7 == _ZSTD:
-        raise UnsupportedCompressionTypeError(f"zstd needs Produce version 7, this is version {version}")
-    if attributes & _TRANSACTIONAL:
+def _refuse_transactional(records: Any) -> None:
+    # Anything shorter is no batch, which the validation says better.
+    if len(records) > _ATTRIBUTES_LOW_BYTE_AT and records[_ATTRIBUTES_LOW_BYTE_AT] & _TRANSACTIONAL:
         raise InvalidTxnStateError("this broker has no transaction coordinator")
-    length = int.from_bytes(records[8:12], "big", signed=True)
-    if length > 0 and _BATCH_OVERHEAD + length < len(records):
-        raise InvalidRecordError("more than one record batch for a partition")
 
 
 def _count_refused(metrics: Any, totals: Any, records: Any) -> None:
@@ -218,12 +207,10 @@ def _count_refused(metrics: Any, totals: Any, records: Any) -> None:
 
 def _failed_append(index: int, error: KafkaError) -> PartitionProduceResponse:
     answer = _failed(index, error.code, error.message)
-    record_errors = getattr(error, "record_errors", None)
-    if record_errors:
-        answer.record_errors = [
-            BatchIndexAndErrorMessage(batch_index=position, batch_index_error_message=text)
-            for position, text in record_errors
-        ]
+    answer.record_errors = [
+        BatchIndexAndErrorMessage(batch_index=one.batch_index, batch_index_error_message=one.message)
+        for one in record_errors(error)
+    ]
     return answer
 
 

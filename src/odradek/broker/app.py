@@ -1,0 +1,457 @@
+"""The broker: what it is made of, in which order it starts, and how it stops.
+
+Start: ports are taken (nothing listens yet), the data folders locked and looked at, the metadata store opened, the
+image loaded, the broker registered, partitions and coordinators taken up from the image; then the listeners
+accept. Whatever fails on the way is raised as a `StartError` with the remedy, and everything is let go again.
+
+Stop: nothing more is accepted, what waits is ended, logs are flushed and closed, the store is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.authorization import Authorizer
+from odradek.broker.config import BrokerConfig
+from odradek.broker.dispatch import Dispatcher
+from odradek.broker.fetch_sessions import FetchSessionCache
+from odradek.broker.group_runtime import GroupRuntime
+from odradek.broker.loop_timers import LoopTimers, Periodic
+from odradek.broker.metrics import Metrics
+from odradek.broker.producer_ids import ProducerIds
+from odradek.broker.registry import load_handlers
+from odradek.broker.replicas import Replicas
+from odradek.broker.server import AddressInUse, Listener, NetworkLimits
+from odradek.cluster import nodes, paths
+from odradek.cluster.config_def import ConfigError
+from odradek.cluster.controller import Controller
+from odradek.cluster.embedded import EmbeddedStore
+from odradek.cluster.image import ClusterDelta, ClusterImage
+from odradek.cluster.nodes import BrokerRegistration
+from odradek.cluster.store import Create, StoreError
+from odradek.errors import OdradekError
+from odradek.log.config import LogConfig
+from odradek.log.errors import DataDirectoryError
+from odradek.log.files import RealFileSystem
+from odradek.log.log_manager import LogManager
+from odradek.replication.delayed import DelayedOperation, Purgatory
+from odradek.util.clock import SystemClock
+
+if TYPE_CHECKING:
+    from odradek.broker.request_log import RequestLog
+    from odradek.cluster.store import MetadataStore
+    from odradek.log.files import FileSystem
+    from odradek.util.clock import Clock
+    from odradek.util.timers import Timers
+
+log = logging.getLogger(__name__)
+
+STORE_FILE = "metadata.sqlite"
+_DRAIN_MS = 2_000
+_NEVER_MS = 366 * 24 * 3600 * 1000
+
+
+class StartError(OdradekError):
+    """The broker cannot start; the message says why and what to do. Nothing was changed."""
+
+
+class Broker:
+    """One broker.
+
+    Attributes:
+        config: its configs, dynamic ones included.
+        broker_id, cluster_id: who it is; the cluster id is known once it has started.
+        clock, timers, loop: time, for everything in it.
+        controller: writes the cluster's metadata; `image` is what it says.
+        logs: the logs on disk; `replicas` the partitions over them.
+        purgatory: whatever waits.
+        groups: the group coordinator's binding.
+        producer_ids, fetch_sessions, metrics: what the names say.
+        authorizer: who may do what; None allows everything.
+        request_log: one line per request, when it is on.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig | None = None,
+        *,
+        clock: Clock | None = None,
+        files: FileSystem | None = None,
+        store: MetadataStore | None = None,
+        timers: Timers | None = None,
+        request_log: Path | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        """
+        Args:
+            config: the broker's configs; Kafka's defaults without.
+            clock: the machine's clock when None.
+            files: the real file system when None.
+            store: where the metadata is; SQLite in the first data folder when None. A store that is handed
+                in is not closed.
+            timers: the event loop's when None.
+            request_log: a file that gets a line per request.
+            rng: for fetch session ids.
+        """
+        self.config = config if config is not None else BrokerConfig()
+        self.clock: Clock = clock if clock is not None else SystemClock()
+        self.files: FileSystem = files if files is not None else RealFileSystem()
+        self.metrics = Metrics()
+        self.authorizer: Authorizer | None = None
+        self.request_log: RequestLog | None = None
+        self.listeners: list[Listener] = []
+        self._request_log_path = request_log
+        self._given_store = store
+        self._given_timers = timers
+        self._rng = rng
+        self._periodic: list[Periodic] = []
+        self._undo: list[tuple[str, Callable[[], object]]] = []
+        self._started = False
+        self._log_defaults = LogConfig()
+
+    # ------------------------------------------------------------------ what handlers ask for
+
+    @property
+    def broker_id(self) -> int:
+        """This broker's id."""
+        return self.config.broker_id
+
+    @property
+    def image(self) -> ClusterImage:
+        """The cluster as it is now."""
+        return self.controller.image
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id."""
+        return self.controller.cluster_id
+
+    @property
+    def host(self) -> str:
+        """Where the first listener listens, as an address that a client on this machine can use."""
+        return self.listeners[0].host or "127.0.0.1"
+
+    @property
+    def port(self) -> int:
+        """The port of the first listener."""
+        return self.listeners[0].port
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port` of the first listener."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    # ------------------------------------------------------------------ start
+
+    async def start(self) -> None:
+        """Start, and accept connections.
+
+        Raises:
+            StartError: the folder is in use or damaged, the port is taken, a config is wrong. Everything is as
+                it was before.
+        """
+        self.loop = asyncio.get_running_loop()
+        self.timers: Timers = self._given_timers if self._given_timers is not None else LoopTimers(self.loop)
+        self.purgatory = Purgatory(self.timers, on_error=_log_broken_operation)
+        try:
+            self._start()
+        except (DataDirectoryError, StoreError, AddressInUse, ConfigError) as error:
+            self._let_go()
+            raise StartError(str(error)) from error
+        except BaseException:
+            self._let_go()
+            raise
+
+    def _start(self) -> None:
+        self._open_request_log()
+        handlers = load_handlers()
+        self._bind(Dispatcher(self, handlers))
+        self._open_logs()
+        self._open_metadata()
+        self.replicas = Replicas(
+            broker_id=self.broker_id,
+            logs=self.logs,
+            purgatory=self.purgatory,
+            clock=self.clock,
+            log_config=self._log_config,
+            image=self.image,
+            replica_lag_time_max_ms=self.config.replica_lag_time_max_ms,
+        )
+        self.fetch_sessions = FetchSessionCache(
+            max_sessions=self.config.max_incremental_fetch_session_cache_slots, rng=self._rng
+        )
+        self.producer_ids = ProducerIds(self.controller)
+        self.groups = GroupRuntime(
+            broker_id=self.broker_id,
+            replicas=self.replicas,
+            purgatory=self.purgatory,
+            controller=self.controller,
+            clock=self.clock,
+            timers=self.timers,
+            config=self.config,
+        )
+        self.controller.add_listener(self._on_image)
+        self.controller.start(self._registration())
+        self._undo.append(("controller", self.controller.stop))
+        self._schedule()
+        for listener in self.listeners:
+            listener.start()
+        self._started = True
+        log.info(
+            "broker started broker_id=%d cluster_id=%s listeners=%s partitions=%d",
+            self.broker_id,
+            self.cluster_id,
+            ",".join(f"{one.name}://{one.host}:{one.port}" for one in self.listeners),
+            len(self.replicas),
+        )
+
+    def _open_request_log(self) -> None:
+        if self._request_log_path is None:
+            return
+        from odradek.broker.request_log import RequestLog
+
+        try:
+            self.request_log = RequestLog(self._request_log_path)
+        except OSError as error:
+            raise ConfigError(
+                f"the request log {self._request_log_path} cannot be written: {error}"
+            ) from error
+        self._undo.append(("request log", self.request_log.close))
+
+    def _bind(self, dispatcher: Dispatcher) -> None:
+        limits = network_limits(self.config)
+        for endpoint in self.config.listener_endpoints:
+            if endpoint.security_protocol != "PLAINTEXT":
+                raise ConfigError(
+                    f"listener {endpoint.listener}: {endpoint.security_protocol} is not available, "
+                    "only PLAINTEXT listeners are"
+                )
+            listener = Listener(dispatcher, limits, name=endpoint.listener)
+            try:
+                listener.bind(endpoint.host, endpoint.port)
+            except AddressInUse as error:
+                raise AddressInUse(
+                    f"{error}: another process listens there. Stop it, or choose another port (0 takes a free one)."
+                ) from error
+            except OSError as error:
+                raise ConfigError(
+                    f"cannot listen on {endpoint.connection_string}: {error.strerror or error}. "
+                    "Choose an address of this machine."
+                ) from error
+            self.listeners.append(listener)
+            self._undo.append((f"listener {endpoint.listener}", listener.stop_accepting))
+
+    def _open_logs(self) -> None:
+        self._log_defaults = self._make_log_defaults()
+        self.logs = LogManager(
+            [path.absolute() for path in self.config.data_dirs], self.files, self.clock, self._log_defaults
+        )
+        self._undo.append(("data folders", self.logs.unlock))
+        stored = self.logs.stored_broker_id()
+        if stored is not None and stored != self.broker_id and not self._broker_id_is_given():
+            # The folder knows better than a default.
+            self.config = BrokerConfig({**self.config.given, "broker.id": str(stored)})
+        if stored is not None:
+            self.logs.check_identity(self.broker_id, None)
+        self.logs.load()
+
+    def _broker_id_is_given(self) -> bool:
+        return self.config.is_given("broker.id") or self.config.is_given("node.id")
+
+    def _open_metadata(self) -> None:
+        store = self._given_store
+        if store is None:
+            store = EmbeddedStore(self.logs.data_dirs[0] / STORE_FILE, self.clock)
+            self._undo.append(("metadata store", store.close))
+        self.store = store
+        self._adopt_cluster_id()
+        self.controller = Controller(store, self.broker_id, self.config, self.clock)
+        self.controller.open()
+        self.logs.check_identity(self.broker_id, self.cluster_id)
+
+    def _adopt_cluster_id(self) -> None:
+        """A data folder may come with a cluster id, from Kafka or from a lost store: it is kept."""
+        stored = self.logs.stored_cluster_id()
+        if stored is None or self.store.exists(paths.CLUSTER_ID) is not None:
+            return
+        if self.store.exists("/cluster") is None:
+            self.store.multi([Create("/cluster", None)])
+        self.store.multi([Create(paths.CLUSTER_ID, nodes.encode_cluster_id(stored))])
+
+    def _registration(self) -> BrokerRegistration:
+        ports = {listener.name: listener.port for listener in self.listeners}
+        return BrokerRegistration(
+            endpoints=self.config.registration_endpoints(ports, _default_host()),
+            rack=self.config.broker_rack,
+            timestamp_ms=self.clock.now_ms(),
+        )
+
+    def _schedule(self) -> None:
+        config, logs = self.config, self.logs
+
+        def every(name: str, interval_ms: int, work: Callable[[], object]) -> None:
+            if 0 < interval_ms < _NEVER_MS:
+                self._periodic.append(Periodic(self.loop, name, interval_ms, work))
+
+        now_ms = self.clock.now_ms
+        every("retention", config.log_retention_check_interval_ms, lambda: logs.apply_retention(now_ms()))
+        every("flush", config.log_flush_scheduler_interval_ms, lambda: logs.flush_dirty(now_ms()))
+        every("checkpoints", config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint)
+        every(
+            "producer expiry",
+            config.producer_id_expiration_check_interval_ms,
+            lambda: logs.expire_producers(now_ms()),
+        )
+        kind = "kafka.server:ReplicaManager"
+        self.metrics.gauge(kind, "PartitionCount", lambda: len(self.replicas))
+        self.metrics.gauge(kind, "LeaderCount", lambda: self.replicas.leader_count)
+        self.metrics.gauge(kind, "OfflineReplicaCount", lambda: len(self.replicas.offline))
+        kind = "kafka.server:FetchSessionCache"
+        self.metrics.gauge(kind, "NumIncrementalFetchSessions", lambda: len(self.fetch_sessions))
+        self.metrics.gauge(
+            kind, "NumIncrementalFetchPartitionsCached", lambda: self.fetch_sessions.total_partitions
+        )
+        self.metrics.gauge(
+            "kafka.server:DelayedOperationPurgatory", "PurgatorySize", lambda: len(self.purgatory)
+        )
+        for listener in self.listeners:
+            self.metrics.gauge(
+                "kafka.server:socket-server-metrics",
+                "connection-count",
+                lambda listener=listener: len(listener.connections),
+                listener=listener.name,
+            )
+
+    def _checkpoint(self) -> None:
+        # All three checkpoints are written at the shortest of their intervals.
+        self.logs.checkpoint()
+
+    # ------------------------------------------------------------------ following the cluster
+
+    def _on_image(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        if f"brokers/{self.broker_id}" in delta.configs or "brokers/<default>" in delta.configs:
+            changed = self.config.update_dynamic(
+                image.config("brokers/<default>"), image.config(f"brokers/{self.broker_id}")
+            )
+            if changed:
+                log.info("configs changed names=%s", ",".join(sorted(changed)))
+                self._log_defaults = self._make_log_defaults()
+                self.replicas.reconfigure()
+        self.replicas.apply(image, delta)
+        for topic in delta.topics_gone:
+            self.metrics.topics.forget(topic)
+        self.groups.follow(image, delta)
+
+    def _make_log_defaults(self) -> LogConfig:
+        defaults = LogConfig.from_topic(self.config.topic_default_texts())
+        return replace(defaults, producer_id_expiration_ms=self.config.producer_id_expiration_ms)
+
+    def _log_config(self, topic: str, image: ClusterImage) -> LogConfig:
+        overrides: Mapping[str, str] = image.topic_config(topic)
+        return LogConfig.from_topic(overrides, self._log_defaults)
+
+    # ------------------------------------------------------------------ stop
+
+    async def stop(self) -> None:
+        """Stop in good order. Harmless when it is not running."""
+        if not self._started:
+            self._let_go()
+            return
+        self._started = False
+        log.info("broker stopping broker_id=%d", self.broker_id)
+        for listener in self.listeners:
+            listener.stop_accepting()
+        for periodic in self._periodic:
+            periodic.stop()
+        # Whoever waits gets what there is; consumers and producers then find the connection closed.
+        self.groups.stop()
+        self.purgatory.expire_all()
+        await asyncio.sleep(0)
+        for listener in self.listeners:
+            listener.close_connections()
+        await self._drain()
+        self._undo = [entry for entry in self._undo if entry[0] not in ("data folders", "controller")]
+        self._do("controller", self.controller.stop)
+        clean = self.logs.close()
+        self._let_go()
+        log.info("broker stopped broker_id=%d clean=%s", self.broker_id, str(clean).lower())
+
+    async def _drain(self) -> None:
+        """Let what has been answered leave, for a while; then cut off whoever does not read."""
+        deadline = self.loop.time() + _DRAIN_MS / 1000
+        while any(listener.connections for listener in self.listeners):
+            if self.loop.time() > deadline:
+                for listener in self.listeners:
+                    listener.abort_connections()
+                await asyncio.sleep(0)
+                return
+            await asyncio.sleep(0.002)
+
+    def _let_go(self) -> None:
+        """Undo what the start has done, the last first."""
+        self._started = False
+        while self._undo:
+            self._do(*self._undo.pop())
+        for periodic in self._periodic:
+            periodic.stop()
+        self._periodic.clear()
+
+    def _do(self, name: str, action: Callable[[], object]) -> None:
+        try:
+            action()
+        except Exception:
+            log.exception("could not be stopped in good order: %s", name)
+
+
+def network_limits(config: BrokerConfig) -> NetworkLimits:
+    """The listeners' bounds from the configs."""
+    overrides = []
+    for part in filter(None, (config.max_connections_per_ip_overrides or "").split(",")):
+        host, colon, limit = part.strip().rpartition(":")
+        if not colon or not limit.isdigit():
+            raise ConfigError(f"max.connections.per.ip.overrides: {part.strip()!r} is not host:number")
+        overrides.append((host, int(limit)))
+    return NetworkLimits(
+        max_request_bytes=config.socket_request_max_bytes,
+        max_connections=config.max_connections,
+        max_connections_per_ip=config.max_connections_per_ip,
+        max_connections_per_ip_overrides=tuple(overrides),
+        idle_ms=config.connections_max_idle_ms,
+        queued_max_request_bytes=config.queued_max_request_bytes,
+        backlog=config.socket_listen_backlog_size,
+        send_buffer_bytes=config.socket_send_buffer_bytes,
+        receive_buffer_bytes=config.socket_receive_buffer_bytes,
+    )
+
+
+def _default_host() -> str:
+    import socket
+
+    return socket.getfqdn()
+
+
+def _log_broken_operation(operation: DelayedOperation, error: Exception) -> None:
+    log.error("something that waited broke and was dropped: %r", operation, exc_info=error)
+
+
+def properties_from_keywords(keywords: Mapping[str, Any]) -> dict[str, str]:
+    """Configs given as Python keywords: `num_partitions=3` is `num.partitions=3`."""
+    from odradek.broker.config import config_name
+
+    properties = {}
+    for attribute, value in keywords.items():
+        name = config_name(attribute)
+        if isinstance(value, bool):
+            properties[name] = "true" if value else "false"
+        elif isinstance(value, (list, tuple)):
+            properties[name] = ",".join(map(str, value))
+        else:
+            properties[name] = str(value)
+    return properties

@@ -1,0 +1,77 @@
+"""A broker as a process: signals, the event loop, the garbage collector, the exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from odradek.broker.app import Broker, StartError
+from odradek.broker.config import BrokerConfig
+
+log = logging.getLogger(__name__)
+
+_GC_THRESHOLDS = (50_000, 20, 50)
+"""Objects of a request die by their reference counts; cycles are rare, so looking for them may be."""
+
+
+def run(
+    config: BrokerConfig, *, request_log: Path | None = None, on_ready: Callable[[str], None] | None = None
+) -> int:
+    """Run a broker until SIGTERM or SIGINT.
+
+    Args:
+        config: its configs.
+        request_log: see `Broker`.
+        on_ready: told `host:port` once connections are accepted.
+
+    Returns:
+        The exit code: 0 after a stop in good order, 1 when it could not start (the reason is on standard error).
+    """
+    try:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            return runner.run(_main(config, request_log, on_ready))
+    except StartError as error:
+        print(f"odradek server: {error}", file=sys.stderr)  # noqa: T201 - the one message for a person
+        return 1
+
+
+async def _main(
+    config: BrokerConfig, request_log: Path | None, on_ready: Callable[[str], None] | None
+) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _on_signal, number, stop)
+    broker = Broker(config, request_log=request_log)
+    await broker.start()
+    # What the start has made lives as long as the process: the collector need not look at it again.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+    try:
+        if on_ready is not None:
+            on_ready(broker.bootstrap_servers)
+        await stop.wait()
+    finally:
+        await broker.stop()
+    return 0
+
+
+def _on_signal(number: int, stop: asyncio.Event) -> None:
+    log.info("signal received name=%s", signal.Signals(number).name)
+    stop.set()
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's where it is installed, else None for the standard one."""
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        return uvloop.new_event_loop
+    return None

@@ -1,0 +1,113 @@
+"""`odradek server`: run a broker.
+
+Standard output carries one line, `ready HOST:PORT`, when the broker accepts connections; everything else is
+logged on standard error. SIGTERM and SIGINT stop it in good order, exit code 0. A start that fails says why and what
+to do, exit code 1, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.command("server")
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The data folder, made if it is missing (log.dirs).",
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="Where to listen; 0 takes a free port. [default: 9092]"
+)
+@click.option("--host", help="The address to listen on and to advertise. [default: 127.0.0.1]")
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A server.properties of Kafka's; options given here win.",
+)
+@click.option(
+    "--set", "settings", metavar="KEY=VALUE", multiple=True, help="A config by Kafka's name; repeatable."
+)
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
+    default="info",
+    show_default=True,
+)
+@click.option(
+    "--request-log",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write one JSON line per request to this file.",
+)
+def command(
+    data: Path | None,
+    port: int | None,
+    host: str | None,
+    config_file: Path | None,
+    settings: tuple[str, ...],
+    log_format: str,
+    log_level: str,
+    request_log: Path | None,
+) -> None:
+    """Run a broker."""
+    # Imported here, so that `odradek --help` does not pay for a broker.
+    from odradek.broker.logging import configure
+    from odradek.broker.main import run
+    from odradek.cluster.config_def import ConfigError
+
+    configure(log_format, log_level)
+    try:
+        config = _config(data, port, host, config_file, settings)
+    except ConfigError as error:
+        _refuse(str(error))
+    sys.exit(run(config, request_log=request_log, on_ready=_say_ready))
+
+
+def _config(
+    data: Path | None, port: int | None, host: str | None, config_file: Path | None, settings: tuple[str, ...]
+):  # type: ignore[no-untyped-def]
+    import logging
+
+    from odradek.broker.config import BrokerConfig
+
+    overrides: dict[str, str] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name.strip():
+            raise click.UsageError(f"--set {setting}: expected KEY=VALUE")
+        overrides[name.strip()] = value.strip()
+    if data is not None:
+        overrides["log.dirs"] = str(data)
+    config = (
+        BrokerConfig.from_file(config_file, overrides) if config_file is not None else BrokerConfig(overrides)
+    )
+    if data is None and not (config.is_given("log.dirs") or config.is_given("log.dir")):
+        raise click.UsageError("where to keep the data: give --data DIR, or log.dirs in --config or --set")
+    if port is not None or host is not None or not _says_where_to_listen(config):
+        listeners = f"PLAINTEXT://{_bracketed(host or '127.0.0.1')}:{9092 if port is None else port}"
+        config = BrokerConfig({**config.given, "listeners": listeners})
+    for name in config.unknown:
+        logging.getLogger("odradek.broker.config").warning("unknown config is ignored name=%s", name)
+    return config
+
+
+def _says_where_to_listen(config) -> bool:  # type: ignore[no-untyped-def]
+    return any(config.is_given(name) for name in ("listeners", "port", "host.name"))
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _say_ready(address: str) -> None:
+    print(f"ready {address}", flush=True)
+
+
+def _refuse(message: str) -> None:
+    print(f"odradek server: {message}", file=sys.stderr)
+    sys.exit(1)

@@ -1,0 +1,216 @@
+"""A broker in this process, with a thread and an event loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from odradek.broker.app import Broker as AppBroker
+from odradek.broker.app import properties_from_keywords
+from odradek.broker.config import BrokerConfig
+from odradek.broker.main import loop_factory
+from odradek.cluster.admin import NewTopic
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+T = TypeVar("T")
+
+_START_TIMEOUT_S = 30.0
+_STOP_TIMEOUT_S = 30.0
+
+TEST_DEFAULTS = {
+    # Nobody in a test wants to wait three seconds for a second consumer that may come.
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "5",
+}
+"""Where a broker in a test differs from Kafka's defaults."""
+
+
+class Broker:
+    """A broker for tests.
+
+        with Broker() as broker:
+            producer = Producer(bootstrap_servers=broker.bootstrap_servers)
+
+    Configs are keywords: `num_partitions=3` is `num.partitions=3`. The data lives in a temporary folder that goes
+    with the broker, unless `data` names one.
+
+    Attributes:
+        data: the data folder.
+        broker: the `odradek.broker.app.Broker`; it lives in another thread, see `call`.
+    """
+
+    def __init__(self, *, data: Path | str | None = None, port: int = 0, **config: Any) -> None:
+        """
+        Args:
+            data: the data folder; kept when given.
+            port: where to listen on 127.0.0.1; 0 takes a free port, the same one after a `restart`.
+            config: broker configs.
+        """
+        self._keeps_data = data is not None
+        self._temporary: str | None = None
+        self.data: Path | None = Path(data) if data is not None else None
+        self._port = port
+        self._config = config
+        self.broker: AppBroker | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
+
+    # ------------------------------------------------------------------ life
+
+    def __enter__(self) -> Broker:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop, and leave nothing behind."""
+        self.close()
+
+    def start(self) -> None:
+        """Start, and return when it accepts connections.
+
+        Raises:
+            StartError: it cannot start; the message says why.
+        """
+        if self._thread is not None:
+            raise RuntimeError("the broker runs already")
+        if self.data is None:
+            self._temporary = tempfile.mkdtemp(prefix="odradek-")
+            self.data = Path(self._temporary)
+        ready = threading.Event()
+        self._failure = None
+        self._thread = threading.Thread(target=self._run, args=(ready,), name="odradek-broker", daemon=True)
+        self._thread.start()
+        if not ready.wait(_START_TIMEOUT_S):
+            raise TimeoutError("the broker did not start in time")
+        if self._failure is not None:
+            failure = self._failure
+            self._thread.join()
+            self._thread = None
+            self._remove_data()
+            raise failure
+
+    def stop(self) -> None:
+        """Stop in good order, as on SIGTERM. The data stays until `close`."""
+        thread, loop, broker = self._thread, self._loop, self.broker
+        if thread is None or loop is None or broker is None:
+            return
+        loop.call_soon_threadsafe(self._finished.set)
+        thread.join(_STOP_TIMEOUT_S)
+        if thread.is_alive():
+            raise TimeoutError("the broker did not stop in time")
+        self._thread = None
+        self.broker = None
+
+    def restart(self) -> None:
+        """Stop in good order and start again with the same data on the same port."""
+        self._port = self.port
+        self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """Stop, and remove the data unless it was named."""
+        self.stop()
+        self._remove_data()
+
+    def _remove_data(self) -> None:
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            self._temporary = None
+            self.data = None
+
+    # ------------------------------------------------------------------ the thread
+
+    def _run(self, ready: threading.Event) -> None:
+        try:
+            with asyncio.Runner(loop_factory=loop_factory()) as runner:
+                runner.run(self._main(ready))
+        except BaseException as error:
+            self._failure = error
+        finally:
+            ready.set()
+
+    async def _main(self, ready: threading.Event) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._finished = asyncio.Event()
+        properties = {
+            **TEST_DEFAULTS,
+            **properties_from_keywords(self._config),
+            "log.dirs": str(self.data),
+            "listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
+        }
+        broker = AppBroker(BrokerConfig(properties))
+        await broker.start()
+        self.broker = broker
+        ready.set()
+        try:
+            await self._finished.wait()
+        finally:
+            await broker.stop()
+
+    # ------------------------------------------------------------------ what tests ask for
+
+    @property
+    def host(self) -> str:
+        """Where it listens."""
+        return "127.0.0.1"
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        assert self.broker is not None, "the broker does not run"
+        return self.broker.port
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What clients are given."""
+        return f"{self.host}:{self.port}"
+
+    def call(self, function: Callable[[AppBroker], T]) -> T:
+        """Run `function` with the broker in the broker's thread, and return what it returns."""
+        loop, broker = self._loop, self.broker
+        assert loop is not None and broker is not None, "the broker does not run"
+        done = threading.Event()
+        outcome: list[Any] = [None, None]
+
+        def run() -> None:
+            try:
+                outcome[0] = function(broker)
+            except BaseException as error:
+                outcome[1] = error
+            finally:
+                done.set()
+
+        loop.call_soon_threadsafe(run)
+        if not done.wait(_START_TIMEOUT_S):
+            raise TimeoutError("the broker's loop did not answer in time")
+        if outcome[1] is not None:
+            raise outcome[1]
+        result: T = outcome[0]
+        return result
+
+    def create_topic(self, name: str, partitions: int = 1, configs: dict[str, str] | None = None) -> None:
+        """Create a topic without a client.
+
+        Raises:
+            KafkaError: it exists, or its name or configs are not allowed.
+        """
+        self.call(lambda broker: _create_topic(broker, name, partitions, configs or {}))
+
+    def metrics(self) -> dict[Any, float]:
+        """All metrics now, see `odradek.broker.metrics.Metrics.snapshot`."""
+        return self.call(lambda broker: broker.metrics.snapshot())
+
+
+def _create_topic(broker: AppBroker, name: str, partitions: int, configs: dict[str, str]) -> None:
+    broker.controller.create_topic(NewTopic(name, partitions, 1, configs=configs))
