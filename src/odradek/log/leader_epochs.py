@@ -26,13 +26,16 @@ class EpochEntry(NamedTuple):
 class LeaderEpochs:
     """The epochs of one partition. Invariant: epochs and start offsets both rise strictly.
 
-    A change is written to the file before it counts, except a truncation, which loading the log repeats.
+    A change is written to the file before it counts, except a truncation, which loading the log repeats; it
+    may be left out of the file until the next change.
     """
 
     def __init__(self, files: FileSystem, path: Path) -> None:
         self._files = files
         self._path = path
         self._entries: list[EpochEntry] = []
+        self._written: list[EpochEntry] | None = None
+        """What the file says, as far as that is known."""
 
     def load(self) -> None:
         """Read the file, if there is one. Raises `CorruptCheckpointError`, `OSError`."""
@@ -46,6 +49,7 @@ class LeaderEpochs:
                 raise CorruptCheckpointError(
                     f"{self._path} has the malformed line {epoch} {start_offset}"
                 ) from None
+        self._written = self._entries
 
     @property
     def entries(self) -> list[EpochEntry]:
@@ -100,8 +104,12 @@ class LeaderEpochs:
         self._entries = entries
 
     def _write(self, entries: list[EpochEntry]) -> None:
+        if entries == self._written:
+            return
+        self._written = None
         lines = (f"{entry.epoch} {entry.start_offset}" for entry in entries)
         self._files.write_atomically(self._path, encode_lines(lines))
+        self._written = list(entries)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEntry | None:
         """The largest known epoch not above this one, and where it ended; None if that cannot be said.
@@ -124,19 +132,20 @@ class LeaderEpochs:
         return self._entries[slot - 1].epoch if slot else UNDEFINED_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Forget the epochs from the log's end on. Raises `OSError`, forgotten all the same."""
+        """Forget the epochs from the log's end on; `save` writes that down."""
         slot = bisect_left(self._entries, end_offset, key=lambda entry: entry.start_offset)
-        if slot < len(self._entries):
-            self._entries = self._entries[:slot]
-            self._write(self._entries)
+        self._entries = self._entries[:slot]
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Let the first epoch begin at the log's start, forgetting those before it. Raises `OSError`."""
+        """Let the first epoch begin at the log's start, forgetting those before; `save` writes that down."""
         slot = bisect_right(self._entries, start_offset, key=lambda entry: entry.start_offset)
-        if slot and self._entries[0] != EpochEntry(self._entries[slot - 1].epoch, start_offset):
+        if slot:
             first = EpochEntry(self._entries[slot - 1].epoch, start_offset)
             self._entries = [first, *self._entries[slot:]]
-            self._write(self._entries)
+
+    def save(self) -> None:
+        """Write the file if it says something else. Raises `OSError`."""
+        self._write(self._entries)
 
     def clear(self) -> None:
         """Forget everything. Raises `OSError`."""

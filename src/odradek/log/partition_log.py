@@ -333,6 +333,10 @@ class PartitionLog:
             position += header.size
         return markers
 
+    def assign_epoch(self, epoch: int, start_offset: int) -> None:
+        """A leader of that epoch takes over at the offset. Raises `KafkaError` KAFKA_STORAGE_ERROR."""
+        self._assign_epochs([EpochEntry(epoch, start_offset)])
+
     def _assign_epochs(self, entries: list[EpochEntry]) -> None:
         try:
             self.epochs.assign_all(entries)
@@ -553,11 +557,14 @@ class PartitionLog:
 
         Raises `KafkaError` KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE.
         """
-        newest = max(self.segments, key=lambda segment: segment.known_max_timestamp().timestamp)
-        timestamp, offset = newest.known_max_timestamp()
-        if timestamp < 0:
-            return None
-        return self._first_record(newest, timestamp, max(self.log_start_offset, 0), offset)
+        start = self.log_start_offset
+        try:
+            # Only the first segment can hold records that were deleted.
+            largest = [(segment.largest_from(start), segment) for segment in self.segments]
+        except OSError as error:
+            raise self.storage_error("searching by time", error) from error
+        (timestamp, offset), newest = max(largest, key=lambda entry: entry[0].timestamp)
+        return None if timestamp < 0 else self._first_record(newest, timestamp, start, offset)
 
     def offset_for_timestamp(self, timestamp: int) -> OffsetForTimestamp | None:
         """The first record that is not older than `timestamp`; None if all are.
@@ -605,6 +612,7 @@ class PartitionLog:
             if offset >= self.log_end_offset:
                 # An epoch may have been noted whose first record never came.
                 self.epochs.truncate_from_end(self.log_end_offset)
+                self.epochs.save()
                 return False
             if self.segments[0].base_offset > offset:
                 self.truncate_fully_and_start_at(offset)
@@ -616,6 +624,7 @@ class PartitionLog:
             active.truncate_to(offset)
             active.become_active()
             self.epochs.truncate_from_end(offset)
+            self.epochs.save()
             self.log_end_offset = offset
             self.log_start_offset = min(self.log_start_offset, offset)
             self.recovery_point = min(self.recovery_point, offset)
@@ -698,6 +707,7 @@ class PartitionLog:
         self.producers.on_log_start(offset)
         try:
             self.epochs.truncate_from_start(offset)
+            self.epochs.save()
         except OSError as error:
             # Loading the log does it again.
             logger.warning("the leader epochs of %s are not yet truncated: %s", self.directory, error)

@@ -139,7 +139,7 @@ class ProducerSnapshots:
         removed.
         """
         for offset in list(self.offsets):
-            if offset > at_most or offset <= log_start_offset:
+            if offset > at_most or offset < log_start_offset:
                 self.remove(offset)
         while self.offsets:
             offset = self.offsets[-1]

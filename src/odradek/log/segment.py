@@ -311,6 +311,17 @@ class Segment:
             self.max_timestamp = self.time_index.last
         return self.max_timestamp
 
+    def largest_from(self, offset: int) -> TimestampOffset:
+        """The largest timestamp among the batches that reach the offset or come after it."""
+        known = self.known_max_timestamp()
+        if known.offset >= offset or offset <= self.base_offset:
+            return known
+        largest = TimestampOffset(NO_TIMESTAMP, offset)
+        for step in self.walk(self.offset_index.lookup(offset).position, self.size):
+            if step.last_offset >= offset and step.max_timestamp > largest.timestamp:
+                largest = TimestampOffset(step.max_timestamp, step.last_offset)
+        return largest
+
     def _find_max_timestamp(self) -> TimestampOffset:
         largest = self.time_index.last
         for step in self.walk(self.offset_index.lookup(largest.offset).position, self.size):
