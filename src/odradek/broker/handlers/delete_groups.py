@@ -1,0 +1,53 @@
+"""DeleteGroups 0-3: remove empty groups with all that they have committed.
+
+NON_EMPTY_GROUP while there are members, GROUP_ID_NOT_FOUND, each per group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from odradek.broker.authorization import Operation
+from odradek.broker.authorization import group as group_resource
+from odradek.broker.group_runtime import Answer
+from odradek.broker.registry import handler
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+
+
+def _error_response(
+    request: DeleteGroupsRequest, version: int, error: ErrorCode, message: str
+) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(
+        results=[DeletableGroupResult(group_id=g, error_code=error) for g in request.groups_names]
+    )
+
+
+@handler(ApiKey.DELETE_GROUPS, versions=range(4), error_response=_error_response)
+def handle(
+    context: RequestContext, request: DeleteGroupsRequest
+) -> DeleteGroupsResponse | asyncio.Future[DeleteGroupsResponse]:
+    """Delete each group that may be deleted."""
+    allowed: list[str] = []
+    refused: list[DeletableGroupResult] = []
+    for group_id in dict.fromkeys(request.groups_names):
+        if context.authorize(Operation.DELETE, group_resource(group_id)):
+            allowed.append(group_id)
+        else:
+            refused.append(
+                DeletableGroupResult(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            )
+    answer: Answer[DeleteGroupsResponse] = Answer()
+    context.broker.groups.coordinator.delete_groups(
+        allowed, lambda results: answer.deliver(DeleteGroupsResponse(results=results + refused))
+    )
+    return answer.result(context.broker.loop)

@@ -1,0 +1,51 @@
+"""DescribeGroups 0-6: state, protocol and members of groups.
+
+3 has the allowed operations, if asked for; 4 instance ids; 6 answers GROUP_ID_NOT_FOUND where earlier
+versions describe a group that does not exist as Dead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.authorization import Operation
+from odradek.broker.authorization import group as group_resource
+from odradek.broker.registry import handler
+from odradek.coordinators.groups.describe import describe_error
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+
+FIRST_VERSION_WITH_OPERATIONS = 3
+
+
+def _error_response(
+    request: DescribeGroupsRequest, version: int, error: ErrorCode, message: str
+) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(groups=[describe_error(group_id, error) for group_id in request.groups])
+
+
+@handler(ApiKey.DESCRIBE_GROUPS, versions=range(7), error_response=_error_response)
+def handle(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+    """Describe each group."""
+    return DescribeGroupsResponse(groups=[_describe(context, request, g) for g in request.groups])
+
+
+def _describe(context: RequestContext, request: DescribeGroupsRequest, group_id: str) -> DescribedGroup:
+    if not context.authorize(Operation.DESCRIBE, group_resource(group_id)):
+        return describe_error(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    described = context.broker.groups.coordinator.describe_group(context.api_version, group_id)
+    if (
+        context.api_version >= FIRST_VERSION_WITH_OPERATIONS
+        and request.include_authorized_operations
+        and not described.error_code
+    ):
+        described.authorized_operations = context.authorized_operations(group_resource(group_id))
+    return described

@@ -1,0 +1,120 @@
+"""FindCoordinator 0-6: which broker coordinates a group.
+
+- 1 has key types: 0 groups, 1 transactions, 2 share groups (from version 6). 4 asks for several keys at once.
+- `__consumer_offsets` is created when it is first asked for; until it has a leader the answer is
+  COORDINATOR_NOT_AVAILABLE, upon which clients ask again.
+- There is no transaction coordinator yet: COORDINATOR_NOT_AVAILABLE. Nor one of share groups, which Kafka
+  answers with INVALID_REQUEST when they are off.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.broker.authorization import Operation
+from odradek.broker.authorization import group as group_resource
+from odradek.broker.authorization import transactional_id as transactional_id_resource
+from odradek.broker.registry import handler
+from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC
+from odradek.coordinators.partitioner import partition_for
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+
+FIRST_VERSION_WITH_SEVERAL_KEYS = 4
+GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2
+
+
+class _Found(NamedTuple):
+    error: ErrorCode
+    message: str | None = None
+    node_id: int = -1
+    host: str = ""
+    port: int = -1
+
+
+def _error_response(
+    request: FindCoordinatorRequest, version: int, error: ErrorCode, message: str
+) -> FindCoordinatorResponse:
+    return _response(
+        request, version, {key: _Found(error, message or error.message) for key in _keys(request, version)}
+    )
+
+
+@handler(ApiKey.FIND_COORDINATOR, versions=range(7), error_response=_error_response)
+def handle(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    """Name the coordinator of each key."""
+    keys = _keys(request, context.api_version)
+    return _response(
+        request, context.api_version, {key: _find(context, request.key_type, key) for key in keys}
+    )
+
+
+def _keys(request: FindCoordinatorRequest, version: int) -> list[str]:
+    return request.coordinator_keys if version >= FIRST_VERSION_WITH_SEVERAL_KEYS else [request.key]
+
+
+def _response(
+    request: FindCoordinatorRequest, version: int, found: dict[str, _Found]
+) -> FindCoordinatorResponse:
+    if version < FIRST_VERSION_WITH_SEVERAL_KEYS:
+        only = found[request.key]
+        return FindCoordinatorResponse(
+            error_code=only.error,
+            error_message=only.message,
+            node_id=only.node_id,
+            host=only.host,
+            port=only.port,
+        )
+    return FindCoordinatorResponse(
+        coordinators=[
+            Coordinator(
+                key=key,
+                node_id=found[key].node_id,
+                host=found[key].host,
+                port=found[key].port,
+                error_code=found[key].error,
+                error_message=found[key].message,
+            )
+            for key in request.coordinator_keys
+        ]
+    )
+
+
+def _find(context: RequestContext, key_type: int, key: str) -> _Found:
+    if key_type == GROUP_KEY:
+        if not context.authorize(Operation.DESCRIBE, group_resource(key)):
+            return _refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return _find_group(context, key)
+    if key_type == TRANSACTION_KEY:
+        if not context.authorize(Operation.DESCRIBE, transactional_id_resource(key)):
+            return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, "This broker has no transaction coordinator.")
+    return _refused(ErrorCode.INVALID_REQUEST)
+
+
+def _refused(error: ErrorCode) -> _Found:
+    return _Found(error, error.message)
+
+
+def _find_group(context: RequestContext, group_id: str) -> _Found:
+    broker = context.broker
+    topic = broker.image.topic(GROUP_METADATA_TOPIC)
+    if topic is None:
+        error = broker.groups.ensure_topic()
+        topic = broker.image.topic(GROUP_METADATA_TOPIC)
+        if error or topic is None:
+            return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    partition = topic.partitions.get(partition_for(group_id, len(topic.partitions)))
+    leader = None if partition is None else broker.image.brokers.get(partition.leader)
+    endpoint = None if leader is None else leader.endpoint(context.listener_name)
+    if leader is None or endpoint is None:
+        return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return _Found(ErrorCode.NONE, None, leader.broker_id, endpoint.host, endpoint.port)

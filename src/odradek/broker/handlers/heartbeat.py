@@ -1,0 +1,29 @@
+"""Heartbeat 0-4: a member shows that it is alive; see `coordinators.groups.heartbeat`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from odradek.broker.authorization import Operation
+from odradek.broker.authorization import group as group_resource
+from odradek.broker.group_runtime import Answer
+from odradek.broker.registry import handler
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+
+
+@handler(ApiKey.HEARTBEAT, versions=range(5))
+def handle(
+    context: RequestContext, request: HeartbeatRequest
+) -> HeartbeatResponse | asyncio.Future[HeartbeatResponse]:
+    """Put the member's session off."""
+    if not context.authorize(Operation.READ, group_resource(request.group_id)):
+        return HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    answer: Answer[HeartbeatResponse] = Answer()
+    context.broker.groups.coordinator.heartbeat(request, answer.deliver)
+    return answer.result(context.broker.loop)

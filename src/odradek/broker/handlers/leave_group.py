@@ -1,0 +1,50 @@
+"""LeaveGroup 0-5: members leave, or are sent away; see `coordinators.groups.leave`.
+
+Versions 0-2 name one member and get its error on top; from 3 on there are several, each with its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from odradek.broker.authorization import Operation
+from odradek.broker.authorization import group as group_resource
+from odradek.broker.group_runtime import Answer
+from odradek.broker.registry import handler
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+
+FIRST_VERSION_WITH_MEMBERS = 3
+
+
+class _SingleAnswer(Answer[LeaveGroupResponse]):
+    """The one member's error on top."""
+
+    __slots__ = ()
+
+    def deliver(self, response: LeaveGroupResponse) -> None:
+        error = response.error_code
+        if not error and response.members:
+            error = response.members[0].error_code
+        super().deliver(LeaveGroupResponse(error_code=error))
+
+
+@handler(ApiKey.LEAVE_GROUP, versions=range(6))
+def handle(
+    context: RequestContext, request: LeaveGroupRequest
+) -> LeaveGroupResponse | asyncio.Future[LeaveGroupResponse]:
+    """Remove the members and let the others rebalance."""
+    if not context.authorize(Operation.READ, group_resource(request.group_id)):
+        return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    answer: Answer[LeaveGroupResponse]
+    if context.api_version < FIRST_VERSION_WITH_MEMBERS:
+        answer, leaving = _SingleAnswer(), [MemberIdentity(member_id=request.member_id)]
+    else:
+        answer, leaving = Answer(), request.members
+    context.broker.groups.coordinator.leave_group(request.group_id, leaving, answer.deliver)
+    return answer.result(context.broker.loop)

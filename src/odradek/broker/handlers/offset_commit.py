@@ -1,0 +1,153 @@
+"""OffsetCommit 0-10: store how far a group has read.
+
+- 0 keeps offsets in the metadata store (`broker.stored_offsets`), all others in the group's coordinator.
+- 1 lets the client say when it committed, 2-4 for how long to keep it; from 5 on `offsets.retention.minutes`
+  decides (KIP-211). 6 has leader epochs, 7 static members, 10 topic ids (UNKNOWN_TOPIC_ID).
+- A partition that does not exist is refused by itself: UNKNOWN_TOPIC_OR_PARTITION; one whose note is longer
+  than `offset.metadata.max.bytes` too: OFFSET_METADATA_TOO_LARGE.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from odradek.broker.authorization import Operation
+from odradek.broker.authorization import group as group_resource
+from odradek.broker.authorization import topic as topic_resource
+from odradek.broker.group_runtime import Answer
+from odradek.broker.registry import handler
+from odradek.cluster.store import StoreError
+from odradek.coordinators.groups.coordinator import commit_error
+from odradek.coordinators.groups.offsets import metadata_too_long
+from odradek.errors import KafkaError
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+
+log = logging.getLogger(__name__)
+
+FIRST_VERSION_WITH_TOPIC_IDS = 10
+
+
+def _error_response(
+    request: OffsetCommitRequest, version: int, error: ErrorCode, message: str
+) -> OffsetCommitResponse:
+    return commit_error(request, error)
+
+
+@handler(ApiKey.OFFSET_COMMIT, versions=range(11), error_response=_error_response)
+def handle(
+    context: RequestContext, request: OffsetCommitRequest
+) -> OffsetCommitResponse | asyncio.Future[OffsetCommitResponse]:
+    """Commit, and answer when it is committed to the log."""
+    if not context.authorize(Operation.READ, group_resource(request.group_id)):
+        return commit_error(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    refused: list[OffsetCommitResponseTopic] = []
+    request.topics = [topic for topic in request.topics if _keep_valid(context, topic, refused)]
+    if not request.topics:
+        return OffsetCommitResponse(topics=refused)
+    if context.api_version == 0:
+        return OffsetCommitResponse(topics=_merge(refused, _commit_to_store(context, request)))
+    answer: Answer[OffsetCommitResponse] = Answer()
+
+    def deliver(response: OffsetCommitResponse) -> None:
+        response.topics = _merge(refused, response.topics)
+        answer.deliver(response)
+
+    context.broker.groups.coordinator.commit_offsets(context.api_version, request, deliver)
+    return answer.result(context.broker.loop)
+
+
+def _keep_valid(
+    context: RequestContext, topic: OffsetCommitRequestTopic, refused: list[OffsetCommitResponseTopic]
+) -> bool:
+    """Move partitions that cannot be committed to `refused`; says whether any are left."""
+    image = context.broker.image
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    valid: list[OffsetCommitRequestPartition] = []
+    if context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
+        topic.name = image.topic_name(topic.topic_id) or ""
+    if not topic.name and context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
+        error = ErrorCode.UNKNOWN_TOPIC_ID
+    elif not context.authorize(Operation.READ, topic_resource(topic.name)):
+        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    else:
+        found = image.topic(topic.name)
+        if found is not None:
+            valid = [p for p in topic.partitions if p.partition_index in found.partitions]
+    if len(valid) < len(topic.partitions):
+        known = {p.partition_index for p in valid}
+        refused.append(
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=error)
+                    for p in topic.partitions
+                    if p.partition_index not in known
+                ],
+            )
+        )
+    topic.partitions = valid
+    return bool(valid)
+
+
+def _merge(
+    refused: list[OffsetCommitResponseTopic], answered: list[OffsetCommitResponseTopic]
+) -> list[OffsetCommitResponseTopic]:
+    if not refused:
+        return answered
+    by_topic = {(topic.name, topic.topic_id): topic for topic in answered}
+    for topic in refused:
+        present = by_topic.get((topic.name, topic.topic_id))
+        if present is None:
+            answered.append(topic)
+        else:
+            present.partitions += topic.partitions
+    return answered
+
+
+def _commit_to_store(
+    context: RequestContext, request: OffsetCommitRequest
+) -> list[OffsetCommitResponseTopic]:
+    return [
+        OffsetCommitResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetCommitResponsePartition(
+                    partition_index=partition.partition_index,
+                    error_code=_commit_one(context, request.group_id, topic.name, partition),
+                )
+                for partition in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+
+
+def _commit_one(
+    context: RequestContext, group_id: str, topic: str, partition: OffsetCommitRequestPartition
+) -> ErrorCode:
+    groups = context.broker.groups
+    if metadata_too_long(partition.committed_metadata, groups.coordinator.config.offset_metadata_max_bytes):
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    try:
+        groups.stored_offsets.commit(group_id, topic, partition.partition_index, partition.committed_offset)
+    except KafkaError as error:
+        return error.code
+    except StoreError as error:
+        log.warning("offset not stored group=%s topic=%s: %s", group_id, topic, error)
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return ErrorCode.NONE
