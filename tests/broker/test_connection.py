@@ -113,7 +113,6 @@ BAD_FRAMES = {
     "unsupported version": struct.pack(">ihhih", 10, int(ApiKey.HEARTBEAT), 77, 1, -1),
     "negative version": struct.pack(">ihhih", 10, int(ApiKey.HEARTBEAT), -1, 1, -1),
     "truncated body": struct.pack(">ihhih", 12, int(ApiKey.HEARTBEAT), 0, 1, -1) + b"\0\x05",
-    "bytes left over": struct.pack(">i", len(heartbeat(1)) - 4 + 3) + heartbeat(1)[4:] + b"xyz",
     "client id longer than the frame": struct.pack(">ihhih", 10, int(ApiKey.HEARTBEAT), 0, 1, 32767),
 }
 
@@ -146,6 +145,18 @@ def test_a_bad_frame_closes_that_connection_alone(
 
     with caplog.at_level(logging.INFO, "odradek"):
         run(main, loop)
+
+
+def test_bytes_behind_a_request_are_passed_over_as_kafka_does() -> None:
+    async def main() -> None:
+        async with listening({ApiKey.HEARTBEAT: answer_heartbeat}) as listener:
+            reader, writer = await connect(listener)
+            frame = heartbeat(1)
+            writer.write(struct.pack(">i", len(frame) - 4 + 3) + frame[4:] + b"xyz" + heartbeat(2))
+            assert [(await read_response(reader, ApiKey.HEARTBEAT, 0))[0] for _ in range(2)] == [1, 2]
+            writer.close()
+
+    run(main)
 
 
 def test_a_bad_frame_behind_good_ones_lets_their_answers_out() -> None:
@@ -452,9 +463,8 @@ def test_garbage_never_does_more_than_close(caplog: pytest.LogCaptureFixture) ->
     async def main() -> None:
         rng = random.Random(20261121)
         whole = heartbeat(1, "group-of-the-fuzzer")
-        async with listening(
-            {ApiKey.HEARTBEAT: answer_heartbeat}, NetworkLimits(max_request_bytes=10_000)
-        ) as listener:
+        handlers = {ApiKey.HEARTBEAT: answer_heartbeat}
+        async with listening(handlers, NetworkLimits(max_request_bytes=10_000), range(0, 5)) as listener:
             for _ in range(200):
                 reader, writer = await connect(listener)
                 data = bytearray(whole * rng.randrange(1, 4))

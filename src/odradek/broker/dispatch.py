@@ -102,9 +102,9 @@ class Dispatcher:
                 f"version {version} of {handler.api_key.api_name} is not supported "
                 f"({handler.versions[0]} to {handler.versions[-1]} are)"
             )
-        request, end = message_class.decode_from(frame, version, body_offset)
-        if end != len(frame):
-            raise ProtocolError(f"{len(frame) - end} bytes too many in {handler.api_key.api_name} v{version}")
+        # What stands behind the request is passed over, as Kafka does: librdkafka sends three bytes too many
+        # with a Metadata request for all topics.
+        request, _ = message_class.decode_from(frame, version, body_offset)
         started_ms = self._clock.monotonic_ms()
         context = RequestContext(
             self._broker,
