@@ -8,7 +8,6 @@ import socket
 from collections.abc import Callable
 from typing import Any, cast
 
-import odradek
 from odradek.client.config import CommonConfig
 from odradek.client.core.connection import ConnectionState, pick_version
 from odradek.client.errors import ClientTimeoutError, ClosedError, ConnectionFailedError
@@ -16,8 +15,6 @@ from odradek.errors import OdradekError, ProtocolError
 from odradek.wire.framing import FrameReader
 
 log = logging.getLogger("odradek.client")
-
-SOFTWARE = ("odradek", odradek.__version__)
 
 
 class Connection(asyncio.Protocol):
@@ -29,7 +26,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, config: CommonConfig, address: str, loop: asyncio.AbstractEventLoop) -> None:
         self.address = address
-        self.state = ConnectionState(config.client_id or None, *SOFTWARE)
+        self.state = ConnectionState(config.client_id or None)
         self.closed = False
         self.last_used = loop.time()
         self.on_close: Callable[[Connection], None] | None = None

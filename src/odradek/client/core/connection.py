@@ -10,12 +10,16 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
+from odradek import __version__
 from odradek.client.core.versions import HANDSHAKE_VERSION, NodeVersions, handshake_retry_version
 from odradek.errors import ProtocolError, error_for
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import decode_response, encode_request
 
 Buffers = list[Any]
+
+#: Name and version of this client, as KIP-511 tells brokers.
+SOFTWARE = ("odradek", __version__)
 
 
 @dataclass(slots=True)
@@ -34,15 +38,12 @@ class ConnectionState:
 
     Args:
         client_id: goes into every request header.
-        software_name: KIP-511's name of the client.
-        software_version: its version.
     """
 
-    def __init__(self, client_id: str | None, software_name: str, software_version: str) -> None:
+    def __init__(self, client_id: str | None) -> None:
         self.client_id = client_id
         self.versions: NodeVersions | None = None
         self.in_flight: deque[InFlight] = deque()
-        self._software = (software_name, software_version)
         self._next_correlation_id = 0
 
     def request(
@@ -110,7 +111,7 @@ class ConnectionState:
     def _ask_versions(self, version: int, deadline_ms: float) -> Buffers:
         from odradek.wire.messages.api_versions import ApiVersionsRequest
 
-        name, number = self._software
+        name, number = SOFTWARE
         request = ApiVersionsRequest()
         if version >= 3:
             request = ApiVersionsRequest(client_software_name=name, client_software_version=number)

@@ -1,0 +1,281 @@
+"""Blocking sockets around the same sans-I/O core: for one thread, without a loop, safe to make after a fork."""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from odradek.client.config import CommonConfig
+from odradek.client.core.backoff import Backoff
+from odradek.client.core.connection import ConnectionState
+from odradek.client.core.metadata import MetadataCache
+from odradek.client.errors import ClientTimeoutError, ConnectionFailedError, NoBrokersAvailableError
+from odradek.client.types import TopicPartition
+from odradek.errors import KafkaError, OdradekError, ProtocolError, error_for
+from odradek.wire.api import ApiKey
+
+_SIZE = struct.Struct(">i")
+
+
+def now_ms() -> float:
+    """Monotonic milliseconds."""
+    return time.monotonic() * 1000
+
+
+class BlockingConnection:
+    """One connection; requests may be pipelined: `send` several, then `receive` as many.
+
+    Raises `ConnectionFailedError` from every method when the peer is gone or too slow; it is then closed.
+    """
+
+    def __init__(self, host: str, port: int, config: CommonConfig) -> None:
+        self.address = f"{host}:{port}"
+        self.state = ConnectionState(config.client_id or None)
+        self._config = config
+        self.closed = False
+        try:
+            self._socket = socket.create_connection(
+                (host, port), config.socket_connection_setup_timeout_ms / 1000
+            )
+        except OSError as problem:
+            self.closed = True
+            raise ConnectionFailedError(f"{self.address}: {problem.strerror or problem}") from problem
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._write(self.state.start_handshake(self._deadline()))
+        while self.state.versions is None:
+            again = self.state.continue_handshake(self._read_frame())
+            if again is not None:
+                self._write(again)
+
+    def _deadline(self, timeout_ms: float | None = None) -> float:
+        return now_ms() + (timeout_ms if timeout_ms is not None else self._config.request_timeout_ms)
+
+    def pick(self, key: int, at_most: int | None = None, at_least: int | None = None) -> int:
+        """The version to speak; raises `UnsupportedByBrokerError`."""
+        assert self.state.versions is not None
+        return self.state.versions.pick(key, at_most, at_least)
+
+    @property
+    def in_flight(self) -> int:
+        """How many answers are due."""
+        return len(self.state.in_flight)
+
+    def send(self, message: Any, version: int, token: Any = None, *, answered: bool = True) -> None:
+        """Write a request."""
+        self._write(self.state.request(message, version, token, self._deadline(), answered=answered))
+
+    def receive(self) -> tuple[Any, Any]:
+        """Wait for the oldest request's answer. Returns (its token, the message)."""
+        try:
+            asked, message = self.state.receive(self._read_frame())
+        except ProtocolError as problem:
+            self.close()
+            raise ConnectionFailedError(f"{self.address}: {problem}") from problem
+        return asked.token, message
+
+    def readable(self, timeout_ms: float) -> bool:
+        """Whether an answer begins to come in within that time."""
+        import select
+
+        return bool(select.select([self._socket], [], [], max(0.0, timeout_ms) / 1000)[0])
+
+    def fileno(self) -> int:
+        """For `select`."""
+        return self._socket.fileno()
+
+    def call(self, message: Any, *, at_most: int | None = None, at_least: int | None = None) -> Any:
+        """Ask and wait; nothing else may be in flight."""
+        self.send(message, self.pick(message.API_KEY, at_most, at_least))
+        return self.receive()[1]
+
+    def _write(self, buffers: list[Any]) -> None:
+        if self.closed:
+            raise ConnectionFailedError(f"the connection to {self.address} is closed")
+        try:
+            self._socket.settimeout(self._config.request_timeout_ms / 1000)
+            self._socket.sendall(buffers[0] if len(buffers) == 1 else b"".join(buffers))
+        except OSError as problem:
+            self._broken(problem)
+
+    def _read_frame(self) -> memoryview:
+        size = _SIZE.unpack(self._read_exactly(4))[0]
+        if not 0 <= size <= self._config.receive_message_max_bytes:
+            self.close()
+            raise ConnectionFailedError(f"{self.address} announced a frame of {size} bytes")
+        return memoryview(self._read_exactly(size))
+
+    def _read_exactly(self, count: int) -> bytearray:
+        # Grows with what arrives: a peer that only announces much holds nothing.
+        data = bytearray(min(count, 1 << 24))
+        have = 0
+        deadline = self.state.next_deadline_ms() or self._deadline()
+        try:
+            while have < count:
+                if have == len(data):
+                    data.extend(bytes(min(count - have, len(data))))
+                left = deadline - now_ms()
+                if left <= 0:
+                    raise TimeoutError("no answer in time")
+                self._socket.settimeout(left / 1000)
+                with memoryview(data) as view:
+                    got = self._socket.recv_into(view[have:])
+                if not got:
+                    raise ConnectionResetError("the broker closed the connection")
+                have += got
+        except OSError as problem:
+            self._broken(problem)
+        return data
+
+    def _broken(self, problem: OSError) -> None:
+        self.close()
+        raise ConnectionFailedError(f"{self.address}: {problem.strerror or problem}") from problem
+
+    def close(self) -> None:
+        """Close."""
+        if not self.closed:
+            self.closed = True
+            self._socket.close()
+
+
+class BlockingCluster:
+    """Metadata and one connection per broker, over blocking sockets.
+
+    Args:
+        config: of the client; `default_api_timeout_ms` bounds every step.
+        allow_auto_create: whether asking for a topic may create it.
+    """
+
+    def __init__(self, config: CommonConfig, *, allow_auto_create: bool) -> None:
+        self.config = config
+        self.metadata = MetadataCache()
+        self._allow_auto_create = allow_auto_create
+        self._connections: dict[int, BlockingConnection] = {}
+        self._wanted: set[str] = set()
+
+    def connection(self, node_id: int) -> BlockingConnection:
+        """The connection to a broker. Raises `ConnectionFailedError`."""
+        connection = self._connections.get(node_id)
+        if connection is None or connection.closed:
+            node = self.metadata.brokers.get(node_id)
+            if node is None:
+                raise ConnectionFailedError(f"broker {node_id} is not in the cluster's metadata")
+            connection = self._connections[node_id] = BlockingConnection(node.host, node.port, self.config)
+        return connection
+
+    def any_connection(self) -> BlockingConnection:
+        """A connection to any broker on which nothing is in flight. Raises `NoBrokersAvailableError`."""
+        for connection in self._connections.values():
+            if not connection.closed and not connection.in_flight:
+                return connection
+        reasons = []
+        brokers = list(self.metadata.brokers.values())
+        random.shuffle(brokers)
+        for node in brokers:
+            if self._connections.get(node.id) is None or self._connections[node.id].closed:
+                try:
+                    return self.connection(node.id)
+                except OdradekError as problem:
+                    reasons.append(str(problem))
+        for index, (host, port) in enumerate(self.config.bootstrap_servers):
+            try:
+                connection = self._connections[-1 - index] = BlockingConnection(host, port, self.config)
+                return connection
+            except OdradekError as problem:
+                reasons.append(str(problem))
+        raise NoBrokersAvailableError(f"no broker could be reached: {'; '.join(reasons)}")
+
+    def refresh(self, topics: Iterable[str] | None) -> None:
+        """Ask once for the metadata of some topics beside those asked for before (None: of all)."""
+        from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+        names = None
+        if topics is not None:
+            self._wanted.update(topics)
+            names = sorted(self._wanted)
+        connection = self.any_connection()
+        version = connection.pick(ApiKey.METADATA)
+        request = MetadataRequest(
+            topics=None if names is None else [MetadataRequestTopic(name=name) for name in names],
+            allow_auto_topic_creation=version < 4 or (self._allow_auto_create and names is not None),
+        )
+        connection.send(request, version)
+        self.metadata.update(connection.receive()[1], replace_all=names is None)
+
+    def retrying(self, what: str) -> Retrying:
+        """Bounds a step that is tried again; see `Retrying`."""
+        return Retrying(self.config, what)
+
+    def ensure_topic(self, topic: str) -> list[int]:
+        """The partitions of a topic, ascending. Raises its error, or `ClientTimeoutError`."""
+        retrying = self.retrying(f"topic {topic!r}")
+        while topic not in self.metadata.topics:
+            try:
+                self.refresh([topic])
+                error = self.metadata.errors.get(topic)
+                if error is None:
+                    break
+                creating = self._allow_auto_create and error.retriable
+                problem = error_for(error, f"topic {topic!r}: {error.message}")
+                if not creating and not (error.retriable and error.name == "LEADER_NOT_AVAILABLE"):
+                    raise problem
+                retrying.failed(problem)
+            except ConnectionFailedError as problem:
+                retrying.failed(problem)
+            except NoBrokersAvailableError as problem:
+                retrying.failed(problem)
+        return sorted(self.metadata.topics[topic].partitions)
+
+    def leader(self, tp: TopicPartition | tuple[str, int]) -> int | None:
+        """The leader's id, None while there is none."""
+        return self.metadata.leader(tp)
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+
+class Retrying:
+    """Waits between tries of one step and gives up when `default_api_timeout_ms` passed without progress.
+
+    Args:
+        what: the step, for the message.
+    """
+
+    def __init__(self, config: CommonConfig, what: str) -> None:
+        self._config = config
+        self._what = what
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self.progress()
+
+    def progress(self) -> None:
+        """Something came: the time starts anew."""
+        self._failures = 0
+        self._deadline = now_ms() + self._config.default_api_timeout_ms
+
+    def failed(self, problem: OdradekError) -> None:
+        """Wait before the next try. Raises `problem` if it cannot be retried, else `ClientTimeoutError` in the end."""
+        if not (
+            isinstance(problem, KafkaError)
+            and (problem.retriable or isinstance(problem, NoBrokersAvailableError))
+        ):
+            raise problem
+        self._failures += 1
+        delay = self._backoff.delay_ms(self._failures)
+        if now_ms() + delay > self._deadline:
+            raise ClientTimeoutError(
+                f"{self._what}: no progress within {self._config.default_api_timeout_ms} ms: {problem}"
+            ) from problem
+        time.sleep(delay / 1000)
+
+    def idle(self, why: str) -> None:
+        """An answer without data: raises `ClientTimeoutError` when that lasted too long."""
+        if now_ms() > self._deadline:
+            raise ClientTimeoutError(
+                f"{self._what}: no progress within {self._config.default_api_timeout_ms} ms: {why}"
+            )

@@ -1,0 +1,436 @@
+"""`RawReader`: offset ranges of partitions as Arrow batches; see `odradek.client.raw`."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from odradek.client.blocking import BlockingCluster, BlockingConnection, Retrying
+from odradek.client.config import ConsumerConfig, build, python_name
+from odradek.client.core.fetch_requests import (
+    EARLIEST,
+    LATEST,
+    FetchAt,
+    fetch_ceiling,
+    fetch_request,
+    list_offsets_request,
+)
+from odradek.client.core.fetched import AbortedFilter
+from odradek.client.core.produce import to_code
+from odradek.client.errors import ConnectionFailedError, PartitionLostError
+from odradek.client.types import TopicPartition
+from odradek.errors import ErrorCode, KafkaError, error_for
+from odradek.records.batch import BatchHeader, iter_batches
+from odradek.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from odradek.records.columns import ColumnDecoder
+
+T = TypeVar("T")
+
+_DEFAULTS = {
+    "max_partition_fetch_bytes": 16 * 1024 * 1024,
+    "fetch_max_bytes": 64 * 1024 * 1024,
+    "client_id": "odradek-raw-reader",
+    "receive_buffer_bytes": -1,
+}
+
+
+class PartitionRange(NamedTuple):
+    """Offsets `start_offset` (included) to `end_offset` (excluded) of one partition."""
+
+    topic: str
+    partition: int
+    start_offset: int
+    end_offset: int
+
+
+class _Reading:
+    """One range being read. `fetch_offset` runs ahead of what was decoded by one request."""
+
+    __slots__ = ("aborted", "decoder", "end", "fail_on_data_loss", "fetch_offset", "tp")
+
+    def __init__(
+        self, tp: TopicPartition, start: int, end: int, fail_on_data_loss: bool, committed: bool
+    ) -> None:
+        self.tp = tp
+        self.fetch_offset = start
+        self.end = end
+        self.fail_on_data_loss = fail_on_data_loss
+        self.aborted = AbortedFilter(None)
+        self.decoder: ColumnDecoder | None = None
+
+    def wanted(self, header: BatchHeader, batch: memoryview) -> bool:
+        return not (self.aborted.active and self.aborted.drops(header, batch))
+
+
+class RawReader:
+    """Reads offset ranges.
+
+    Args:
+        bootstrap_servers: 'host:port[,host:port…]' or a list of such.
+        configs: Kafka consumer configs by Kafka's or Python's names ('isolation.level', `fetch_max_bytes`).
+            Fetch sizes default to larger ones than a consumer's: 16 MiB per partition, 64 MiB per request.
+            `default_api_timeout_ms` (60 s) bounds how long a step may go without progress.
+
+    Raises:
+        ConfigError: a config that cannot be used. Nothing is connected to yet.
+    """
+
+    def __init__(
+        self, bootstrap_servers: str | Iterable[Any], configs: Mapping[str, Any] | None = None
+    ) -> None:
+        given = {python_name(name): value for name, value in (configs or {}).items()}
+        self._config = build(ConsumerConfig, {**_DEFAULTS, **given, "bootstrap_servers": bootstrap_servers})
+        self._cluster = BlockingCluster(self._config, allow_auto_create=False)
+
+    def fetch_columns(
+        self,
+        topic: str,
+        partition: int,
+        start_offset: int,
+        end_offset: int,
+        batch_rows: int = 20_000,
+        *,
+        with_headers: bool = False,
+        fail_on_data_loss: bool = True,
+        **columns: Any,
+    ) -> Iterator[pa.RecordBatch]:
+        """The records with `start_offset` ≤ offset < `end_offset`, at most `batch_rows` rows at a time.
+
+        Columns as `odradek.records.columns.ColumnDecoder` makes them: key, value (binary), offset (int64),
+        timestamp, timestampType (int32), headers if asked for. Compacted-away offsets, control batches and
+        (read_committed) aborted records are simply absent; the range counts as read when its end is passed.
+        Waits until the end of the range has been written, at most `default_api_timeout_ms` without progress.
+
+        Args:
+            fail_on_data_loss: an offset of the range that is gone raises; if False, reading goes on at the
+                first offset that is left.
+            columns: passed on to `ColumnDecoder` (`timestamp_unit`, `as_timestamp`, `nullable_headers`).
+
+        Raises:
+            PartitionLostError: part of the range is no longer in the log (`fail_on_data_loss`).
+            KafkaError: what the broker says when it cannot be retried; `ClientTimeoutError` after the timeout.
+        """
+        for _, _, rows in self.fetch_columns_many(
+            [PartitionRange(topic, partition, start_offset, end_offset)],
+            batch_rows,
+            with_headers=with_headers,
+            fail_on_data_loss=fail_on_data_loss,
+            **columns,
+        ):
+            yield rows
+
+    def fetch_columns_many(
+        self,
+        ranges: Iterable[PartitionRange | tuple[str, int, int, int]],
+        batch_rows: int = 20_000,
+        *,
+        with_headers: bool = False,
+        fail_on_data_loss: bool = True,
+        **columns: Any,
+    ) -> Iterator[tuple[str, int, pa.RecordBatch]]:
+        """As `fetch_columns`, several ranges at once: one connection and one request per broker at a time.
+
+        The next request is on its way while the rows of the last answer are decoded and used.
+
+        Yields (topic, partition, rows); rows of one partition come in offset order, partitions interleave. A
+        partition may occur once.
+        """
+        from odradek.records.columns import ColumnDecoder
+
+        committed = self._config.isolation_level == "read_committed"
+        readings: dict[TopicPartition, _Reading] = {}
+        for topic, partition, start, end in ranges:
+            tp = TopicPartition(topic, partition)
+            if tp in readings:
+                raise ValueError(f"{tp} is asked for twice")
+            if start >= end:
+                continue
+            reading = readings[tp] = _Reading(tp, start, end, fail_on_data_loss, committed)
+            reading.decoder = ColumnDecoder(
+                from_offset=start,
+                until_offset=end,
+                with_headers=with_headers,
+                batch_rows=batch_rows,
+                check_crcs=self._config.check_crcs,
+                select=reading.wanted if committed else None,
+                **columns,
+            )
+        if not readings:
+            return
+        yield from _Fetching(self._config, self._cluster, readings).run()
+
+    # Offsets
+
+    def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """The first offset of each partition."""
+        return self._offsets(dict.fromkeys(partitions, EARLIEST))
+
+    def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """The offset after the last readable record: high watermark, with read_committed last stable offset."""
+        return self._offsets(dict.fromkeys(partitions, LATEST))
+
+    def offsets_for_times(
+        self, timestamps_ms: Mapping[tuple[str, int], int]
+    ) -> dict[tuple[str, int], int | None]:
+        """The first offset at or after a time (epoch ms), None where no record is that new."""
+        return {tp: None if offset < 0 else offset for tp, offset in self._offsets(timestamps_ms).items()}
+
+    def _offsets(self, timestamps: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+        wanted = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
+        found: dict[tuple[str, int], int] = {}
+        retrying = self._cluster.retrying("offsets")
+        for topic in {tp.topic for tp in wanted}:
+            numbers = self._cluster.ensure_topic(topic)
+            for tp in wanted:
+                if tp.topic == topic and tp.partition not in numbers:
+                    raise error_for(
+                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} has no partition {tp[1]}"
+                    )
+        while left := {tp: ts for tp, ts in wanted.items() if tp not in found}:
+            try:
+                self._ask_offsets(left, found)
+            except KafkaError as problem:
+                retrying.failed(problem)
+                self._refresh_quietly()
+        return found
+
+    def _ask_offsets(self, left: Mapping[TopicPartition, int], found: dict[tuple[str, int], int]) -> None:
+        by_node: dict[int, dict[TopicPartition, int]] = {}
+        for tp, timestamp in left.items():
+            leader = self._cluster.leader(tp)
+            if leader is None:
+                raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp} has no leader")
+            by_node.setdefault(leader, {})[tp] = timestamp
+        problem: KafkaError | None = None
+        for node, part in by_node.items():
+            request = list_offsets_request(part, self._config.isolation)
+            # Version 0 and its lists of offsets are not spoken; 2 brings the isolation level.
+            response = self._cluster.connection(node).call(
+                request, at_least=2 if self._config.isolation else None
+            )
+            for topic in response.topics:
+                for answer in topic.partitions:
+                    if answer.error_code:
+                        code = to_code(answer.error_code)
+                        problem = error_for(code, f"{topic.name}-{answer.partition_index}: {code.message}")
+                    else:
+                        found[(topic.name, answer.partition_index)] = answer.offset
+        if problem is not None:
+            raise problem
+
+    def _refresh_quietly(self) -> None:
+        try:
+            self._cluster.refresh([])
+        except KafkaError:
+            return  # the next try will tell
+
+    def partitions_for(self, topic: str) -> list[int]:
+        """The partition numbers of a topic. Raises `KafkaError` UNKNOWN_TOPIC_OR_PARTITION."""
+        self._with_retries(f"topic {topic!r}", lambda: self._cluster.refresh([topic]))
+        return self._cluster.ensure_topic(topic)
+
+    def topics(self, *, internal: bool = False) -> dict[str, list[int]]:
+        """All topics (the internal ones if asked for), with their partition numbers."""
+        self._with_retries("topics", lambda: self._cluster.refresh(None))
+        return {
+            name: sorted(state.partitions)
+            for name, state in self._cluster.metadata.topics.items()
+            if internal or not state.is_internal
+        }
+
+    def _with_retries(self, what: str, step: Callable[[], T]) -> T:
+        retrying = self._cluster.retrying(what)
+        while True:
+            try:
+                return step()
+            except KafkaError as problem:
+                retrying.failed(problem)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._cluster.close()
+
+    def __enter__(self) -> RawReader:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class _Fetching:
+    """The loop behind `fetch_columns_many`."""
+
+    def __init__(
+        self, config: ConsumerConfig, cluster: BlockingCluster, readings: dict[TopicPartition, _Reading]
+    ) -> None:
+        self._config = config
+        self._cluster = cluster
+        self._left = readings
+        self._asked: dict[int, tuple[BlockingConnection, list[_Reading]]] = {}
+        self._retrying: Retrying = cluster.retrying(f"reading {', '.join(map(str, readings))}")
+
+    def run(self) -> Iterator[tuple[str, int, pa.RecordBatch]]:
+        for topic in {tp.topic for tp in self._left}:
+            numbers = self._cluster.ensure_topic(topic)
+            for tp in self._left:
+                if tp.topic == topic and tp.partition not in numbers:
+                    raise error_for(
+                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                        f"topic {topic!r} has no partition {tp.partition}",
+                    )
+        try:
+            while self._left:
+                try:
+                    self._ask()
+                    answers = self._receive()
+                except KafkaError as problem:
+                    self._drop_connections()
+                    self._retrying.failed(problem)
+                    self._refresh()
+                    continue
+                # What came is walked first, so that the next request is on its way while rows are decoded.
+                ready = [self._take(reading, data) for reading, data in answers]
+                if any(reading is not None for reading in ready):
+                    self._retrying.progress()
+                try:
+                    self._ask()
+                except KafkaError:
+                    self._drop_connections()
+                for (reading, data), taken in zip(answers, ready, strict=True):
+                    if taken is not None:
+                        yield from self._decode(reading, data)
+        finally:
+            self._drop_connections()
+
+    def _ask(self) -> None:
+        """Send a request to every leader to which none is on its way."""
+        busy = {reading.tp for _, readings in self._asked.values() for reading in readings}
+        by_node: dict[int, list[_Reading]] = {}
+        for tp, reading in self._left.items():
+            if tp in busy or reading.fetch_offset >= reading.end:
+                continue
+            leader = self._cluster.leader(tp)
+            if leader is None:
+                raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp} has no leader")
+            if leader not in self._asked:
+                by_node.setdefault(leader, []).append(reading)
+        metadata = self._cluster.metadata
+        for node, readings in by_node.items():
+            readings.sort(key=lambda reading: reading.tp.topic)
+            connection = self._cluster.connection(node)
+            ids = {reading.tp.topic: metadata.topic_id(reading.tp.topic) for reading in readings}
+            request = fetch_request(
+                (
+                    FetchAt(
+                        r.tp,
+                        r.fetch_offset,
+                        metadata.leader_epoch(r.tp),
+                        self._config.max_partition_fetch_bytes,
+                    )
+                    for r in readings
+                ),
+                ids,
+                max_wait_ms=self._config.fetch_max_wait_ms,
+                min_bytes=self._config.fetch_min_bytes,
+                max_bytes=self._config.fetch_max_bytes,
+                isolation=self._config.isolation,
+                rack=self._config.client_rack,
+            )
+            connection.send(request, connection.pick(ApiKey.FETCH, at_most=fetch_ceiling(ids.values())))
+            self._asked[node] = (connection, readings)
+
+    def _receive(self) -> list[tuple[_Reading, Any]]:
+        """Wait for at least one broker; returns (reading, its part of the answer)."""
+        connections = {connection.fileno(): node for node, (connection, _) in self._asked.items()}
+        if not connections:
+            raise error_for(ErrorCode.LEADER_NOT_AVAILABLE)
+        readable, _, _ = select.select(list(connections), [], [], self._config.request_timeout_ms / 1000)
+        if not readable:
+            raise ConnectionFailedError("no broker answered Fetch in time")
+        out: list[tuple[_Reading, Any]] = []
+        names = self._cluster.metadata.names_by_id
+        for descriptor in readable:
+            connection, readings = self._asked.pop(connections[descriptor])
+            _, response = connection.receive()
+            if response.error_code:
+                raise error_for(response.error_code)
+            by_tp = {reading.tp: reading for reading in readings}
+            for topic in response.responses:
+                name = topic.topic or names.get(bytes(topic.topic_id), "")
+                for data in topic.partitions:
+                    reading = by_tp.get(TopicPartition(name, data.partition_index))
+                    if reading is not None:
+                        out.append((reading, data))
+        return out
+
+    def _take(self, reading: _Reading, data: Any) -> _Reading | None:
+        """Look at an answer without decoding it. Returns the reading if there is something to decode."""
+        code = to_code(data.error_code)
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._out_of_range(reading)
+            return None
+        if code != ErrorCode.NONE:
+            self._retrying.failed(error_for(code, f"{reading.tp}: {code.message}"))
+            self._refresh()
+            return None
+        start = reading.fetch_offset
+        if data.records is not None:
+            for header, _ in iter_batches(data.records):
+                reading.fetch_offset = max(reading.fetch_offset, header.next_offset)
+        if reading.fetch_offset == start:
+            self._retrying.idle(
+                f"{reading.tp} has nothing at offset {start} yet; its high watermark is {data.high_watermark}"
+            )
+            return None
+        return reading
+
+    def _decode(self, reading: _Reading, data: Any) -> Iterator[tuple[str, int, pa.RecordBatch]]:
+        decoder = reading.decoder
+        assert decoder is not None
+        reading.aborted = AbortedFilter(data.aborted_transactions)
+        topic, partition = reading.tp
+        for rows in decoder.feed(data.records):
+            yield topic, partition, rows
+        if decoder.finished or reading.fetch_offset >= reading.end:
+            rest = decoder.flush()
+            if rest is not None:
+                yield topic, partition, rest
+            del self._left[reading.tp]
+
+    def _out_of_range(self, reading: _Reading) -> None:
+        tp = reading.tp
+        reader = RawReader.__new__(RawReader)
+        reader._config, reader._cluster = self._config, self._cluster
+        self._drop_connections()
+        first = reader.beginning_offsets([tp])[tp]
+        last = reader.end_offsets([tp])[tp]
+        if reading.fail_on_data_loss:
+            raise PartitionLostError(
+                f"{tp}: offset {reading.fetch_offset} of the range up to {reading.end} is not in the log, which "
+                f"now holds {first} to {last}: records were deleted, or the topic was made anew"
+            )
+        if reading.fetch_offset < first < reading.end:
+            reading.fetch_offset = first
+        else:
+            reading.fetch_offset = reading.end
+            assert reading.decoder is not None
+            if not reading.decoder.pending_rows:
+                del self._left[tp]
+
+    def _refresh(self) -> None:
+        try:
+            self._drop_connections()
+            self._cluster.refresh([])
+        except KafkaError:
+            return  # the next try will tell
+
+    def _drop_connections(self) -> None:
+        """Forget what was asked; a connection that owes an answer cannot be used for anything else."""
+        for connection, _ in self._asked.values():
+            connection.close()
+        self._asked.clear()
