@@ -20,7 +20,7 @@ from .golden import TRANSCRIPTS
 
 
 def answer_version(key: int, version: int, frame: bytes) -> int:
-    """The version of a response: that of its request, except for ApiVersions refused in version 0 (KIP-511)."""
+    """The version of a response: its request's, but ApiVersions is refused in version 0 (KIP-511)."""
     refused = key == ApiKey.API_VERSIONS and frame[4:6] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
     return 0 if refused else version
 

@@ -149,6 +149,16 @@ def _messages(key: int) -> tuple[type[Message], type[Message]]:
     return pair
 
 
+_FLEXIBLE_FROM = {int(key): key.flexible_from for key in ApiKey}
+
+
+def _flexible_from(key: int) -> int | None:
+    try:
+        return _FLEXIBLE_FROM[key]
+    except KeyError:
+        raise ValueError(f"API key {key} is not known") from None
+
+
 def request_header_version(key: int, version: int) -> int:
     """The version of the header in front of a request: 2 if the request is flexible, else 1.
 
@@ -157,9 +167,9 @@ def request_header_version(key: int, version: int) -> int:
     Raises:
         ValueError: no such key.
     """
-    if key == ApiKey.CONTROLLED_SHUTDOWN and version == 0:
+    flexible_from = _flexible_from(key)
+    if key == 7 and version == 0:
         return 0
-    flexible_from = ApiKey(key).flexible_from
     return 2 if flexible_from is not None and version >= flexible_from else 1
 
 
@@ -171,7 +181,7 @@ def response_header_version(key: int, version: int) -> int:
     Raises:
         ValueError: no such key.
     """
-    if key == ApiKey.API_VERSIONS:
+    flexible_from = _flexible_from(key)
+    if key == 18:
         return 0
-    flexible_from = ApiKey(key).flexible_from
     return 1 if flexible_from is not None and version >= flexible_from else 0

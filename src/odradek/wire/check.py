@@ -80,6 +80,10 @@ def check_line(line: dict[str, Any]) -> list[str]:
         shown = decoded.to_json(version)
         if shown != line["json"]:
             found.append(f"decoded to {json.dumps(shown)[:400]}")
+        if cls.decode(memoryview(golden), version) != decoded:
+            found.append("a memoryview decodes to something else")
+        if b"".join(decoded.encode_parts(version)) != golden:
+            found.append("the parts are not the whole")
         if decoded.encode(version) != golden:
             found.append(f"decoded and encoded again to {decoded.encode(version).hex()[:400]}")
         built = cls.from_json(line["json"], version)

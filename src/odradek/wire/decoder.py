@@ -1,8 +1,10 @@
 """From a declaration to a decoder: one function per message and version, generated as source.
 
 The function takes `(buf, pos)` and returns the message and the position behind it. It is one flat function:
-nested structs are decoded in place, arrays are loops. Neighbouring fields of fixed size, with the fixed-size
-length of what follows them, are read by one precompiled `struct.Struct`.
+nested structs are decoded in place, arrays are loops. It comes twice, for bytes and for memoryviews, which
+slice and turn into text differently; the second is made when the first meets such a buffer. Neighbouring
+fields of fixed size, with the fixed-size length of what follows them, are read by one precompiled
+`struct.Struct`.
 
 What keeps it bounded:
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from odradek.wire.message import Decoder, Message, Struct
+    from odradek.wire.primitives import Buffer
 
 #: Kafka's readers refuse longer strings in every encoding.
 MAX_STRING = 0x7FFF
@@ -36,7 +39,15 @@ MAX_STRING = 0x7FFF
 def compile_decoder(cls: type[Message], version: int) -> Decoder:
     """Make the decoder of one version."""
     flexible = cls.FLEXIBLE_FROM is not None and version >= cls.FLEXIBLE_FROM
-    return _DecoderSource(cls, version, flexible).compile()
+    source = _DecoderSource(cls, version, flexible, of_views=False)
+
+    def decode_view(buffer: Buffer, position: int) -> tuple[Any, int]:
+        made = _DecoderSource(cls, version, flexible, of_views=True).compile()
+        source.namespace["decode_view"] = made  # the global that the decoder of bytes looks up
+        return made(buffer, position)
+
+    source.namespace["decode_view"] = decode_view
+    return source.compile()
 
 
 def min_size(field: Field, version: int, flexible: bool) -> int:
@@ -61,9 +72,9 @@ def min_struct_size(cls: type[Struct], version: int, flexible: bool) -> int:
 
 
 class _DecoderSource(Source):
-    """Generates the source of one decoder."""
+    """Generates the source of one decoder, for bytes or for all other buffers (as views)."""
 
-    def __init__(self, cls: type[Message], version: int, flexible: bool) -> None:
+    def __init__(self, cls: type[Message], version: int, flexible: bool, of_views: bool) -> None:
         super().__init__(
             {
                 "ProtocolError": ProtocolError,
@@ -80,7 +91,9 @@ class _DecoderSource(Source):
         self.version = version
         self.flexible = flexible
         self.run: list[tuple[str, str]] = []  # format character and assignment target, not yet emitted
-        self.views = False
+        self.of_views = of_views
+        self.to_bytes = ".tobytes()" if of_views else ""
+        self.has_records = False
 
     def compile(self) -> Decoder:
         """Generate, compile and return the function."""
@@ -92,15 +105,22 @@ class _DecoderSource(Source):
         self.depth = 0
         self.emit("def decode(buf, pos):")
         self.depth = 1
+        if self.of_views:
+            with self.block("if buf.__class__ is not memoryview:"):
+                self.emit("buf = memoryview(buf)")
+        else:
+            with self.block("if buf.__class__ is not bytes:"):
+                self.emit("return decode_view(buf, pos)")
         self.emit("end = len(buf)")
-        if self.views:
+        if self.has_records and not self.of_views:
             self.emit("view = memoryview(buf)")
         self.emit("try:")
         self.lines += body
         self.emit("except (struct_error, IndexError, UnicodeDecodeError) as error:")
         self.emit(f" raise ProtocolError(f'{self.cls.__name__} v{self.version}: {{error}}') from None")
         self.emit("return m, pos")
-        return self.function("decode", f"<decoder of {self.cls.__name__} v{self.version}>")  # type: ignore[no-any-return]
+        kind = "views" if self.of_views else "bytes"
+        return self.function("decode", f"<{kind} decoder of {self.cls.__name__} v{self.version}>")  # type: ignore[no-any-return]
 
     # -- runs of fixed size
 
@@ -189,7 +209,7 @@ class _DecoderSource(Source):
                 with self.block("else:" if word == "elif" else "if True:"):
                     with self.block(f"if {unknown} is None:"):
                         self.emit(f"{unknown} = {{}}")
-                    self.emit(f"{unknown}[{tag}] = bytes(buf[pos:{limit}])")
+                    self.emit(f"{unknown}[{tag}] = buf[pos:{limit}]{self.to_bytes}")
                     self.emit(f"pos = {limit}")
         self.emit(f"{name}._unknown_tags = {unknown}")
 
@@ -249,12 +269,12 @@ class _DecoderSource(Source):
         with self.block(f"if {stop} > end:"):
             self.emit(f"refuse(f'{self.label(target)} claims {{{n}}} bytes, {{end - pos}} are left', pos)")
         if field.kind == "string":
-            self.emit(f"{target} = str(buf[pos:{stop}], 'utf-8')")
+            self.emit(f"{target} = buf[pos:{stop}]{self.to_bytes}.decode()")
         elif field.kind == "bytes":
-            self.emit(f"{target} = bytes(buf[pos:{stop}])")
+            self.emit(f"{target} = buf[pos:{stop}]{self.to_bytes}")
         else:
-            self.views = True
-            self.emit(f"{target} = view[pos:{stop}]")
+            self.has_records = True
+            self.emit(f"{target} = {'buf' if self.of_views else 'view'}[pos:{stop}]")
         self.emit(f"pos = {stop}")
 
     def nested(self, field: Field, target: str, nullable: bool, in_tag: bool = False) -> None:

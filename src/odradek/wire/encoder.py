@@ -110,7 +110,13 @@ class _EncoderSource(Source):
         inline, tagged, absent = struct_fields(cls, self.version, flexible=self.flexible)
         for field in absent:
             if not field.ignorable:
-                with self.block(f"if {self.differs(field, f'{name}.{field.name}')}:"):
+                if field.kind == "struct" and field.default is UNSET:
+                    value = self.local("v")
+                    self.emit(f"{value} = {name}.{field.name}")
+                    condition = self.struct_differs(field, value)
+                else:
+                    condition = self.differs(field, f"{name}.{field.name}")
+                with self.block(f"if {condition}:"):
                     self.emit(f"not_carried({name}, {field.name!r}, {self.version})")
         for field in inline:
             self.value(field, f"{name}.{field.name}", nullable=self.version in field.nullable)
@@ -119,13 +125,13 @@ class _EncoderSource(Source):
                 self.emit(f"not_carried({name}, '_unknown_tags', {self.version})")
             return
         tags = self.local("tags")
+        declared = tuple(field.tag for field in cls.FIELDS if field.tag is not None)
         if tagged:
-            self.tags(name, tagged, tags)
-            self.buffer(tags)
+            self.tags(name, tagged, tags, declared)
         else:
             self.emit(f"{tags} = {name}._unknown_tags")
-            self.emit(f"{tags} = join_tags((), {tags}) if {tags} else b'\\0'")
-            self.buffer(tags)
+            self.emit(f"{tags} = join_tags((), {tags}, {declared}) if {tags} else b'\\0'")
+        self.buffer(tags)
 
     def differs(self, field: Field, expression: str) -> str:
         """A condition: the value is not the field's default."""
@@ -143,7 +149,7 @@ class _EncoderSource(Source):
             return f"{expression} != {field.default!r}"
         return f"{expression} != {self.constant(f'default_{field.name}', field.default)}"
 
-    def tags(self, name: str, tagged: list[Field], result: str) -> None:
+    def tags(self, name: str, tagged: list[Field], result: str, declared: tuple[int, ...]) -> None:
         """Compute the bytes of a struct's tagged fields into the local `result`."""
         held, self.writes = self.writes, []
         outer = self.out
@@ -168,7 +174,7 @@ class _EncoderSource(Source):
                 self.emit(f"{pairs}.append(({field.tag}, b''.join({self.out})))")
                 self.out = outer
         self.emit(f"{result} = {name}._unknown_tags")
-        self.emit(f"{result} = join_tags({pairs}, {result}) if {pairs} or {result} else b'\\0'")
+        self.emit(f"{result} = join_tags({pairs}, {result}, {declared}) if {pairs} or {result} else b'\\0'")
         self.writes = held
 
     def struct_differs(self, field: Field, value: str) -> str:
@@ -243,7 +249,9 @@ class _EncoderSource(Source):
         """Write bytes or records."""
         content, n = self.local("content"), self.local("n")
         is_records = field.kind == "records"
-        measure = f"records_size({content})" if is_records else f"len({content})"
+        measure = f"len({content})"
+        if is_records:
+            measure += f" if {content}.__class__ is not list else records_size({content})"
         self.emit(f"{content} = {expression}")
         if nullable:
             with self.block(f"if {content} is None:"):
@@ -257,7 +265,10 @@ class _EncoderSource(Source):
         self.length(field, n)
         if is_records:
             self.flush()
-            self.emit(f"put_records({content}, {self.out}, parts)")
+            with self.block(f"if {content}.__class__ is bytes and parts is None:"):
+                self.emit(f"{self.out}.append({content})")
+            with self.block("else:"):
+                self.emit(f"put_records({content}, {self.out}, parts)")
         else:
             self.buffer(content)
 
@@ -330,8 +341,8 @@ def string_length(n: int) -> bytes:
 
 
 def records_size(content: Any) -> int:
-    """The bytes in a buffer or list of buffers."""
-    return sum(map(len, content)) if isinstance(content, list) else len(content)
+    """The bytes in a list of buffers."""
+    return sum(map(len, content))
 
 
 def put_records(content: Any, out: list[Buffer], parts: list[Buffer] | None) -> None:

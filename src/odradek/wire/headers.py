@@ -35,9 +35,9 @@ class ResponseHeader(Message):
 
 
 _KEY_AND_VERSION = struct.Struct(">hh")
-_SIZE = struct.Struct(">i")
-_SIZE_AND_CORRELATION = struct.Struct(">ii")
-_SIZE_AND_REQUEST = struct.Struct(">ihhih")
+_REQUEST = struct.Struct(">ihhi")
+_REQUEST_WITH_CLIENT = struct.Struct(">ihhih")
+_RESPONSE = struct.Struct(">ii")
 
 
 def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
@@ -72,11 +72,17 @@ def encode_request(
         InvalidMessageError: as `Message.encode`.
         ValueError: no such key or version.
     """
+    parts = message.encode_parts(version)
+    size = sum(map(len, parts))
     header_version = request_header_version(key, version)
-    head = RequestHeader(
-        api_key=key, api_version=version, correlation_id=correlation_id, client_id=client_id
-    ).encode(header_version)
-    return _framed(head, message.encode_parts(version))
+    if header_version == 0:
+        return _with_head(_REQUEST.pack(size + 8, key, version, correlation_id), parts)
+    tags = b"\0" if header_version == 2 else b""
+    client = b"" if client_id is None else client_id.encode()
+    size += 10 + len(client) + len(tags)
+    length = -1 if client_id is None else len(client)
+    head = _REQUEST_WITH_CLIENT.pack(size, key, version, correlation_id, length)
+    return _with_head(head + client + tags, parts)
 
 
 def encode_response(key: int, version: int, correlation_id: int, message: Message) -> list[Buffer]:
@@ -86,10 +92,11 @@ def encode_response(key: int, version: int, correlation_id: int, message: Messag
         InvalidMessageError: as `Message.encode`.
         ValueError: no such key or version.
     """
-    head = correlation_id.to_bytes(4, "big", signed=True)
+    parts = message.encode_parts(version)
+    size = sum(map(len, parts))
     if response_header_version(key, version):
-        head += b"\0"
-    return _framed(head, message.encode_parts(version))
+        return _with_head(_RESPONSE.pack(size + 5, correlation_id) + b"\0", parts)
+    return _with_head(_RESPONSE.pack(size + 4, correlation_id), parts)
 
 
 def decode_response(frame: Buffer, key: int, version: int) -> tuple[int, Message]:
@@ -114,10 +121,10 @@ def decode_response(frame: Buffer, key: int, version: int) -> tuple[int, Message
     return head.correlation_id, message
 
 
-def _framed(head: bytes, parts: list[Buffer]) -> list[Buffer]:
-    """Put size and header in front, in one buffer with the first part if that is small."""
-    size = len(head) + sum(map(len, parts))
-    if parts and isinstance(parts[0], bytes) and len(parts[0]) <= 4096:
-        parts[0] = b"".join((_SIZE.pack(size), head, parts[0]))
+def _with_head(head: bytes, parts: list[Buffer]) -> list[Buffer]:
+    """Put size and header in front: in one buffer with the first part, unless that is large."""
+    first = parts[0] if parts else b""
+    if first.__class__ is bytes and len(first) <= 4096:
+        parts[:1] = [head + first]
         return parts
-    return [_SIZE.pack(size) + head, *parts]
+    return [head, *parts]

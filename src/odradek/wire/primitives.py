@@ -108,19 +108,22 @@ def read_unknown_tags(buffer: Buffer, position: int, end: int) -> tuple[dict[int
     return tags, position
 
 
-def join_tags(known: Iterable[tuple[int, bytes]], unknown: dict[int, bytes] | None) -> bytes:
+def join_tags(
+    known: Iterable[tuple[int, bytes]], unknown: dict[int, bytes] | None, declared: tuple[int, ...] = ()
+) -> bytes:
     """Encode a struct's tagged fields.
 
     Args:
         known: number and content of the declared ones that are not at their default.
         unknown: those that were kept from decoding.
+        declared: every number that some version declares.
 
     Raises:
         ValueError: an unknown tag has the number of a declared one.
     """
     tags = dict(known)
     for tag, content in (unknown or {}).items():
-        if tag in tags:
+        if tag in declared:
             raise ValueError(f"unknown tag {tag} is one of the declared tags")
         tags[tag] = content
     parts = [encode_uvarint(len(tags))]
