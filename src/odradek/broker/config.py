@@ -355,6 +355,10 @@ class BrokerConfig(ConfigAttributes):
         for name, text in configs.items():
             key = find_key(name)
             if key is not None:
+                if key.is_sensitive:
+                    raise ConfigError(
+                        f"Passwords cannot be kept in the metadata store: set {name} statically"
+                    )
                 key.parse(text)
         if not per_broker:
             single = [name for name in configs if update_mode(name) == PER_BROKER]

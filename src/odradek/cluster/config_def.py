@@ -20,10 +20,16 @@ HIDDEN = "[hidden]"
 class ConfigError(OdradekError):
     """A config that cannot be: an unknown name, or a value of the wrong kind. The message names both."""
 
-    @classmethod
-    def invalid(cls, name: str, value: object, why: str | None = None) -> ConfigError:
+    @staticmethod
+    def invalid(name: str, value: object, why: str | None = None) -> ConfigError:
         """The complaint about a value."""
-        return cls(f"Invalid value {value} for configuration {name}" + (f": {why}" if why else ""))
+        return ConfigValueError(
+            f"Invalid value {value} for configuration {name}" + (f": {why}" if why else "")
+        )
+
+
+class ConfigValueError(ConfigError):
+    """A value that is not of its config's kind."""
 
 
 class ConfigType(Enum):

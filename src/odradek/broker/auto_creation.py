@@ -1,0 +1,76 @@
+"""Topics that come into being because somebody asks for them (`auto.create.topics.enable`), and the internal
+ones.
+
+As in Kafka the first answer for such a topic is LEADER_NOT_AVAILABLE, so that the client asks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from odradek.cluster import topics
+from odradek.cluster.admin import NewTopic
+from odradek.errors import KafkaError
+from odradek.errors.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from odradek.broker.config import BrokerConfig
+    from odradek.cluster.controller import Controller
+
+GROUP_METADATA_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+
+
+def new_topic(config: BrokerConfig, name: str) -> NewTopic:
+    """The topic as it is to be when nobody says more than its name."""
+    if name == GROUP_METADATA_TOPIC:
+        return NewTopic(
+            name,
+            config.offsets_topic_num_partitions,
+            config.offsets_topic_replication_factor,
+            configs={
+                "cleanup.policy": "compact",
+                "segment.bytes": str(config.offsets_topic_segment_bytes),
+                "compression.type": "producer",
+            },
+        )
+    if name == TRANSACTION_STATE_TOPIC:
+        return NewTopic(
+            name,
+            config.transaction_state_log_num_partitions,
+            config.transaction_state_log_replication_factor,
+            configs={
+                "unclean.leader.election.enable": "false",
+                "compression.type": "uncompressed",
+                "cleanup.policy": "compact",
+                "min.insync.replicas": str(config.transaction_state_log_min_isr),
+                "segment.bytes": str(config.transaction_state_log_segment_bytes),
+            },
+        )
+    return NewTopic(name, config.num_partitions, config.default_replication_factor)
+
+
+def auto_create(controller: Controller, config: BrokerConfig, names: Iterable[str]) -> dict[str, ErrorCode]:
+    """Create topics that were asked for and do not exist.
+
+    Returns:
+        Per name the error to answer: LEADER_NOT_AVAILABLE for what has been created or existed after all.
+    """
+    errors: dict[str, ErrorCode] = {}
+    wanted: list[NewTopic] = []
+    for name in names:
+        if topics.why_invalid(name) is not None:
+            errors[name] = ErrorCode.INVALID_TOPIC_EXCEPTION
+        else:
+            wanted.append(new_topic(config, name))
+    try:
+        results = controller.create_topics(wanted)
+    except KafkaError:
+        # Another broker is the controller: the client will ask again, perhaps there.
+        return errors | {topic.name: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for topic in wanted}
+    for topic, result in zip(wanted, results, strict=True):
+        errors[topic.name] = ErrorCode.LEADER_NOT_AVAILABLE
+        if isinstance(result, KafkaError) and result.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            errors[topic.name] = result.code
+    return errors

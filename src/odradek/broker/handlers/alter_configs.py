@@ -1,0 +1,73 @@
+"""AlterConfigs 0-2: replace all configs of topics or brokers; what is not named goes back to its default.
+
+Replaced by IncrementalAlterConfigs (KIP-339), which changes only what is named. Each resource for itself: a
+topic's bad config is INVALID_CONFIG, a broker's INVALID_REQUEST; a resource named twice, a config named
+twice, a null value or another kind of resource is INVALID_REQUEST. With `validate_only` nothing is changed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from odradek.broker.config_changes import change_configs, check_configs, kind_of, outcome_of
+from odradek.broker.registry import handler
+from odradek.errors import InvalidRequestError, KafkaError
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+
+
+def _answer(resource: AlterConfigsResource, code: int, message: str | None) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def _error_response(
+    request: AlterConfigsRequest, version: int, error: ErrorCode, message: str
+) -> AlterConfigsResponse:
+    return AlterConfigsResponse(
+        responses=[_answer(resource, int(error), message) for resource in request.resources]
+    )
+
+
+@handler(ApiKey.ALTER_CONFIGS, versions=range(3), error_response=_error_response)
+def handle(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    """Replace the configs of each resource."""
+    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+    responses: list[AlterConfigsResourceResponse] = []
+    for resource in request.resources:
+        failure: KafkaError | None = None
+        try:
+            if times[(resource.resource_type, resource.resource_name)] > 1:
+                raise InvalidRequestError("Each resource must appear at most once.")
+            _replace(context, resource, request.validate_only)
+        except KafkaError as error:
+            failure = error
+        responses.append(_answer(resource, *outcome_of(failure)))
+    return AlterConfigsResponse(responses=responses)
+
+
+def _replace(context: RequestContext, resource: AlterConfigsResource, validate_only: bool) -> None:
+    configs = resource.configs
+    check_configs((c.name for c in configs), [c.name for c in configs if c.value is None])
+    wanted = {config.name: config.value for config in configs if config.value is not None}
+    change_configs(
+        context,
+        kind_of(resource.resource_type),
+        resource.resource_name,
+        lambda _current, _keys: wanted,
+        validate_only=validate_only,
+    )

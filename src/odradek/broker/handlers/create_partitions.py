@@ -1,0 +1,74 @@
+"""CreatePartitions 0-3: give topics more partitions (KIP-195), or with `validate_only` say whether they could
+have them.
+
+A topic named twice: INVALID_REQUEST. Otherwise each for itself: UNKNOWN_TOPIC_OR_PARTITION,
+INVALID_TOPIC_EXCEPTION (being deleted), INVALID_PARTITIONS (not more than it has),
+INVALID_REPLICA_ASSIGNMENT, REASSIGNMENT_IN_PROGRESS, INVALID_REPLICATION_FACTOR, NOT_CONTROLLER.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from odradek.broker.authorization import Operation
+from odradek.broker.authorization import topic as topic_resource
+from odradek.broker.registry import handler
+from odradek.errors import KafkaError
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+
+
+def _error_response(
+    request: CreatePartitionsRequest, version: int, error: ErrorCode, message: str
+) -> CreatePartitionsResponse:
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return CreatePartitionsResponse(results=[_failed(name, error, message) for name in names])
+
+
+@handler(ApiKey.CREATE_PARTITIONS, versions=range(4), error_response=_error_response)
+def handle(context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    """Add what can be added."""
+    times = Counter(topic.name for topic in request.topics)
+    results: dict[str, CreatePartitionsTopicResult] = {}
+    for topic in request.topics:
+        if times[topic.name] > 1:
+            results[topic.name] = _failed(
+                topic.name, ErrorCode.INVALID_REQUEST, "Duplicate topic in request."
+            )
+        elif not context.authorize(Operation.ALTER, topic_resource(topic.name)):
+            results[topic.name] = _failed(
+                topic.name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "The topic authorization is failed."
+            )
+        else:
+            results[topic.name] = _add(context, topic, request.validate_only)
+    return CreatePartitionsResponse(results=list(results.values()))
+
+
+def _add(
+    context: RequestContext, topic: CreatePartitionsTopic, validate_only: bool
+) -> CreatePartitionsTopicResult:
+    assignments = topic.assignments
+    try:
+        context.broker.controller.create_partitions(
+            topic.name,
+            topic.count,
+            None if assignments is None else [assignment.broker_ids for assignment in assignments],
+            validate_only,
+        )
+    except KafkaError as error:
+        return _failed(topic.name, error.code, error.message)
+    return CreatePartitionsTopicResult(name=topic.name, error_code=int(ErrorCode.NONE), error_message=None)
+
+
+def _failed(name: str, error: ErrorCode, message: str) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(name=name, error_code=int(error), error_message=message)

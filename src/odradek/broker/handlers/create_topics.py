@@ -1,0 +1,122 @@
+"""CreateTopics 0-7: create topics, or with `validate_only` (1+) say whether they could be.
+
+- -1 partitions or replicas mean the broker's defaults (in every version; clients send it from 4 on, KIP-464).
+- A topic named twice, or the metadata log's name: INVALID_REQUEST. Otherwise each topic for itself:
+  TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
+  INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, NOT_CONTROLLER.
+- From 5 on the answer has the topic's size and configs, if these may be described (KIP-525); from 7 on its
+  id.
+- Topics exist and have leaders when the answer goes out, whatever `timeout_ms` says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from odradek.broker.authorization import CLUSTER, Operation
+from odradek.broker.authorization import topic as topic_resource
+from odradek.broker.config_description import describe_topic_configs
+from odradek.broker.registry import handler
+from odradek.cluster.admin import NewTopic
+from odradek.cluster.nodes import NO_TOPIC_ID
+from odradek.cluster.topics import CLUSTER_METADATA_TOPIC
+from odradek.errors import KafkaError
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+    from odradek.cluster.decisions import PlannedTopic
+
+
+def _error_response(
+    request: CreateTopicsRequest, version: int, error: ErrorCode, message: str
+) -> CreateTopicsResponse:
+    return CreateTopicsResponse(
+        topics=[_failed(name, error, message) for name in dict.fromkeys(t.name for t in request.topics)]
+    )
+
+
+@handler(ApiKey.CREATE_TOPICS, versions=range(8), error_response=_error_response)
+def handle(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Create what can be created."""
+    times = Counter(topic.name for topic in request.topics)
+    may_create_any = context.authorize(Operation.CREATE, CLUSTER)
+    results: dict[str, CreatableTopicResult | None] = {}
+    wanted: list[NewTopic] = []
+    for topic in request.topics:
+        name = topic.name
+        if name in results:
+            continue
+        if name == CLUSTER_METADATA_TOPIC:
+            results[name] = _failed(
+                name, ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
+            )
+        elif times[name] > 1:
+            results[name] = _failed(name, ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
+        elif not may_create_any and not context.authorize(Operation.CREATE, topic_resource(name)):
+            results[name] = _failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+        elif len({a.partition_index for a in topic.assignments}) < len(topic.assignments):
+            results[name] = _failed(
+                name, ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A partition is assigned more than once."
+            )
+        else:
+            results[name] = None
+            wanted.append(_new_topic(topic))
+    try:
+        outcomes = context.broker.controller.create_topics(wanted, request.validate_only)
+    except KafkaError as error:
+        outcomes = [error for _ in wanted]
+    for new, outcome in zip(wanted, outcomes, strict=True):
+        if isinstance(outcome, KafkaError):
+            results[new.name] = _failed(new.name, outcome.code, outcome.message)
+        else:
+            results[new.name] = _created(context, outcome, request.validate_only)
+    return CreateTopicsResponse(topics=[result for result in results.values() if result is not None])
+
+
+def _new_topic(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        {a.partition_index: tuple(a.broker_ids) for a in topic.assignments},
+        {config.name: config.value for config in topic.configs},
+    )
+
+
+def _failed(name: str, error: ErrorCode, message: str | None) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=int(error), error_message=message, configs=[])
+
+
+def _created(context: RequestContext, topic: PlannedTopic, validate_only: bool) -> CreatableTopicResult:
+    result = CreatableTopicResult(
+        name=topic.name, topic_id=NO_TOPIC_ID if validate_only else topic.topic_id, error_message=None
+    )
+    if context.api_version < 5:
+        return result
+    if not context.authorize(Operation.DESCRIBE_CONFIGS, topic_resource(topic.name)):
+        result.topic_config_error_code = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        result.configs = []
+        return result
+    result.num_partitions = len(topic.assignment)
+    result.replication_factor = len(topic.assignment[0])
+    result.configs = [
+        CreatableTopicConfigs(
+            name=entry.name,
+            value=entry.value,
+            read_only=entry.read_only,
+            config_source=int(entry.source),
+            is_sensitive=entry.sensitive,
+        )
+        for entry in describe_topic_configs(context.broker.config, topic.configs)
+    ]
+    return result

@@ -1,0 +1,91 @@
+"""DeleteTopics 0-6: delete topics by name, from version 6 on also by id (KIP-516).
+
+With `delete.topic.enable=false` all are refused: TOPIC_DELETION_DISABLED, before version 3 INVALID_REQUEST.
+An id that is not known gets UNKNOWN_TOPIC_ID, a name UNKNOWN_TOPIC_OR_PARTITION, a topic with both
+INVALID_REQUEST. Whoever may not describe a topic does not learn its name from its id. Topics are gone when
+the answer goes out, except those with a replica on a broker that is down.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.authorization import Operation
+from odradek.broker.authorization import topic as topic_resource
+from odradek.broker.registry import handler
+from odradek.cluster.nodes import NO_TOPIC_ID
+from odradek.errors import InvalidRequestError, KafkaError
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+
+
+def _error_response(
+    request: DeleteTopicsRequest, version: int, error: ErrorCode, message: str
+) -> DeleteTopicsResponse:
+    return DeleteTopicsResponse(
+        responses=[_result(topic.name, topic.topic_id, error, message) for topic in _wanted(request, version)]
+    )
+
+
+@handler(ApiKey.DELETE_TOPICS, versions=range(7), error_response=_error_response)
+def handle(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    """Delete what can be deleted."""
+    wanted = _wanted(request, context.api_version)
+    if not context.broker.config.delete_topic_enable:
+        error = ErrorCode.TOPIC_DELETION_DISABLED if context.api_version >= 3 else ErrorCode.INVALID_REQUEST
+        return DeleteTopicsResponse(
+            responses=[_result(topic.name, topic.topic_id, error) for topic in wanted]
+        )
+    for topic in wanted:
+        if topic.name is not None and topic.topic_id != NO_TOPIC_ID:
+            raise InvalidRequestError("Topic name and topic ID can not both be specified.")
+    results = [_check(context, topic) for topic in wanted]
+    names = [r.name for r in results if r.error_code == ErrorCode.NONE and r.name is not None]
+    errors: dict[str, KafkaError | None]
+    try:
+        errors = context.broker.controller.delete_topics(names)
+    except KafkaError as error:
+        errors = dict.fromkeys(names, error)
+    for result in results:
+        failure = errors.get(result.name) if result.name is not None else None
+        if result.error_code == ErrorCode.NONE and failure is not None:
+            result.error_code, result.error_message = int(failure.code), failure.message
+    return DeleteTopicsResponse(responses=results)
+
+
+def _wanted(request: DeleteTopicsRequest, version: int) -> list[DeleteTopicState]:
+    if version >= 6:
+        return request.topics
+    return [DeleteTopicState(name=name, topic_id=NO_TOPIC_ID) for name in request.topic_names]
+
+
+def _check(context: RequestContext, topic: DeleteTopicState) -> DeletableTopicResult:
+    image, name, topic_id = context.broker.controller.image, topic.name, topic.topic_id
+    if name is None:
+        name = image.topic_name(topic_id)
+        if name is None:
+            return _result(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
+        if not context.authorize(Operation.DESCRIBE, topic_resource(name)):
+            return _result(None, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if not context.authorize(Operation.DELETE, topic_resource(name)):
+        return _result(name, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if name not in image.topics:
+        return _result(name, topic_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return _result(name, topic_id, ErrorCode.NONE)
+
+
+def _result(
+    name: str | None, topic_id: bytes, error: ErrorCode, message: str | None = None
+) -> DeletableTopicResult:
+    if error != ErrorCode.NONE and message is None:
+        message = error.message
+    return DeletableTopicResult(name=name, topic_id=topic_id, error_code=int(error), error_message=message)

@@ -1,0 +1,163 @@
+"""DescribeConfigs 0-4: configs of topics, of this broker, of all brokers (dynamic defaults), of its loggers.
+
+| resource | name | answer |
+|---|---|---|
+| TOPIC (2) | topic | all topic configs; UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION |
+| BROKER (4) | this broker's id | all broker configs; another id is INVALID_REQUEST |
+| BROKER (4) | empty | the dynamic configs for all brokers |
+| BROKER_LOGGER (8) | this broker's id | the level of each logger |
+
+Version 0 has `is_default` in place of the source; 1 adds synonyms when asked for; 3 adds types, and
+documentation when asked for (KIP-569). Passwords never have a value. Other resources are INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from odradek.broker import loggers
+from odradek.broker.authorization import CLUSTER, Operation
+from odradek.broker.authorization import topic as topic_resource
+from odradek.broker.config import Source
+from odradek.broker.config_changes import ResourceKind, kind_of
+from odradek.broker.config_description import (
+    ConfigEntry,
+    describe_broker_configs,
+    describe_cluster_defaults,
+    describe_topic_configs,
+)
+from odradek.broker.registry import handler
+from odradek.cluster.topics import check_name
+from odradek.errors import (
+    ClusterAuthorizationError,
+    InvalidRequestError,
+    KafkaError,
+    TopicAuthorizationError,
+    UnknownTopicOrPartitionError,
+)
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+
+
+def _error_response(
+    request: DescribeConfigsRequest, version: int, error: ErrorCode, message: str
+) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[
+            DescribeConfigsResult(
+                error_code=int(error),
+                error_message=message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                configs=[],
+            )
+            for resource in request.resources
+        ]
+    )
+
+
+@handler(ApiKey.DESCRIBE_CONFIGS, versions=range(5), error_response=_error_response)
+def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    """Describe each resource."""
+    results: list[DescribeConfigsResult] = []
+    for resource in request.resources:
+        result = DescribeConfigsResult(
+            error_code=0,
+            error_message=None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            configs=[],
+        )
+        try:
+            entries = _entries(context, resource)
+            result.configs = [_result(entry, request) for entry in entries]
+            if request.include_documentation and context.api_version >= 3:
+                _document(kind_of(resource.resource_type), result.configs)
+        except KafkaError as error:
+            result.error_code, result.error_message = int(error.code), error.message
+        results.append(result)
+    return DescribeConfigsResponse(results=results)
+
+
+def _entries(context: RequestContext, resource: DescribeConfigsResource) -> Iterable[ConfigEntry]:
+    kind, name = kind_of(resource.resource_type), resource.resource_name
+    # An empty list of names asks for all, as null does.
+    wanted = resource.configuration_keys or None
+    if kind is ResourceKind.TOPIC:
+        if not context.authorize(Operation.DESCRIBE_CONFIGS, topic_resource(name)):
+            raise TopicAuthorizationError
+        check_name(name)
+        image = context.broker.controller.image
+        if image.topic(name) is None:
+            raise UnknownTopicOrPartitionError
+        return describe_topic_configs(context.broker.config, image.topic_config(name), wanted)
+    if kind not in (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER):
+        raise InvalidRequestError(f"Unsupported resource type: {resource.resource_type}")
+    if not context.authorize(Operation.DESCRIBE_CONFIGS, CLUSTER):
+        raise ClusterAuthorizationError
+    if kind is ResourceKind.BROKER_LOGGER:
+        if not name:
+            raise InvalidRequestError("Broker id must not be empty")
+        _check_id(context, name, "")
+        return [
+            ConfigEntry(logger, level, Source.DYNAMIC_BROKER_LOGGER_CONFIG, False, False, (), None)
+            for logger, level in loggers.levels().items()
+            if wanted is None or logger in wanted
+        ]
+    if not name:
+        return describe_cluster_defaults(context.broker.config, wanted)
+    _check_id(context, name, " or empty string,")
+    return describe_broker_configs(context.broker.config, wanted)
+
+
+def _check_id(context: RequestContext, name: str, alternative: str) -> None:
+    own = context.broker.controller.broker_id
+    try:
+        broker_id = int(name)
+    except ValueError:
+        raise InvalidRequestError(f"Broker id must be an integer, but it is: {name}") from None
+    if broker_id != own:
+        raise InvalidRequestError(f"Unexpected broker id, expected {own}{alternative} but received {name}")
+
+
+def _result(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms: list[DescribeConfigsSynonym] = []
+    if request.include_synonyms:
+        synonyms = [
+            DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=int(synonym.source))
+            for synonym in entry.synonyms
+        ]
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        is_default=entry.source is Source.DEFAULT_CONFIG,
+        config_source=int(entry.source),
+        is_sensitive=entry.sensitive,
+        synonyms=synonyms,
+        config_type=0 if entry.type is None else entry.type.value,
+        documentation=None,
+    )
+
+
+def _document(kind: ResourceKind, configs: Iterable[DescribeConfigsResourceResult]) -> None:
+    # Many sentences, seldom wanted: loaded when they are.
+    from odradek.broker.config_docs import BROKER_DOCS
+    from odradek.cluster.topic_config_docs import TOPIC_DOCS
+
+    if kind is not ResourceKind.BROKER_LOGGER:
+        docs = TOPIC_DOCS if kind is ResourceKind.TOPIC else BROKER_DOCS
+        for config in configs:
+            config.documentation = docs.get(config.name)

@@ -1,0 +1,103 @@
+"""IncrementalAlterConfigs 0-1: set (0), delete (1), append to (2) or subtract from (3) single configs
+(KIP-339).
+
+Appending and subtracting are for lists and start from the default where nothing is set. Each resource for
+itself: a topic's bad config is INVALID_CONFIG, a broker's INVALID_REQUEST; a resource or config named twice,
+a null value except for delete, or another kind of resource is INVALID_REQUEST. Levels of loggers are set and
+deleted under BROKER_LOGGER (8) and do not outlive the broker (KIP-412). With `validate_only` nothing is
+changed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from odradek.broker import loggers
+from odradek.broker.authorization import CLUSTER, Operation
+from odradek.broker.config_changes import (
+    ResourceKind,
+    change_configs,
+    check_broker_name,
+    check_configs,
+    kind_of,
+    outcome_of,
+)
+from odradek.broker.registry import handler
+from odradek.cluster.config_def import DELETE, incremental
+from odradek.errors import ClusterAuthorizationError, InvalidRequestError, KafkaError
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+
+_OPERATIONS = range(4)
+
+
+def _answer(resource: AlterConfigsResource, code: int, message: str | None) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def _error_response(
+    request: IncrementalAlterConfigsRequest, version: int, error: ErrorCode, message: str
+) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=[_answer(resource, int(error), message) for resource in request.resources]
+    )
+
+
+@handler(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=range(2), error_response=_error_response)
+def handle(
+    context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    """Change the configs of each resource."""
+    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+    responses: list[AlterConfigsResourceResponse] = []
+    for resource in request.resources:
+        failure: KafkaError | None = None
+        try:
+            if times[(resource.resource_type, resource.resource_name)] > 1:
+                raise InvalidRequestError("Each resource must appear at most once.")
+            _change(context, resource, request.validate_only)
+        except KafkaError as error:
+            failure = error
+        responses.append(_answer(resource, *outcome_of(failure)))
+    return IncrementalAlterConfigsResponse(responses=responses)
+
+
+def _change(context: RequestContext, resource: AlterConfigsResource, validate_only: bool) -> None:
+    configs = resource.configs
+    nulls = [c.name for c in configs if c.value is None and c.config_operation != DELETE]
+    check_configs((c.name for c in configs), nulls)
+    operations = [(c.name, c.config_operation, c.value) for c in configs]
+    for _name, operation, _value in operations:
+        if operation not in _OPERATIONS:
+            raise InvalidRequestError(f"Unknown operations type {operation}")
+    kind, name = kind_of(resource.resource_type), resource.resource_name
+    if kind is ResourceKind.BROKER_LOGGER:
+        check_broker_name(context, name)
+        if not context.authorize(Operation.ALTER_CONFIGS, CLUSTER):
+            raise ClusterAuthorizationError
+        loggers.check(operations)
+        if not validate_only:
+            loggers.change(operations)
+        return
+    change_configs(
+        context,
+        kind,
+        name,
+        lambda current, keys: incremental(current, operations, keys),
+        validate_only=validate_only,
+    )

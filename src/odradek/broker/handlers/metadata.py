@@ -1,0 +1,205 @@
+"""Metadata 0-13: the brokers, the topics, and who leads their partitions.
+
+- All topics: version 0 an empty list, from version 1 on null; an empty list then asks for no topic.
+- Unknown topics are created if the request (4+) and `auto.create.topics.enable` allow it, and answered with
+  LEADER_NOT_AVAILABLE; otherwise UNKNOWN_TOPIC_OR_PARTITION, or INVALID_TOPIC_EXCEPTION for what is no name.
+- By id from version 12 on: UNKNOWN_TOPIC_ID. Before that an id or a null name is INVALID_REQUEST.
+- A partition without a leader has LEADER_NOT_AVAILABLE and leader -1; one whose leader lacks the listener
+  that the request came in by has LISTENER_NOT_FOUND from version 6 on. In version 0 a dead replica means
+  REPLICA_NOT_AVAILABLE and is left out.
+- Allowed operations (8+; of the cluster 8-10 only) when asked for, else -2147483648.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from odradek.broker.authorization import CLUSTER, Operation
+from odradek.broker.authorization import topic as topic_resource
+from odradek.broker.auto_creation import auto_create
+from odradek.broker.registry import handler
+from odradek.cluster import topics as topic_rules
+from odradek.cluster.nodes import NO_LEADER, NO_TOPIC_ID
+from odradek.errors import InvalidRequestError
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+    from odradek.cluster.image import ClusterImage, PartitionImage, TopicImage
+
+_BY_ID_FROM = 12
+
+
+def _error_response(
+    request: MetadataRequest, version: int, error: ErrorCode, message: str
+) -> MetadataResponse:
+    return MetadataResponse(
+        topics=[
+            _failed(error, topic.name or ("" if version < _BY_ID_FROM else None), topic.topic_id)
+            for topic in request.topics or []
+        ],
+        error_code=int(error) if version >= 13 else 0,
+    )
+
+
+@handler(ApiKey.METADATA, versions=range(14), error_response=_error_response)
+def handle(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+    """Describe the cluster as this broker knows it."""
+    image = context.broker.controller.image
+    version = context.api_version
+    wanted = request.topics
+    if wanted is None or (version == 0 and not wanted):
+        topics = [
+            _describe(context, image, topic)
+            for name, topic in image.topics.items()
+            if name not in image.marked and context.authorize(Operation.DESCRIBE, topic_resource(name))
+        ]
+    else:
+        _check(wanted, version)
+        ids = list(dict.fromkeys(t.topic_id for t in wanted if t.topic_id != NO_TOPIC_ID))
+        if ids:
+            topics = [_by_id(context, image, topic_id) for topic_id in ids]
+        else:
+            names = dict.fromkeys(topic.name for topic in wanted if topic.name is not None)
+            topics = _by_name(context, image, names, request.allow_auto_topic_creation)
+    if request.include_topic_authorized_operations and version >= 8:
+        for topic in topics:
+            if topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED and topic.name is not None:
+                topic.topic_authorized_operations = context.authorized_operations(topic_resource(topic.name))
+    response = MetadataResponse(
+        brokers=_brokers(context),
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        topics=topics,
+    )
+    if 8 <= version <= 10 and request.include_cluster_authorized_operations:
+        allowed = context.authorize(Operation.DESCRIBE, CLUSTER)
+        response.cluster_authorized_operations = context.authorized_operations(CLUSTER) if allowed else 0
+    return response
+
+
+def _check(wanted: Iterable[MetadataRequestTopic], version: int) -> None:
+    if version < _BY_ID_FROM:
+        for topic in wanted:
+            if topic.name is None:
+                raise InvalidRequestError(f"Topic name can not be null for version {version}")
+            if topic.topic_id != NO_TOPIC_ID:
+                raise InvalidRequestError(f"Topic IDs are not supported in requests for version {version}")
+
+
+def _brokers(context: RequestContext) -> list[MetadataResponseBroker]:
+    # The image may have moved on by an automatic creation; brokers have not.
+    brokers = context.broker.controller.image.brokers.values()
+    return [
+        MetadataResponseBroker(
+            node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
+        )
+        for broker in brokers
+        if (endpoint := broker.endpoint(context.listener_name)) is not None
+    ]
+
+
+def _by_id(context: RequestContext, image: ClusterImage, topic_id: bytes) -> MetadataResponseTopic:
+    topic = image.topic_by_id(topic_id)
+    if topic is None:
+        return _failed(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
+    if not context.authorize(Operation.DESCRIBE, topic_resource(topic.name)):
+        return _failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, topic_id)
+    return _describe(context, image, topic)
+
+
+def _by_name(
+    context: RequestContext, image: ClusterImage, names: Iterable[str], may_create: bool
+) -> list[MetadataResponseTopic]:
+    answers: dict[str, MetadataResponseTopic | None] = {}
+    create = may_create and context.broker.config.auto_create_topics_enable
+    to_create: list[str] = []
+    for name in names:
+        resource = topic_resource(name)
+        topic = image.topic(name)
+        if not context.authorize(Operation.DESCRIBE, resource):
+            answers[name] = _failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
+        elif topic is not None:
+            answers[name] = _describe(context, image, topic)
+        elif topic_rules.why_invalid(name) is not None:
+            answers[name] = _failed(ErrorCode.INVALID_TOPIC_EXCEPTION, name)
+        elif not create or name in image.marked:
+            answers[name] = _failed(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
+        elif not context.authorize(Operation.CREATE, CLUSTER) and not context.authorize(
+            Operation.CREATE, resource
+        ):
+            answers[name] = _failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
+        else:
+            answers[name] = None
+            to_create.append(name)
+    if to_create:
+        created = auto_create(context.broker.controller, context.broker.config, to_create)
+        for name, error in created.items():
+            answers[name] = _failed(error, name)
+    return [answer for answer in answers.values() if answer is not None]
+
+
+def _failed(error: ErrorCode, name: str | None, topic_id: bytes = NO_TOPIC_ID) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=int(error),
+        name=name,
+        topic_id=topic_id,
+        is_internal=name is not None and topic_rules.is_internal(name),
+    )
+
+
+def _describe(context: RequestContext, image: ClusterImage, topic: TopicImage) -> MetadataResponseTopic:
+    version, listener = context.api_version, context.listener_name
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[
+            _partition(image, index, partition, listener, version)
+            for index, partition in topic.partitions.items()
+        ],
+    )
+
+
+def _partition(
+    image: ClusterImage, index: int, partition: PartitionImage, listener: str, version: int
+) -> MetadataResponsePartition:
+    live = image.brokers
+    replicas, isr = partition.replicas, partition.isr
+    if version == 0:
+        replicas = tuple(b for b in replicas if _reachable(image, b, listener))
+        isr = tuple(b for b in isr if _reachable(image, b, listener))
+    leader = live.get(partition.leader)
+    leader_id = partition.leader
+    error = ErrorCode.NONE
+    if leader is None:
+        error, leader_id = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
+    elif leader.endpoint(listener) is None:
+        error = ErrorCode.LISTENER_NOT_FOUND if version >= 6 else ErrorCode.LEADER_NOT_AVAILABLE
+        leader_id = NO_LEADER
+    elif len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
+        error = ErrorCode.REPLICA_NOT_AVAILABLE
+    return MetadataResponsePartition(
+        error_code=int(error),
+        partition_index=index,
+        leader_id=leader_id,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(replicas),
+        isr_nodes=list(isr),
+        offline_replicas=[broker for broker in partition.replicas if broker not in live],
+    )
+
+
+def _reachable(image: ClusterImage, broker_id: int, listener: str) -> bool:
+    broker = image.brokers.get(broker_id)
+    return broker is not None and broker.endpoint(listener) is not None
