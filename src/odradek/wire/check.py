@@ -13,7 +13,7 @@ from pathlib import Path
 
 from odradek.errors.base import OdradekError
 from odradek.wire.api import request_class, response_class
-from odradek.wire.message import Data
+from odradek.wire.message import Data, Struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,3 +125,26 @@ def put_unknown_tag(message: Message, path: str, tag: int, content: bytes) -> No
             field = next(field for field in place.FIELDS if field.json_name == step)
             place = getattr(place, field.name)
     place._unknown_tags = {**(place._unknown_tags or {}), tag: content}
+
+
+def unknown_tags(message: Message) -> list[dict[str, Any]]:
+    """The unknown tagged fields of a message and of all structs inside it.
+
+    Returns:
+        For each its `path`, `tag` and content in `hex`, as golden lines have them.
+    """
+    found: list[dict[str, Any]] = []
+
+    def walk(holder: Any, path: str) -> None:
+        if isinstance(holder, list):
+            for index, item in enumerate(holder):
+                walk(item, f"{path}/{index}")
+        elif isinstance(holder, Struct):
+            for tag, content in (holder._unknown_tags or {}).items():
+                found.append({"path": path, "tag": tag, "hex": content.hex()})
+            for field in holder.FIELDS:
+                if field.kind in ("array", "struct"):
+                    walk(getattr(holder, field.name), f"{path}/{field.json_name}")
+
+    walk(message, "")
+    return found
