@@ -414,11 +414,13 @@ class _Fetching:
                 f"{tp}: offset {reading.fetch_offset} of the range up to {reading.end} is not in the log, which "
                 f"now holds {first} to {last}: records were deleted, or the topic was made anew"
             )
+        assert reading.decoder is not None
         if reading.fetch_offset < first < reading.end:
             reading.fetch_offset = first
+            # The batch that holds `first` comes whole, with records that count as deleted.
+            reading.decoder.next_offset = first
         else:
             reading.fetch_offset = reading.end
-            assert reading.decoder is not None
             if not reading.decoder.pending_rows:
                 del self._left[tp]
 
