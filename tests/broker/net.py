@@ -9,7 +9,7 @@ from typing import Any
 
 from odradek.broker.dispatch import Dispatcher
 from odradek.broker.metrics import Metrics
-from odradek.broker.registry import Handler
+from odradek.broker.registry import Handler, Handlers
 from odradek.broker.server import Listener, NetworkLimits
 from odradek.util.clock import SystemClock
 from odradek.wire.api import ApiKey
@@ -30,12 +30,12 @@ class BrokerStandIn:
 
 @asynccontextmanager
 async def listening(
-    handlers: dict[ApiKey, Any], limits: NetworkLimits | None = None, versions: range = range(0, 20)
+    handlers: dict[ApiKey, Any], limits: NetworkLimits | None = None, versions: range = range(20)
 ) -> AsyncIterator[Listener]:
     """A listener on a free port of 127.0.0.1."""
     broker: Any = BrokerStandIn()
     table = {int(key): Handler(key, versions, function) for key, function in handlers.items()}
-    listener = Listener(Dispatcher(broker, table), limits or NetworkLimits())
+    listener = Listener(Dispatcher(broker, Handlers({}, table)), limits or NetworkLimits())
     listener.bind("127.0.0.1", 0)
     listener.start()
     try:

@@ -19,6 +19,7 @@ from odradek.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsRe
 from odradek.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.wire.messages.metadata import MetadataRequest
+
 from .net import (
     connect,
     listening,
@@ -124,7 +125,7 @@ def test_a_bad_frame_closes_that_connection_alone(
 ) -> None:
     async def main() -> None:
         limits = NetworkLimits(max_request_bytes=1_000_000)
-        async with listening({ApiKey.HEARTBEAT: answer_heartbeat}, limits, range(0, 5)) as listener:
+        async with listening({ApiKey.HEARTBEAT: answer_heartbeat}, limits, range(5)) as listener:
             good_reader, good_writer = await connect(listener)
             reader, writer = await connect(listener)
             # What was answered before the bad frame still arrives.
@@ -174,7 +175,7 @@ def test_a_bad_frame_behind_good_ones_lets_their_answers_out() -> None:
 def test_api_versions_of_an_unknown_version_is_answered_in_version_0() -> None:
     async def main() -> None:
         handlers = {ApiKey.API_VERSIONS: lambda context, message: ApiVersionsResponse()}
-        async with listening(handlers, versions=range(0, 6)) as listener:
+        async with listening(handlers, versions=range(6)) as listener:
             reader, writer = await connect(listener)
             frame = request(ApiVersionsRequest(client_software_name="x", client_software_version="1"), 3, 42)
             writer.write(frame[:6] + struct.pack(">h", 99) + frame[8:])
@@ -290,11 +291,9 @@ def test_requests_in_work_are_bounded_per_connection() -> None:
             await settle(lambda: len(waiting) >= 256)
             await asyncio.sleep(0.02)
             assert len(waiting) == 256
-            done = 0
-            while done < 2000:
-                await settle(lambda: len(waiting) > done)
+            for done in range(2000):
+                await settle(lambda done=done: len(waiting) > done)  # type: ignore[misc]
                 waiting[done].set_result(HeartbeatResponse())
-                done += 1
             for number in range(2000):
                 assert (await read_response(reader, ApiKey.HEARTBEAT, 0))[0] == number
             writer.close()
@@ -464,7 +463,7 @@ def test_garbage_never_does_more_than_close(caplog: pytest.LogCaptureFixture) ->
         rng = random.Random(20261121)
         whole = heartbeat(1, "group-of-the-fuzzer")
         handlers = {ApiKey.HEARTBEAT: answer_heartbeat}
-        async with listening(handlers, NetworkLimits(max_request_bytes=10_000), range(0, 5)) as listener:
+        async with listening(handlers, NetworkLimits(max_request_bytes=10_000), range(5)) as listener:
             for _ in range(200):
                 reader, writer = await connect(listener)
                 data = bytearray(whole * rng.randrange(1, 4))
@@ -492,4 +491,4 @@ def test_handler_table_rejects_gaps() -> None:
         handler(ApiKey.HEARTBEAT, versions=range(0, 5, 2))
     with pytest.raises(ValueError, match="gaps"):
         handler(ApiKey.HEARTBEAT, versions=range(0))
-    assert Handler(ApiKey.HEARTBEAT, range(0, 5), answer_heartbeat).error_response is None
+    assert Handler(ApiKey.HEARTBEAT, range(5), answer_heartbeat).error_response is None

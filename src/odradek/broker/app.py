@@ -1,8 +1,9 @@
 """The broker: what it is made of, in which order it starts, and how it stops.
 
-Start: ports are taken (nothing listens yet), the data folders locked and looked at, the metadata store opened, the
-image loaded, the broker registered, partitions and coordinators taken up from the image; then the listeners
-accept. Whatever fails on the way is raised as a `StartError` with the remedy, and everything is let go again.
+Start: ports are taken (nothing listens yet), the data folders locked and looked at, the metadata store
+opened, the image loaded, the broker registered, partitions and coordinators taken up from the image; then the
+listeners accept. Whatever fails on the way is raised as a `StartError` with the remedy, and everything is let
+go again.
 
 Stop: nothing more is accepted, what waits is ended, logs are flushed and closed, the store is closed.
 """
@@ -14,6 +15,7 @@ import logging
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +23,10 @@ from odradek.broker.authorization import Authorizer
 from odradek.broker.config import BrokerConfig
 from odradek.broker.dispatch import Dispatcher
 from odradek.broker.fetch_sessions import FetchSessionCache
-from odradek.broker.group_runtime import GroupRuntime
 from odradek.broker.loop_timers import LoopTimers, Periodic
 from odradek.broker.metrics import Metrics
 from odradek.broker.producer_ids import ProducerIds
-from odradek.broker.registry import load_handlers
+from odradek.broker.registry import Handlers
 from odradek.broker.replicas import Replicas
 from odradek.broker.server import AddressInUse, Listener, NetworkLimits
 from odradek.cluster import nodes, paths
@@ -44,6 +45,7 @@ from odradek.replication.delayed import DelayedOperation, Purgatory
 from odradek.util.clock import SystemClock
 
 if TYPE_CHECKING:
+    from odradek.broker.group_runtime import GroupRuntime
     from odradek.broker.request_log import RequestLog
     from odradek.cluster.store import MetadataStore
     from odradek.log.files import FileSystem
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 STORE_FILE = "metadata.sqlite"
+GROUPS_TOPIC = "__consumer_offsets"
 _DRAIN_MS = 2_000
 _NEVER_MS = 366 * 24 * 3600 * 1000
 
@@ -71,7 +74,7 @@ class Broker:
         controller: writes the cluster's metadata; `image` is what it says.
         logs: the logs on disk; `replicas` the partitions over them.
         purgatory: whatever waits.
-        groups: the group coordinator's binding.
+        handlers: who answers which request.
         producer_ids, fetch_sessions, metrics: what the names say.
         authorizer: who may do what; None allows everything.
         request_log: one line per request, when it is on.
@@ -103,6 +106,7 @@ class Broker:
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.files: FileSystem = files if files is not None else RealFileSystem()
         self.metrics = Metrics()
+        self.handlers = Handlers()
         self.authorizer: Authorizer | None = None
         self.request_log: RequestLog | None = None
         self.listeners: list[Listener] = []
@@ -113,6 +117,7 @@ class Broker:
         self._periodic: list[Periodic] = []
         self._undo: list[tuple[str, Callable[[], object]]] = []
         self._started = False
+        self._groups: GroupRuntime | None = None
         self._log_defaults = LogConfig()
 
     # ------------------------------------------------------------------ what handlers ask for
@@ -148,13 +153,37 @@ class Broker:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
+    @property
+    def groups(self) -> GroupRuntime:
+        """The group coordinator's binding; made when groups are first spoken of."""
+        groups = self._groups
+        if groups is None:
+            from odradek.broker.group_runtime import GroupRuntime
+
+            groups = self._groups = GroupRuntime(
+                broker_id=self.broker_id,
+                replicas=self.replicas,
+                purgatory=self.purgatory,
+                controller=self.controller,
+                clock=self.clock,
+                timers=self.timers,
+                config=self.config,
+            )
+            groups.follow(self.image)
+        return groups
+
+    def _load_groups(self) -> None:
+        if self._started:
+            _ = self.groups
+
     # ------------------------------------------------------------------ start
 
     async def start(self) -> None:
         """Start, and accept connections.
 
         Raises:
-            StartError: the folder is in use or damaged, the port is taken, a config is wrong. Everything is as
+            StartError: the folder is in use or damaged, the port is taken, a config is wrong. Everything is
+            as
                 it was before.
         """
         self.loop = asyncio.get_running_loop()
@@ -171,8 +200,7 @@ class Broker:
 
     def _start(self) -> None:
         self._open_request_log()
-        handlers = load_handlers()
-        self._bind(Dispatcher(self, handlers))
+        self._bind(Dispatcher(self, self.handlers))
         self._open_logs()
         self._open_metadata()
         self.replicas = Replicas(
@@ -188,15 +216,6 @@ class Broker:
             max_sessions=self.config.max_incremental_fetch_session_cache_slots, rng=self._rng
         )
         self.producer_ids = ProducerIds(self.controller)
-        self.groups = GroupRuntime(
-            broker_id=self.broker_id,
-            replicas=self.replicas,
-            purgatory=self.purgatory,
-            controller=self.controller,
-            clock=self.clock,
-            timers=self.timers,
-            config=self.config,
-        )
         self.controller.add_listener(self._on_image)
         self.controller.start(self._registration())
         self._undo.append(("controller", self.controller.stop))
@@ -204,6 +223,9 @@ class Broker:
         for listener in self.listeners:
             listener.start()
         self._started = True
+        if self.image.topic(GROUPS_TOPIC) is not None:
+            # After the first connections, which need not wait until all groups have been read.
+            self.loop.call_soon(self._load_groups)
         log.info(
             "broker started broker_id=%d cluster_id=%s listeners=%s partitions=%d",
             self.broker_id,
@@ -238,7 +260,8 @@ class Broker:
                 listener.bind(endpoint.host, endpoint.port)
             except AddressInUse as error:
                 raise AddressInUse(
-                    f"{error}: another process listens there. Stop it, or choose another port (0 takes a free one)."
+                    f"{error}: another process listens there. "
+                    "Stop it, or choose another port (0 takes a free one)."
                 ) from error
             except OSError as error:
                 raise ConfigError(
@@ -325,7 +348,7 @@ class Broker:
             self.metrics.gauge(
                 "kafka.server:socket-server-metrics",
                 "connection-count",
-                lambda listener=listener: len(listener.connections),
+                partial(_connection_count, listener),
                 listener=listener.name,
             )
 
@@ -347,7 +370,8 @@ class Broker:
         self.replicas.apply(image, delta)
         for topic in delta.topics_gone:
             self.metrics.topics.forget(topic)
-        self.groups.follow(image, delta)
+        if self._groups is not None:
+            self._groups.follow(image, delta)
 
     def _make_log_defaults(self) -> LogConfig:
         defaults = LogConfig.from_topic(self.config.topic_default_texts())
@@ -371,7 +395,9 @@ class Broker:
         for periodic in self._periodic:
             periodic.stop()
         # Whoever waits gets what there is; consumers and producers then find the connection closed.
-        self.groups.stop()
+        if self._groups is not None:
+            self._groups.stop()
+            self._groups = None
         self.purgatory.expire_all()
         await asyncio.sleep(0)
         for listener in self.listeners:
@@ -408,6 +434,10 @@ class Broker:
             action()
         except Exception:
             log.exception("could not be stopped in good order: %s", name)
+
+
+def _connection_count(listener: Listener) -> float:
+    return len(listener.connections)
 
 
 def network_limits(config: BrokerConfig) -> NetworkLimits:

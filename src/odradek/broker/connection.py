@@ -3,10 +3,12 @@
 The state is in three places, each bounded:
 
 - `FrameReader`: a frame that has not arrived whole yet; it grows with what arrives;
-- `_unprocessed`: whole frames that wait because the peer does not read its responses, because too many requests
+- `_unprocessed`: whole frames that wait because the peer does not read its responses, because too many
+  requests
   of this connection are unanswered, or because the broker as a whole holds too many bytes. While anything is
   here, nothing more is read from the socket;
-- `_unanswered`: requests in work, oldest first. An answer that is ready waits here until all before it have left.
+- `_unanswered`: requests in work, oldest first. An answer that is ready waits here until all before it have
+  left.
 """
 
 from __future__ import annotations
@@ -276,7 +278,8 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self, reason: str, *, warn: bool = False) -> None:
-        """Close at once; what has not been sent is dropped. Also ends a `close` that a silent peer holds up."""
+        """Close at once; what has not been sent is dropped. Also ends a `close` that a silent peer holds
+        up."""
         if self._close_reason is None:
             self._close_reason = reason
             log.log(

@@ -1,7 +1,7 @@
 """From one frame to one answer: header, version range, decode, handler, encode.
 
-Nothing here knows a socket. A frame that cannot be answered raises `ProtocolError`, and the connection that sent
-it is closed; everything else ends as an `Answer`, at once or later.
+Nothing here knows a socket. A frame that cannot be answered raises `ProtocolError`, and the connection that
+sent it is closed; everything else ends as an `Answer`, at once or later.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from odradek.broker.context import RequestContext
-from odradek.broker.registry import Handler
+from odradek.broker.registry import Handler, Handlers
 from odradek.errors import KafkaError, ProtocolError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey, request_class
@@ -62,11 +62,11 @@ class Later(Protocol):
 class Dispatcher:
     """Turns frames into answers with the registered handlers."""
 
-    def __init__(self, broker: Broker, handlers: dict[int, Handler]) -> None:
+    def __init__(self, broker: Broker, handlers: Handlers) -> None:
         """
         Args:
             broker: handed to the handlers.
-            handlers: by API key.
+            handlers: what is served.
         """
         self._broker = broker
         self._clock = broker.clock
@@ -148,8 +148,11 @@ class Dispatcher:
         return route
 
     def _answer_unsupported_api_versions(self, header: RequestHeader) -> Answer:
-        """Kafka answers in version 0, which every client can read, and names the versions that it has (KIP-511)."""
-        versions = self._handlers[_API_VERSIONS].versions
+        """Kafka answers in version 0, which every client can read, and names the versions that it has
+        (KIP-511)."""
+        served = self._handlers.get(_API_VERSIONS)
+        assert served is not None
+        versions = served.versions
         response = ApiVersionsResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION,
             api_keys=[ApiVersion(api_key=_API_VERSIONS, min_version=versions[0], max_version=versions[-1])],

@@ -1,5 +1,5 @@
-"""Incremental fetch sessions (KIP-227): the broker remembers what a consumer fetches, so that neither a request nor
-a response has to name partitions about which nothing has changed.
+"""Incremental fetch sessions (KIP-227): the broker remembers what a consumer fetches, so that neither a
+request nor a response has to name partitions about which nothing has changed.
 
 A request's `(session_id, session_epoch)` chooses what happens:
 
@@ -39,12 +39,12 @@ class PartitionKey(NamedTuple):
     Attributes:
         topic: the name; None when it is not known (an unknown topic id) or not used.
         topic_id: 16 bytes, zero when ids are not used.
-        index: the partition.
+        partition: its number.
     """
 
     topic: str | None
     topic_id: bytes
-    index: int
+    partition: int
 
 
 class FetchSpec(NamedTuple):
@@ -123,7 +123,7 @@ class FetchSession:
         return len(self._partitions)
 
     def _key(self, key: PartitionKey) -> _IdOrName:
-        return (key.topic_id if self.uses_topic_ids else key.topic, key.index)
+        return (key.topic_id if self.uses_topic_ids else key.topic, key.partition)
 
     def update(
         self, wanted: Iterable[tuple[PartitionKey, FetchSpec]], forgotten: Iterable[PartitionKey]
@@ -323,8 +323,9 @@ class FetchSessionCache:
         return session
 
     def _evict(self, privileged: bool, size: int, now_ms: int) -> bool:
-        """Make room for a session of `size` partitions, as KIP-227 ranks them: a stale one goes first; else the
-        smallest of those that are old enough (or, for a follower, any consumer's), if it is not worth more."""
+        """Make room for a session of `size` partitions, as KIP-227 ranks them: a stale one goes first; else
+        the smallest of those that are old enough (or, for a follower, any consumer's), if it is not worth
+        more."""
         if not self._sessions:
             return False
         oldest = next(iter(self._sessions.values()))

@@ -1,7 +1,7 @@
 """Structured log lines on standard error: `key=value` text or one JSON object per line.
 
-The broker logs with the standard library's `logging` under `odradek.…`; messages carry their facts as `key=value`
-at the end, so that the text form needs no further structure.
+The broker logs with the standard library's `logging` under `odradek.…`; messages carry their facts as
+`key=value` at the end, so that the text form needs no further structure.
 """
 
 from __future__ import annotations

@@ -19,6 +19,9 @@ log = logging.getLogger(__name__)
 _GC_THRESHOLDS = (50_000, 20, 50)
 """Objects of a request die by their reference counts; cycles are rare, so looking for them may be."""
 
+_WARM_UP_AFTER_S = 0.5
+"""When what has not been needed yet is imported, so that no later request waits for it."""
+
 
 def run(
     config: BrokerConfig, *, request_log: Path | None = None, on_ready: Callable[[str], None] | None = None
@@ -31,7 +34,8 @@ def run(
         on_ready: told `host:port` once connections are accepted.
 
     Returns:
-        The exit code: 0 after a stop in good order, 1 when it could not start (the reason is on standard error).
+        The exit code: 0 after a stop in good order, 1 when it could not start (the reason is on standard
+        error).
     """
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -57,6 +61,7 @@ async def _main(
     try:
         if on_ready is not None:
             on_ready(broker.bootstrap_servers)
+        loop.call_later(_WARM_UP_AFTER_S, broker.handlers.load_all)
         await stop.wait()
     finally:
         await broker.stop()
@@ -73,5 +78,6 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     with contextlib.suppress(ImportError):
         import uvloop
 
-        return uvloop.new_event_loop
+        factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+        return factory
     return None

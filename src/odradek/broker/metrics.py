@@ -1,8 +1,8 @@
 """Counters under Kafka's metric names, kept as plain integers on the hot path and named only when read.
 
-`Metrics.snapshot()` gives them as `{(type, name, tags): value}`, with the `type`, `name` and tags that Kafka's JMX
-beans have (`kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=orders`). What Kafka shows as a
-meter is a count here; a rate is the difference of two snapshots.
+`Metrics.snapshot()` gives them as `{(type, name, tags): value}`, with the `type`, `name` and tags that
+Kafka's JMX beans have (`kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=orders`). What Kafka
+shows as a meter is a count here; a rate is the difference of two snapshots.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Producer ids, from blocks that the controller claims in the metadata store.
 
-A block is written to `/latest_producer_id_block` before any of its ids is given out; what is left of it when the
-broker stops is never used. So no id is ever given twice.
+A block is written to `/latest_producer_id_block` before any of its ids is given out; what is left of it when
+the broker stops is never used. So no id is ever given twice.
 """
 
 from __future__ import annotations

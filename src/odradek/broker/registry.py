@@ -1,16 +1,18 @@
 """Which handler answers which API, at which versions.
 
-A handler module registers itself on import with the `handler` decorator. ApiVersions is built from what has
-registered here, so what is not built is not advertised.
+A handler module registers itself on import with the `handler` decorator; the table `SERVED` says which
+modules there are, so that ApiVersions can be answered without importing them. A module must register what the
+table
+says: what is not built is not advertised.
 """
 
 from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
@@ -71,47 +73,86 @@ def handler(
     return register
 
 
-def registered() -> dict[int, Handler]:
-    """The handlers by API key; the live table, not to be changed by the caller."""
-    return _handlers
+class Served(NamedTuple):
+    """An API that this broker serves: the module of `odradek.broker.handlers`, and the versions."""
+
+    module: str
+    versions: range
 
 
-HANDLER_MODULES: tuple[str, ...] = (
-    "alter_configs",
-    "api_versions",
-    "create_partitions",
-    "create_topics",
-    "delete_groups",
-    "delete_records",
-    "delete_topics",
-    "describe_cluster",
-    "describe_configs",
-    "describe_groups",
-    "fetch",
-    "find_coordinator",
-    "heartbeat",
-    "incremental_alter_configs",
-    "init_producer_id",
-    "join_group",
-    "leave_group",
-    "list_groups",
-    "list_offsets",
-    "metadata",
-    "offset_commit",
-    "offset_fetch",
-    "offset_for_leader_epoch",
-    "produce",
-    "sync_group",
-)
-"""The modules of `odradek.broker.handlers` that a broker loads."""
+SERVED: dict[int, Served] = {
+    0: Served("produce", range(3, 14)),
+    1: Served("fetch", range(4, 19)),
+    2: Served("list_offsets", range(1, 12)),
+    3: Served("metadata", range(14)),
+    8: Served("offset_commit", range(11)),
+    9: Served("offset_fetch", range(11)),
+    10: Served("find_coordinator", range(7)),
+    11: Served("join_group", range(10)),
+    12: Served("heartbeat", range(5)),
+    13: Served("leave_group", range(6)),
+    14: Served("sync_group", range(6)),
+    15: Served("describe_groups", range(7)),
+    16: Served("list_groups", range(6)),
+    18: Served("api_versions", range(6)),
+    19: Served("create_topics", range(8)),
+    20: Served("delete_topics", range(7)),
+    21: Served("delete_records", range(3)),
+    22: Served("init_producer_id", range(6)),
+    23: Served("offset_for_leader_epoch", range(5)),
+    32: Served("describe_configs", range(5)),
+    33: Served("alter_configs", range(3)),
+    37: Served("create_partitions", range(4)),
+    42: Served("delete_groups", range(4)),
+    44: Served("incremental_alter_configs", range(2)),
+    60: Served("describe_cluster", range(3)),
+}
+"""What a broker serves, by API key. A handler that registers other versions than stand here is refused."""
 
 
-def load_handlers(modules: Iterable[str] = HANDLER_MODULES) -> dict[int, Handler]:
-    """Import the handler modules, which registers them, and return the table."""
-    import importlib.util
+class Handlers:
+    """The handlers of a broker, each imported when its API is first asked for.
 
-    for name in modules:
-        if importlib.util.find_spec(f"odradek.broker.handlers.{name}") is None:
-            continue
-        importlib.import_module(f"odradek.broker.handlers.{name}")
-    return _handlers
+    Importing all of them would be a fifth of the time that a broker takes to start.
+    """
+
+    def __init__(
+        self, served: Mapping[int, Served] = SERVED, loaded: Mapping[int, Handler] | None = None
+    ) -> None:
+        """
+        Args:
+            served: what there is to import.
+            loaded: handlers that need no importing; a test's own.
+        """
+        self._served = served
+        self._loaded = dict(loaded or {})
+
+    def get(self, api_key: int) -> Handler | None:
+        """The handler of an API, None when it is not served.
+
+        Raises:
+            RuntimeError: the module does not register what `SERVED` says; a fault of ours.
+        """
+        found = self._loaded.get(api_key)
+        if found is not None:
+            return found
+        entry = self._served.get(api_key)
+        if entry is None:
+            return None
+        importlib.import_module(f"odradek.broker.handlers.{entry.module}")
+        registered = _handlers.get(api_key)
+        if registered is None or registered.versions != entry.versions:
+            raise RuntimeError(f"{entry.module} registers {registered}, the table says {entry.versions}")
+        self._loaded[api_key] = registered
+        return registered
+
+    def versions(self) -> list[tuple[int, range]]:
+        """API keys and versions, in the order of the keys: what ApiVersions lists."""
+        ranges = {key: handler.versions for key, handler in self._loaded.items()}
+        ranges.update((key, entry.versions) for key, entry in self._served.items())
+        return sorted(ranges.items())
+
+    def load_all(self) -> None:
+        """Import what has not been yet."""
+        for key in self._served:
+            self.get(key)

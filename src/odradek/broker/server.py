@@ -1,7 +1,7 @@
 """Listening sockets: accepting within Kafka's limits, and what all connections share.
 
-Connections are accepted by a loop of our own rather than by `loop.create_server`, so that at `max.connections` the
-broker can stop accepting, as Kafka does, instead of accepting and closing.
+Connections are accepted by a loop of our own rather than by `loop.create_server`, so that at
+`max.connections` the broker can stop accepting, as Kafka does, instead of accepting and closing.
 """
 
 from __future__ import annotations
@@ -125,7 +125,8 @@ class Listener:
             listening.setblocking(False)
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if self.limits.receive_buffer_bytes > 0:
-                # Before listen(): accepted sockets inherit it, and the window scale is fixed in the handshake.
+                # Before listen(): accepted sockets inherit it, and the window scale is fixed in the
+                # handshake.
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.limits.receive_buffer_bytes)
             listening.bind(address)
         except OSError as error:

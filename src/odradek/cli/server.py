@@ -1,16 +1,20 @@
 """`odradek server`: run a broker.
 
 Standard output carries one line, `ready HOST:PORT`, when the broker accepts connections; everything else is
-logged on standard error. SIGTERM and SIGINT stop it in good order, exit code 0. A start that fails says why and what
-to do, exit code 1, and changes nothing.
+logged on standard error. SIGTERM and SIGINT stop it in good order, exit code 0. A start that fails says why
+and what to do, exit code 1, and changes nothing.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from odradek.broker.config import BrokerConfig
 
 
 @click.command("server")
@@ -70,7 +74,7 @@ def command(
 
 def _config(
     data: Path | None, port: int | None, host: str | None, config_file: Path | None, settings: tuple[str, ...]
-):  # type: ignore[no-untyped-def]
+) -> BrokerConfig:
     import logging
 
     from odradek.broker.config import BrokerConfig
@@ -96,7 +100,7 @@ def _config(
     return config
 
 
-def _says_where_to_listen(config) -> bool:  # type: ignore[no-untyped-def]
+def _says_where_to_listen(config: BrokerConfig) -> bool:
     return any(config.is_given(name) for name in ("listeners", "port", "host.name"))
 
 

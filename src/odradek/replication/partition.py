@@ -1,8 +1,8 @@
 """One partition as this broker sees it: who leads, who is in sync, what is committed.
 
 A `Partition` stands over a `PartitionLog` and decides what the log cannot know: whether this broker may
-append (leadership, min.insync.replicas), how far clients may read (the high watermark), and whether a client's
-idea of the leader epoch is current (KIP-320).
+append (leadership, min.insync.replicas), how far clients may read (the high watermark), and whether a
+client's idea of the leader epoch is current (KIP-320).
 
     follower ──make_leader(epoch)──► leader ──make_follower(epoch)──► follower
 

@@ -38,8 +38,8 @@ class Broker:
         with Broker() as broker:
             producer = Producer(bootstrap_servers=broker.bootstrap_servers)
 
-    Configs are keywords: `num_partitions=3` is `num.partitions=3`. The data lives in a temporary folder that goes
-    with the broker, unless `data` names one.
+    Configs are keywords: `num_partitions=3` is `num.partitions=3`. The data lives in a temporary folder that
+    goes with the broker, unless `data` names one.
 
     Attributes:
         data: the data folder.

@@ -1,4 +1,4 @@
-"""ApiVersions 0-5: what this broker serves, built from the handlers that have registered.
+"""ApiVersions 0-5: what this broker serves.
 
 - Version 3 and later name the client's software; a name or version that is not
   `[a-zA-Z0-9](?:[a-zA-Z0-9\\-.]*[a-zA-Z0-9])?` gets INVALID_REQUEST (KIP-511).
@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from odradek.broker.registry import handler, registered
+from odradek.broker.registry import handler
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -26,14 +26,14 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 @handler(ApiKey.API_VERSIONS, versions=range(6))
 def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """Answer with the table of registered handlers."""
+    """Answer with the table of handlers."""
     error = _check(context, request)
     if error:
         return ApiVersionsResponse(error_code=error)
     return ApiVersionsResponse(
         api_keys=[
-            ApiVersion(api_key=key, min_version=entry.versions[0], max_version=entry.versions[-1])
-            for key, entry in sorted(registered().items())
+            ApiVersion(api_key=key, min_version=versions[0], max_version=versions[-1])
+            for key, versions in context.broker.handlers.versions()
         ]
     )
 

@@ -1,8 +1,8 @@
 """DeleteRecords 0-2: move the log start of partitions forward.
 
 Offset -1 means the high watermark. The answer waits until every replica has moved, at most `timeout_ms`
-(REQUEST_TIMED_OUT); an offset beyond the high watermark gets OFFSET_OUT_OF_RANGE, a topic whose cleanup.policy
-lacks `delete` POLICY_VIOLATION.
+(REQUEST_TIMED_OUT); an offset beyond the high watermark gets OFFSET_OUT_OF_RANGE, a topic whose
+cleanup.policy lacks `delete` POLICY_VIOLATION.
 """
 
 from __future__ import annotations

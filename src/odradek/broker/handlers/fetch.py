@@ -4,9 +4,11 @@
 - Sessions from version 7: see `odradek.broker.fetch_sessions` (KIP-227).
 - A long poll: the answer comes when `min_bytes` are there, at the latest after `max_wait_ms`; at once when a
   partition has an error, or has diverged.
-- `max_bytes` and `partition_max_bytes` are kept, except that the first batch of the response comes whole even when
+- `max_bytes` and `partition_max_bytes` are kept, except that the first batch of the response comes whole even
+  when
   it is larger: a consumer must be able to go on (KIP-74).
-- Leader epochs from version 9 (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH), diverging epochs from 12 (KIP-595), the
+- Leader epochs from version 9 (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH), diverging epochs from 12
+  (KIP-595), the
   current leader with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH from 16 (KIP-951).
 - zstd data needs version 10 where the topic is configured with it (UNSUPPORTED_COMPRESSION_TYPE).
 - Versions 0-3 need conversion to message sets, which comes with a later release.
@@ -207,7 +209,7 @@ class _Fetch:
         assert topic is not None
         metrics = self.broker.metrics.topics
         try:
-            partition = self.broker.replicas.get(topic, key.index)
+            partition = self.broker.replicas.get(topic, key.partition)
             per_topic = metrics.of(topic)
             if first:
                 per_topic.total_fetch_requests += 1
@@ -240,7 +242,7 @@ class _Fetch:
         except KafkaError as error:
             return self._failed(key, error.code), 0, True
         except Exception:
-            log.exception("fetch failed topic=%s partition=%d", topic, key.index)
+            log.exception("fetch failed topic=%s partition=%d", topic, key.partition)
             metrics.all.failed_fetch_requests += 1
             metrics.of(topic).failed_fetch_requests += 1
             return self._failed(key, ErrorCode.UNKNOWN_SERVER_ERROR), 0, True
@@ -251,7 +253,7 @@ class _Fetch:
         if first:
             self.watched.append((partition, spec.fetch_offset, size, appended, limit))
         answer = PartitionData(
-            partition_index=key.index,
+            partition_index=key.partition,
             high_watermark=result.high_watermark,
             last_stable_offset=result.last_stable_offset,
             log_start_offset=result.log_start_offset,
@@ -269,7 +271,7 @@ class _Fetch:
             # Clients of that age do not know the code; this one makes them look for the leader and try again.
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         return PartitionData(
-            partition_index=key.index,
+            partition_index=key.partition,
             error_code=int(code),
             high_watermark=-1,
             aborted_transactions=None,
@@ -309,7 +311,7 @@ class _Fetch:
         for key, answer in chosen:
             if answer.error_code in _LEADER_ERRORS and key.topic is not None:
                 hints = hints or LeaderHints(self.broker.image, self.context.listener_name)
-                leader_id, epoch = hints.leader(key.topic, key.index)
+                leader_id, epoch = hints.leader(key.topic, key.partition)
                 answer.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
         if hints is not None:
             response.node_endpoints = [NodeEndpoint(**endpoint) for endpoint in hints.endpoints()]

@@ -10,9 +10,9 @@
 | -5 | latest in remote storage: none (KIP-1005) | 9 |
 | -6 | earliest not yet in remote storage: none (KIP-1023) | 11 |
 
-A special timestamp that the version does not have gets UNSUPPORTED_VERSION; a partition named twice INVALID_REQUEST.
-OFFSET_NOT_AVAILABLE is LEADER_NOT_AVAILABLE before version 5. Version 0 answers lists of segment offsets and comes
-with the message sets.
+A special timestamp that the version does not have gets UNSUPPORTED_VERSION; a partition named twice
+INVALID_REQUEST. OFFSET_NOT_AVAILABLE is LEADER_NOT_AVAILABLE before version 5. Version 0 answers lists of
+segment offsets and comes with the message sets.
 """
 
 from __future__ import annotations

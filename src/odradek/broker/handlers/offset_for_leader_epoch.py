@@ -1,8 +1,8 @@
-"""OffsetForLeaderEpoch 0-4: where a leader epoch ended, so that a client or follower can find out whether its log
-has diverged (KIP-101, KIP-320).
+"""OffsetForLeaderEpoch 0-4: where a leader epoch ended, so that a client or follower can find out whether its
+log has diverged (KIP-101, KIP-320).
 
-The answer is the largest known epoch that is not above the one asked for, and its end; -1 and -1 when nothing is
-known. From version 2 the asker's own idea of the current epoch is checked.
+The answer is the largest known epoch that is not above the one asked for, and its end; -1 and -1 when nothing
+is known. From version 2 the asker's own idea of the current epoch is checked.
 """
 
 from __future__ import annotations

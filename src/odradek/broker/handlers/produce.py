@@ -1,13 +1,16 @@
 """Produce 3-13: append one record batch per partition.
 
 - 3-12 name topics, 13 has topic ids (UNKNOWN_TOPIC_ID).
-- acks 0: no answer; an error closes the connection, which is all that such a producer can notice. 1: the leader
+- acks 0: no answer; an error closes the connection, which is all that such a producer can notice. 1: the
+  leader
   has it. -1: all in-sync replicas have it, else REQUEST_TIMED_OUT after `timeout_ms`; anything else:
   INVALID_REQUIRED_ACKS.
-- Exactly one batch, of magic 2; zstd from version 7. Older message sets come with a later release, and versions
+- Exactly one batch, of magic 2; zstd from version 7. Older message sets come with a later release, and
+  versions
   0-2 with them.
 - Error messages and record errors from 8; the current leader with NOT_LEADER_OR_FOLLOWER from 10 (KIP-951).
-- There is no transaction coordinator yet: a transactional batch gets INVALID_TXN_STATE, which every client takes
+- There is no transaction coordinator yet: a transactional batch gets INVALID_TXN_STATE, which every client
+  takes
   as final. (It can only come from a producer that did without InitProducerId, which refuses.)
 """
 
@@ -94,7 +97,8 @@ def handle(
     # The records are in the log: while acks are waited for, the frame need not be kept.
     request.topic_data = []
     if request.acks == 0:
-        return _close_on_error(context, response)
+        _close_on_error(context, response)
+        return None
     if context.api_version >= 10:
         _add_leaders(context, response)
     if not pending:
@@ -225,8 +229,8 @@ def _close_on_error(context: RequestContext, response: ProduceResponse) -> None:
         for answer in topic.partition_responses:
             if answer.error_code:
                 log.info(
-                    "closing a connection: produce with acks=0 failed client_id=%s client=%s topic=%s partition=%d "
-                    "error=%s",
+                    "closing a connection: produce with acks=0 failed "
+                    "client_id=%s client=%s topic=%s partition=%d error=%s",
                     context.client_id,
                     context.client_host,
                     topic.name,
