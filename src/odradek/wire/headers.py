@@ -24,7 +24,7 @@ class RequestHeader(Message):
     api_key: int = int16(json="requestApiKey")
     api_version: int = int16(json="requestApiVersion")
     correlation_id: int = int32()
-    client_id: str | None = string("1+", nullable="1+", ignorable=True, never_compact=True)
+    client_id: str | None = string("1+", nullable="1+", default=None, ignorable=True, never_compact=True)
 
 
 @header(versions="0-1", flexible="1+")
