@@ -1,4 +1,4 @@
-"""The group coordinator in a broker: its log is the replicas, its shards are the partitions that are led here.
+"""The group coordinator in a broker: its log is the replicas, its shards the partitions that are led here.
 
 A broker makes one `GroupRuntime`, calls `follow` with every image once the replicas have followed it (at the
 start too), and `stop` before it closes its logs. Handlers reach the coordinator as

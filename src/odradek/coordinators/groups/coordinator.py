@@ -140,10 +140,7 @@ class GroupCoordinator:
             if member_id and request.group_id not in shard.groups:
                 return Outcome(response=join_error(ErrorCode.UNKNOWN_MEMBER_ID, member_id))
             group = shard.group_or_new(request.group_id)
-            try:
-                return join(shard.env, group, JoinAttempt(caller, request, reply))
-            finally:
-                shard.forget_if_unused(group)
+            return shard.settled(group, join(shard.env, group, JoinAttempt(caller, request, reply)))
 
         self.runtime.run(partition, "JoinGroup", command, reply)
 
@@ -190,9 +187,7 @@ class GroupCoordinator:
             group = shard.groups.get(group_id)
             if group is None:
                 return Outcome(response=_nobody(leaving))
-            outcome = leave(shard.env, group, leaving)
-            shard.forget_if_unused(group)
-            return outcome
+            return shard.settled(group, leave(shard.env, group, leaving))
 
         self.runtime.run(partition, "LeaveGroup", command, reply)
 
@@ -224,6 +219,7 @@ class GroupCoordinator:
 
         def command(shard: GroupShard) -> Outcome:
             group = shard.groups.get(request.group_id)
+            is_new = group is None
             if group is None:
                 if request.generation_id_or_member_epoch >= 0:
                     if api_version >= FIRST_COMMIT_VERSION_WITH_NOT_FOUND:
@@ -233,7 +229,9 @@ class GroupCoordinator:
             try:
                 return offset_commands.commit(shard.env, group, request)
             finally:
-                shard.forget_if_unused(group)
+                if is_new:
+                    # Replaying its first offset brings it back; if that cannot be written, nothing is left.
+                    shard.forget_if_unused(group)
 
         self.runtime.run(partition, "OffsetCommit", command, reply)
 

@@ -150,6 +150,13 @@ class GroupShard:
             group = self.groups[group_id] = ClassicGroup(group_id, self.env.clock.now_ms())
         return group
 
+    def settled(self, group: ClassicGroup, outcome: Outcome) -> Outcome:
+        """The outcome of a command on `group`, which is dropped if the command has left nothing of it."""
+        if not outcome.records:
+            # With records, they are about the group: it is in the log in a moment.
+            self.forget_if_unused(group)
+        return outcome
+
     def forget_if_unused(self, group: ClassicGroup) -> None:
         """Drop a group that nobody is in, that nothing is stored of, and that was never written."""
         group_id = group.group_id
