@@ -85,30 +85,30 @@ def write_rows(options: SinkOptions, columns: Sequence[str], batches: Iterator["
     """Send `batches` and wait until all is acknowledged. Raises `WriteError`."""
     freeze_once()
     configs = {name: value for name, value in options.client.items() if name != BOOTSTRAP_SERVERS}
-    rows = size = 0
+    servers = options.client[BOOTSTRAP_SERVERS]
+    acknowledged = size = 0
     try:
-        writer = RawWriter(options.client[BOOTSTRAP_SERVERS], configs)
-        try:
+        # An error on the way out of the block abandons what has not been sent.
+        with RawWriter(servers, configs) as writer:
             for batch in batches:
                 chosen = batch.select(columns)
                 if options.topic is None and chosen.column("topic").null_count:
                     raise WriteError(
                         "null topic present in the data. Use the topic option for setting a default topic."
                     )
-                rows += writer.write_columns(chosen, options.topic)
+                writer.write_columns(chosen, options.topic)
                 size += chosen.nbytes
-            writer.flush()
-        finally:
-            writer.close()
+                acknowledged = writer.rows_written
+            acknowledged = writer.flush()
+    except WriteError:
+        raise
     except (OdradekError, OSError, ValueError) as error:
-        if isinstance(error, WriteError):
-            raise
         where = f"topic '{options.topic}'" if options.topic else "the topics of the rows"
         raise WriteError(
-            f"writing to {where} at {options.client[BOOTSTRAP_SERVERS]} failed after {rows} rows "
+            f"writing to {where} at {servers} failed after {acknowledged} rows were acknowledged "
             f"({type(error).__name__}): {error}"
         ) from error
-    return Written(rows, size)
+    return Written(acknowledged, size)
 
 
 def _total(messages: Sequence[WriterCommitMessage | None]) -> tuple[int, int]:
