@@ -32,29 +32,33 @@ _MAX_BODY = _INT32_MAX - 128
 
 
 class _Column:
-    """A binary, string or list column that grows."""
+    """A binary, string or list column that grows; `pieces` are its rows, joined in the end."""
+
+    __slots__ = ("nulls", "offsets", "pieces", "rows", "size", "valid")
 
     def __init__(self) -> None:
         self.offsets = array("i", [0])
-        self.data = bytearray()
+        self.pieces: list[bytes] = []
+        self.size = 0
         self.valid: list[bool] = []
         self.nulls = 0
-
-    @property
-    def rows(self) -> int:
-        return len(self.valid)
+        self.rows = 0
 
     def push(self, data: bytes | None) -> None:
         if data is None:
             self.nulls += 1
+            self.valid.append(False)
         else:
-            self.data += data
-        self.valid.append(data is not None)
-        self.offsets.append(len(self.data))
+            self.pieces.append(data)
+            self.size += len(data)
+            self.valid.append(True)
+        self.rows += 1
+        self.offsets.append(self.size)
 
     def push_list(self, end: int, valid: bool) -> None:
         self.nulls += not valid
         self.valid.append(valid)
+        self.rows += 1
         self.offsets.append(end)
 
     def parts(self) -> tuple[bytes | None, int, bytes, bytes]:
@@ -65,7 +69,7 @@ class _Column:
                 if valid:
                     bits[row >> 3] |= 1 << (row & 7)
             validity = bytes(bits)
-        return validity, self.nulls, self.offsets.tobytes(), bytes(self.data)
+        return validity, self.nulls, self.offsets.tobytes(), b"".join(self.pieces)
 
 
 class ColumnBuilder:
@@ -97,7 +101,7 @@ class ColumnBuilder:
     @property
     def data_bytes(self) -> int:
         """Bytes in the largest of the columns' data."""
-        return max(len(c.data) for c in (self._keys, self._values, self._names, self._payloads))
+        return max(c.size for c in (self._keys, self._values, self._names, self._payloads))
 
     def append(
         self,
@@ -159,15 +163,15 @@ class ColumnBuilder:
 
     def _is_full(self, found: Scan, max_bytes: int) -> bool:
         _, end, _, _, _, key_length, _, value_length, headers_at, header_count = found
-        if len(self._keys.data) + key_length > max_bytes or len(self._values.data) + value_length > max_bytes:
+        if self._keys.size + key_length > max_bytes or self._values.size + value_length > max_bytes:
             return True
         if not self._with_headers or not header_count:
             return False
         # A header name of n bytes that is not UTF-8 becomes at most 3n.
         header_bytes = end - headers_at
         return (
-            len(self._names.data) + 3 * header_bytes > max_bytes
-            or len(self._payloads.data) + header_bytes > max_bytes
+            self._names.size + 3 * header_bytes > max_bytes
+            or self._payloads.size + header_bytes > max_bytes
             or self._names.rows + header_count > _INT32_MAX
         )
 

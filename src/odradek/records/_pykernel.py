@@ -28,6 +28,9 @@ __all__ = [
     "walk",
 ]
 
+_INT64_MIN = -0x8000_0000_0000_0000
+_INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
+
 
 def walk(
     section: Buffer,
@@ -65,7 +68,7 @@ def walk(
             return OFFSET_DELTA, index, max_timestamp, refused
         position = found[1]
         timestamp = base_timestamp + found[2]
-        if not -0x8000_0000_0000_0000 <= timestamp <= 0x7FFF_FFFF_FFFF_FFFF:
+        if not _INT64_MIN <= timestamp <= _INT64_MAX:
             timestamp = wrap64(timestamp)
         if timestamp > max_timestamp:
             max_timestamp = timestamp
@@ -107,33 +110,27 @@ def parse_records(
     records: list[Any] = []
     new = tuple.__new__
     for index in range(count):
-        (
-            problem,
-            position,
-            delta,
-            offset_delta,
-            key_at,
-            key_length,
-            value_at,
-            value_length,
-            headers_at,
-            headers,
-        ) = scan(data, position, size)
+        found = scan(data, position, size)
+        problem, position, delta, offset_delta, key_at, key_length, value_at, value_length, *headers = found
         if problem:
             return problem, index, records
-        records.append(
-            new(
-                record_class,
-                (
-                    wrap64(base_offset + offset_delta),
-                    timestamp if timestamp_type else wrap64(timestamp + delta),
-                    timestamp_type,
-                    None if key_length < 0 else data[key_at : key_at + key_length],
-                    None if value_length < 0 else data[value_at : value_at + value_length],
-                    read_headers(data, headers_at, headers),
-                ),
-            )
+        offset = base_offset + offset_delta
+        if not _INT64_MIN <= offset <= _INT64_MAX:
+            offset = wrap64(offset)
+        record_timestamp = timestamp
+        if not timestamp_type:
+            record_timestamp += delta
+            if not _INT64_MIN <= record_timestamp <= _INT64_MAX:
+                record_timestamp = wrap64(record_timestamp)
+        fields = (
+            offset,
+            record_timestamp,
+            timestamp_type,
+            None if key_length < 0 else data[key_at : key_at + key_length],
+            None if value_length < 0 else data[value_at : value_at + value_length],
+            read_headers(data, *headers) if headers[1] else (),
         )
+        records.append(new(record_class, fields))
     if position != size:
         return TRAILING, max(count - 1, 0), records
     return OK, count, records

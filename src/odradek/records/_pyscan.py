@@ -52,31 +52,57 @@ _BAD_STRUCTURE = _bad(STRUCTURE)
 
 def scan(data: bytes, position: int, size: int) -> Scan:
     """The record at `position` of `data`, whose records end at `size`. Nothing is copied."""
-    length, position = read_varint(data, position, size)
-    if position < 0:
-        return _bad(TRUNCATED) if position == -1 else _BAD_STRUCTURE
+    # One-byte varints, nearly all there are, are read in place: a call would cost more than the rest.
+    if position < size and (byte := data[position]) < 0x80:
+        length = (byte >> 1) ^ -(byte & 1)
+        position += 1
+    else:
+        length, position = read_varint(data, position, size)
+        if position < 0:
+            return _bad(TRUNCATED) if position == -1 else _BAD_STRUCTURE
     if length < 0 or length > size - position:
         return _bad(LENGTH)
     end = position + length
     if length == 0:
         return _BAD_STRUCTURE
     position += 1  # attributes
-    timestamp_delta, position = read_varint(data, position, end, 10)
-    if position < 0:
-        return _BAD_STRUCTURE
-    offset_delta, position = read_varint(data, position, end)
-    if position < 0:
-        return _BAD_STRUCTURE
 
-    key_length, position = read_varint(data, position, end)
-    if position < 0 or key_length < -1 or key_length > end - position:
+    if position < end and (byte := data[position]) < 0x80:
+        timestamp_delta = (byte >> 1) ^ -(byte & 1)
+        position += 1
+    else:
+        timestamp_delta, position = read_varint(data, position, end, 10)
+        if position < 0:
+            return _BAD_STRUCTURE
+    if position < end and (byte := data[position]) < 0x80:
+        offset_delta = (byte >> 1) ^ -(byte & 1)
+        position += 1
+    else:
+        offset_delta, position = read_varint(data, position, end)
+        if position < 0:
+            return _BAD_STRUCTURE
+
+    if position < end and (byte := data[position]) < 0x80:
+        key_length = (byte >> 1) ^ -(byte & 1)
+        position += 1
+    else:
+        key_length, position = read_varint(data, position, end)
+        if position < 0:
+            return _BAD_STRUCTURE
+    if key_length < -1 or key_length > end - position:
         return _BAD_STRUCTURE
     key_position = position
     if key_length > 0:
         position += key_length
 
-    value_length, position = read_varint(data, position, end)
-    if position < 0 or value_length < -1 or value_length > end - position:
+    if position < end and (byte := data[position]) < 0x80:
+        value_length = (byte >> 1) ^ -(byte & 1)
+        position += 1
+    else:
+        value_length, position = read_varint(data, position, end)
+        if position < 0:
+            return _BAD_STRUCTURE
+    if value_length < -1 or value_length > end - position:
         return _BAD_STRUCTURE
     value_position = position
     if value_length > 0:
@@ -85,19 +111,13 @@ def scan(data: bytes, position: int, size: int) -> Scan:
     header_count, position = read_varint(data, position, end)
     if position < 0:
         return _BAD_STRUCTURE
-    if header_count < 0 or header_count > end - position:
-        return _bad(HEADER_COUNT)
     headers_position = position
-    for _ in range(header_count):
-        name_length, position = read_varint(data, position, end)
-        if position < 0 or name_length < 0 or name_length > end - position:
+    if header_count:
+        if header_count < 0 or header_count > end - position:
+            return _bad(HEADER_COUNT)
+        position = _skip_headers(data, position, end, header_count)
+        if position < 0:
             return _BAD_STRUCTURE
-        position += name_length
-        payload_length, position = read_varint(data, position, end)
-        if position < 0 or payload_length < -1 or payload_length > end - position:
-            return _BAD_STRUCTURE
-        if payload_length > 0:
-            position += payload_length
     if position != end:
         return _bad(MISMATCH)
     return (
@@ -114,10 +134,23 @@ def scan(data: bytes, position: int, size: int) -> Scan:
     )
 
 
+def _skip_headers(data: bytes, position: int, end: int, count: int) -> int:
+    """The position after `count` headers; negative when one of them does not end."""
+    for _ in range(count):
+        name_length, position = read_varint(data, position, end)
+        if position < 0 or name_length < 0 or name_length > end - position:
+            return -1
+        position += name_length
+        payload_length, position = read_varint(data, position, end)
+        if position < 0 or payload_length < -1 or payload_length > end - position:
+            return -1
+        if payload_length > 0:
+            position += payload_length
+    return position
+
+
 def read_headers(data: bytes, position: int, count: int) -> tuple[tuple[str, bytes | None], ...]:
     """`count` headers at `position`, whose structure `scan` has checked."""
-    if not count:
-        return ()
     end = len(data)
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):

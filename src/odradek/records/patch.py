@@ -11,9 +11,7 @@ from collections.abc import Sequence
 
 from odradek.records.batch import (
     ATTRIBUTES_AT,
-    BASE_OFFSET_AT,
     CRC_AT,
-    LEADER_EPOCH_AT,
     LOG_OVERHEAD,
     MAX_TIMESTAMP_AT,
     TIMESTAMP_TYPE_BIT,
@@ -24,7 +22,7 @@ from odradek.records.batch import (
 )
 
 _INT64 = struct.Struct(">q")
-_INT32 = struct.Struct(">i")
+_OFFSET_LENGTH_EPOCH = struct.Struct(">qii")
 _INT16 = struct.Struct(">h")
 _UINT32 = struct.Struct(">I")
 
@@ -59,8 +57,7 @@ def assign_offsets(
     view = memoryview(buffer)
     for header in headers:
         size = header[1] + LOG_OVERHEAD
-        _INT64.pack_into(buffer, position + BASE_OFFSET_AT, base_offset)
-        _INT32.pack_into(buffer, position + LEADER_EPOCH_AT, leader_epoch)
+        _OFFSET_LENGTH_EPOCH.pack_into(buffer, position, base_offset, header[1], leader_epoch)
         attributes = header[5]
         if timestamp_type is TimestampType.LOG_APPEND_TIME:
             attributes |= TIMESTAMP_TYPE_BIT
@@ -75,12 +72,17 @@ def assign_offsets(
             crc = compute_crc(view[position : position + size])
             _UINT32.pack_into(buffer, position + CRC_AT, crc)
         patched.append(
-            header._replace(
-                base_offset=base_offset,
-                partition_leader_epoch=leader_epoch,
-                attributes=attributes,
-                max_timestamp=max_timestamp,
-                crc=crc,
+            BatchHeader(
+                base_offset,
+                header[1],
+                leader_epoch,
+                header[3],
+                crc,
+                attributes,
+                header[6],
+                header[7],
+                max_timestamp,
+                *header[9:],
             )
         )
         base_offset += header[6] + 1

@@ -11,7 +11,7 @@ or move records.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from odradek.errors import (
     CorruptRecordError,
@@ -23,10 +23,13 @@ from odradek.errors import (
 )
 from odradek.records.batch import (
     CODEC_MASK,
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
     HEADER_BYTES,
     LOG_OVERHEAD,
     MAGIC_AT,
     MAGIC_V2,
+    TIMESTAMP_TYPE_BIT,
     BatchHeader,
     TimestampType,
     check_crc,
@@ -41,6 +44,8 @@ UNLIMITED_MS = 0x7FFF_FFFF_FFFF_FFFF
 
 MAX_RECORD_ERRORS = 1000
 """How many refused records an error names at most; a response must not outgrow its request."""
+
+_NOT_FOR_CLIENTS = CONTROL_BIT | DELETE_HORIZON_BIT
 
 _INT64_MIN = -0x8000_0000_0000_0000
 _INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
@@ -121,7 +126,13 @@ def validate_batches(
         size = header[1] + LOG_OVERHEAD
         if headers and from_client:
             raise InvalidRecordError("a produce request holds exactly one record batch per partition")
-        _check_header(header, from_client, produce_version)
+        codec = header[5] & CODEC_MASK
+        if codec >= Codec.ZSTD:
+            _check_codec(codec, produce_version)
+        if from_client and header[0]:
+            raise InvalidRecordError(
+                f"the base offset of a client's record batch must be 0, but it is {header[0]}"
+            )
         if size > max_message_bytes:
             raise RecordTooLargeError(
                 f"the record batch has {size} bytes, which exceeds the maximum of {max_message_bytes}"
@@ -132,7 +143,11 @@ def validate_batches(
             )
         batch = view[position : position + size]
         check_crc(header, batch)
-        _check_counts(header, from_client)
+        # Told apart only when something is wrong: this runs for every batch that is produced.
+        if header[12] != header[6] + 1 or header[12] < 1:
+            _refuse_counts(header)
+        if from_client and (header[5] & _NOT_FOR_CLIENTS or (header[9] > -1 and header[11] < 0)):
+            _refuse_to_client(header)
         max_timestamp = _check_records(
             header,
             records_section(header, batch, max_decompressed_bytes),
@@ -140,7 +155,7 @@ def validate_batches(
             timestamp_type=timestamp_type,
             timestamp_before_max_ms=timestamp_before_max_ms,
             timestamp_after_max_ms=timestamp_after_max_ms,
-            compacted=compacted and not header.is_control,
+            compacted=compacted and not header[5] & CONTROL_BIT,
         )
         if timestamp_type is TimestampType.CREATE_TIME and header[8] != max_timestamp:
             header = header._replace(max_timestamp=max_timestamp)
@@ -164,42 +179,34 @@ def _parse(view: memoryview, position: int, produce_version: int | None) -> Batc
     return BatchHeader.parse(view, position)
 
 
-def _check_header(header: BatchHeader, from_client: bool, produce_version: int | None) -> None:
-    codec = header[5] & CODEC_MASK
+def _check_codec(codec: int, produce_version: int | None) -> None:
     if codec > Codec.ZSTD:
         raise UnsupportedCompressionTypeError(f"unknown compression type {codec}")
-    if codec == Codec.ZSTD and produce_version is not None and produce_version < 7:
+    if produce_version is not None and produce_version < 7:
         raise UnsupportedCompressionTypeError(
             f"produce requests of version {produce_version} may not use zstd, only those from version 7 on"
         )
-    if from_client and header[0] != 0:
-        raise InvalidRecordError(
-            f"the base offset of a client's record batch must be 0, but it is {header[0]}"
-        )
 
 
-def _check_counts(header: BatchHeader, from_client: bool) -> None:
-    count = header[12]
-    if count < 0:
-        raise InvalidRecordError(f"a record batch of {count} records")
-    if header[6] < 0:
-        raise InvalidRecordError(f"a record batch whose last offset delta is {header[6]}")
+def _refuse_counts(header: BatchHeader) -> NoReturn:
+    count, delta = header.record_count, header.last_offset_delta
     if count == 0:
         raise InvalidRecordError("a record batch without records")
-    if header[6] + 1 != count:
-        raise InvalidRecordError(
-            f"a record batch of {count} records whose last offset delta is {header[6]}, not {count - 1}"
-        )
-    if not from_client:
-        return
+    if count < 0 or delta < 0:
+        raise InvalidRecordError(f"a record batch of {count} records, the last offset delta {delta}")
+    raise InvalidRecordError(
+        f"a record batch of {count} records whose last offset delta is {delta}, not {count - 1}"
+    )
+
+
+def _refuse_to_client(header: BatchHeader) -> NoReturn:
     if header.is_control:
         raise InvalidRecordError("clients are not allowed to write control records")
     if header.delete_horizon_ms is not None:
         raise InvalidRecordError("clients are not allowed to set a delete horizon")
-    if header[9] > -1 and header[11] < 0:
-        raise InvalidRecordError(
-            f"invalid sequence number {header[11]} in a record batch of producer id {header[9]}"
-        )
+    raise InvalidRecordError(
+        f"invalid sequence number {header.base_sequence} in a batch of producer id {header.producer_id}"
+    )
 
 
 def _check_records(
@@ -218,17 +225,18 @@ def _check_records(
         latest = min(now_ms + timestamp_after_max_ms, _INT64_MAX)
     else:
         earliest, latest = _INT64_MIN, _INT64_MAX
+    max_timestamp: int
     problem, index, max_timestamp, refused = kernel.walk(
         section, header[12], header[7], earliest, latest, compacted, MAX_RECORD_ERRORS
     )
     if problem:
         raise_for_problem(problem, index, header.base_offset)
-    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+    if header[5] & TIMESTAMP_TYPE_BIT:
         message = "producers may not set the timestamp type LogAppendTime"
         raise RefusedTimestampsError(message, (RecordError(0, message),))
     if refused:
         _raise_refused(refused, earliest, latest)
-    return int(max_timestamp)
+    return max_timestamp
 
 
 def _raise_refused(refused: list[tuple[int, int, int]], earliest: int, latest: int) -> None:
