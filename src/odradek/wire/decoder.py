@@ -20,7 +20,8 @@ from __future__ import annotations
 import struct
 
 from odradek.errors.base import ProtocolError
-from odradek.wire.fields import FIXED, UNSET, Field
+from odradek.wire.constructor import put_default
+from odradek.wire.fields import FIXED, Field
 from odradek.wire.message import struct_fields
 from odradek.wire.primitives import read_tag_header, read_unknown_tags, read_uvarint
 from odradek.wire.source import Source
@@ -152,14 +153,14 @@ class _DecoderSource(Source):
         for field in inline:
             self.value(field, f"{name}.{field.name}", nullable=self.version in field.nullable)
         for field in absent:
-            self.emit(f"{name}.{field.name} = {self.default(field)}")
+            put_default(self, field, f"{name}.{field.name}")
         if not self.flexible:
             self.emit(f"{name}._unknown_tags = None")
             return
         self.flush()
         known_tags = [field for field in cls.FIELDS if field.tag is not None]
         for field in tagged:
-            self.emit(f"{name}.{field.name} = {self.default(field)}")
+            put_default(self, field, f"{name}.{field.name}")
         if known_tags:
             self.tags(name, tagged, known_tags)
         else:
@@ -168,14 +169,6 @@ class _DecoderSource(Source):
             with self.block("else:"):
                 self.emit(f"{name}._unknown_tags = None")
                 self.emit("pos += 1")
-
-    def default(self, field: Field) -> str:
-        """An expression for the value of a field that is not there."""
-        if field.default is UNSET:
-            return "[]" if field.kind == "array" else f"{self.constant('new_' + field.name, field.struct)}()"
-        if field.default is None or isinstance(field.default, bool | int | str):
-            return repr(field.default)
-        return self.constant(f"default_{field.name}", field.default)
 
     def tags(self, name: str, tagged: list[Field], known: list[Field]) -> None:
         """Decode the tagged fields of a struct that declares some."""

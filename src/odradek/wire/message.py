@@ -2,13 +2,13 @@
 
 A decorator collects the declared fields of a class, makes the class anew with one slot per field, and leaves
 the rest for first use: the constructor, and one encoder and one decoder per version, are generated as source
-and compiled when somebody asks for them (`odradek.wire.decoder`, `odradek.wire.encoder`).
+and compiled when somebody asks for them (`odradek.wire.constructor`, `decoder`, `encoder`).
 """
 
 from __future__ import annotations
 
 from odradek.errors.base import ProtocolError
-from odradek.wire.fields import UNSET, Field
+from odradek.wire.fields import Field
 from odradek.wire.versions import parse_versions
 
 TYPE_CHECKING = False
@@ -41,7 +41,9 @@ class Struct:
     _unknown_tags: dict[int, bytes] | None
 
     def __init__(self, **values: Any) -> None:
-        _compile_constructor(type(self))
+        from odradek.wire.constructor import compile_constructor
+
+        compile_constructor(type(self))
         type(self).__init__(self, **values)  # the one just made
 
     def __eq__(self, other: object) -> bool:
@@ -312,34 +314,6 @@ def data(versions: str, flexible: str = "none") -> Callable[[type[M]], type[M]]:
 def _shorten(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 200 else f"{text[:180]}… ({len(text)} characters)"
-
-
-def _compile_constructor(cls: type[Struct]) -> None:
-    """Generate `__init__`: every field a keyword with Kafka's default."""
-    namespace: dict[str, Any] = {"UNSET": UNSET}
-    parameters, body = [], []
-    for field in cls.FIELDS:
-        name = field.name
-        if field.default is not UNSET:
-            namespace[f"d_{name}"] = field.default
-            parameters.append(f"{name}=d_{name}")
-            body.append(f" self.{name} = {name}")
-            continue
-        fresh = "[]"
-        if field.kind == "struct":
-            namespace[f"c_{name}"] = field.struct
-            fresh = f"c_{name}()"
-        parameters.append(f"{name}=UNSET")
-        body.append(f" self.{name} = {fresh} if {name} is UNSET else {name}")
-    star = "*, " if parameters else ""
-    source = "\n".join(
-        [f"def __init__(self, {star}{', '.join(parameters)}):", *body, " self._unknown_tags = None"]
-    )
-    exec(compile(source, f"<constructor of {cls.__name__}>", "exec"), namespace)
-    constructor = namespace["__init__"]
-    constructor.__qualname__ = f"{cls.__qualname__}.__init__"
-    constructor.__module__ = cls.__module__
-    cls.__init__ = constructor  # type: ignore[method-assign]
 
 
 def struct_fields(
