@@ -28,6 +28,8 @@ HeaderParts = tuple[Any, Any, int, int, BinaryParts, BinaryParts]
 key, value)."""
 
 _INT32_MAX = 0x7FFF_FFFF
+_INT64_MIN = -0x8000_0000_0000_0000
+_INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 _MAX_BODY = _INT32_MAX - 128
 
 
@@ -140,24 +142,28 @@ class ColumnBuilder:
             raise ValueError("negative index or position")
         if position > size:
             raise ValueError("position after the end of the section")
+        keys, values, rows = self._keys, self._values, self.rows
         while index < count:
             found = scan(data, position, size)
-            if found[0]:
-                return found[0], index, position
-            offset = wrap64(base_offset + found[3])
+            problem, end, delta, offset_delta, key_at, key_length, value_at, value_length, *headers = found
+            if problem:
+                return problem, index, position
+            offset = base_offset + offset_delta
+            if not _INT64_MIN <= offset <= _INT64_MAX:
+                offset = wrap64(offset)
             if from_offset <= offset < until_offset:
-                if self.rows >= max_rows or (self.rows and self._is_full(found, max_bytes)):
+                if rows >= max_rows or (rows and self._is_full(found, max_bytes)):
                     return LIMIT_REACHED, index, position
-                _, _, delta, _, key_at, key_length, value_at, value_length, headers_at, header_count = found
-                self._keys.push(None if key_length < 0 else data[key_at : key_at + key_length])
-                self._values.push(None if value_length < 0 else data[value_at : value_at + value_length])
+                keys.push(None if key_length < 0 else data[key_at : key_at + key_length])
+                values.push(None if value_length < 0 else data[value_at : value_at + value_length])
                 if self._with_headers:
-                    self._push_headers(data, headers_at, header_count)
+                    self._push_headers(data, *headers)
                 self._offsets.append(offset)
                 record_timestamp = timestamp if timestamp_type else wrap64(timestamp + delta)
                 self._timestamps.append(wrap64(record_timestamp * self._factor))
                 self._types.append(timestamp_type)
-            position = found[1]
+                rows += 1
+            position = end
             index += 1
         return (OK if position == size else TRAILING), index, position
 

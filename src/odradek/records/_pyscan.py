@@ -28,6 +28,15 @@ def wrap64(value: int) -> int:
 
 def read_varint(data: bytes, position: int, end: int, max_bytes: int = 5) -> tuple[int, int]:
     """(value, position after it); position -1: the bytes end first, -2: the varint is too long."""
+    if position + 1 < end:
+        # One or two bytes, nearly all there are, without the loop.
+        raw = data[position]
+        if raw < 0x80:
+            return (raw >> 1) ^ -(raw & 1), position + 1
+        byte = data[position + 1]
+        if byte < 0x80:
+            raw = (raw & 0x7F) | byte << 7
+            return (raw >> 1) ^ -(raw & 1), position + 2
     raw = shift = 0
     stop = position + max_bytes
     while position < end:
