@@ -1,0 +1,201 @@
+"""A whole broker inside a test's own loop, spoken to in raw frames."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from odradek.broker.app import Broker, properties_from_keywords
+from odradek.broker.config import BrokerConfig
+from odradek.cluster.admin import NewTopic
+from odradek.log.files import FileSystem
+from odradek.records.builder import BatchBuilder
+from odradek.records.compression import Codec
+from odradek.util.clock import Clock
+from odradek.util.timers import Timers
+from odradek.wire.headers import decode_response, encode_request
+from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+
+
+class Client:
+    """A raw connection: requests out, responses in order."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._next = 0
+        self._sent: list[tuple[int, int, int]] = []
+
+    def send(self, message: Any, version: int, client_id: str = "test") -> None:
+        """Send a request without waiting."""
+        self._next += 1
+        self._sent.append((self._next, message.API_KEY, version))
+        self._writer.writelines(encode_request(message.API_KEY, version, self._next, client_id, message))
+
+    async def receive(self) -> Any:
+        """The next response; fails when it does not come within ten seconds."""
+        correlation_id, key, version = self._sent.pop(0)
+        size = int.from_bytes(await asyncio.wait_for(self._reader.readexactly(4), 10), "big")
+        frame = await asyncio.wait_for(self._reader.readexactly(size), 10)
+        got, message = decode_response(frame, key, version)
+        assert got == correlation_id
+        return message
+
+    async def call(self, message: Any, version: int, client_id: str = "test") -> Any:
+        """A request and its response."""
+        self.send(message, version, client_id)
+        return await self.receive()
+
+    async def silent(self) -> bool:
+        """Whether nothing has come for a moment."""
+        try:
+            await asyncio.wait_for(self._reader.readexactly(1), 0.03)
+        except TimeoutError:
+            return True
+        return False
+
+    async def closed(self) -> bool:
+        """Whether the broker closes the connection without another byte."""
+        return await asyncio.wait_for(self._reader.read(), 10) == b""
+
+    def close(self) -> None:
+        """Close it."""
+        self._writer.close()
+
+
+@asynccontextmanager
+async def running(
+    data: Path,
+    *,
+    clock: Clock | None = None,
+    timers: Timers | None = None,
+    files: FileSystem | None = None,
+    **config: Any,
+) -> AsyncIterator[Broker]:
+    """A broker with its data in `data`."""
+    properties = {
+        "offsets.topic.num.partitions": "1",
+        **properties_from_keywords(config),
+        "log.dirs": str(data),
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+    }
+    broker = Broker(BrokerConfig(properties), clock=clock, timers=timers, files=files)
+    await broker.start()
+    try:
+        yield broker
+    finally:
+        await broker.stop()
+
+
+async def connect(broker: Broker) -> Client:
+    """A client of it."""
+    return Client(*await asyncio.open_connection("127.0.0.1", broker.port))
+
+
+def create_topic(
+    broker: Broker, name: str, partitions: int = 1, configs: dict[str, str] | None = None
+) -> bytes:
+    """Create a topic; returns its id."""
+    broker.controller.create_topic(NewTopic(name, partitions, 1, configs=configs or {}))
+    return broker.image.topic_id(name)
+
+
+def batch(
+    values: Sequence[bytes] = (b"value",),
+    *,
+    codec: Codec = Codec.NONE,
+    timestamp: int = 1_700_000_000_000,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    keys: Sequence[bytes | None] | None = None,
+) -> bytes:
+    """A record batch as a producer sends it."""
+    builder = BatchBuilder(
+        codec=codec,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        transactional=transactional,
+    )
+    for number, value in enumerate(values):
+        builder.append(timestamp + number, None if keys is None else keys[number], value, ())
+    return bytes(builder.build())
+
+
+def produce(
+    topic: str, records: Any, *, acks: int = -1, index: int = 0, topic_id: bytes = bytes(16)
+) -> ProduceRequest:
+    """A request with one batch."""
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=1000,
+        topic_data=[
+            TopicProduceData(
+                name=topic,
+                topic_id=topic_id,
+                partition_data=[PartitionProduceData(index=index, records=records)],
+            )
+        ],
+    )
+
+
+async def append(
+    client: Client, topic: str, records: Any, *, version: int = 9, **kwargs: Any
+) -> PartitionProduceResponse:
+    """Produce one batch and return what was answered for its partition."""
+    response = await client.call(produce(topic, records, **kwargs), version)
+    answer: PartitionProduceResponse = response.responses[0].partition_responses[0]
+    return answer
+
+
+def fetch(
+    topic: str,
+    offset: int = 0,
+    *,
+    index: int = 0,
+    topic_id: bytes = bytes(16),
+    max_wait_ms: int = 0,
+    min_bytes: int = 1,
+    max_bytes: int = 2**20,
+    partition_max_bytes: int = 2**20,
+    session_id: int = 0,
+    session_epoch: int = -1,
+    isolation_level: int = 0,
+    current_leader_epoch: int = -1,
+    last_fetched_epoch: int = -1,
+) -> FetchRequest:
+    """A request for one partition."""
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        isolation_level=isolation_level,
+        session_id=session_id,
+        session_epoch=session_epoch,
+        topics=[
+            FetchTopic(
+                topic=topic,
+                topic_id=topic_id,
+                partitions=[
+                    FetchPartition(
+                        partition=index,
+                        fetch_offset=offset,
+                        partition_max_bytes=partition_max_bytes,
+                        current_leader_epoch=current_leader_epoch,
+                        last_fetched_epoch=last_fetched_epoch,
+                    )
+                ],
+            )
+        ],
+    )
