@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +44,10 @@ class Wire:
         self.send(message, version)
         return await self.receive()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self._writer.close()
+        with suppress(ConnectionError):
+            await self._writer.wait_closed()
 
 
 class Setup:
@@ -53,9 +55,15 @@ class Setup:
 
     def __init__(self, broker: Broker, clock: ManualClock, timers: ManualTimers) -> None:
         self.broker, self.clock, self.timers = broker, clock, timers
+        self._wires: list[Wire] = []
 
     async def connect(self) -> Wire:
-        return Wire(*await asyncio.open_connection("127.0.0.1", self.broker.port))
+        self._wires.append(Wire(*await asyncio.open_connection("127.0.0.1", self.broker.port)))
+        return self._wires[-1]
+
+    async def close(self) -> None:
+        for wire in self._wires:
+            await wire.close()
 
     def advance(self, ms: int) -> None:
         self.timers.advance(ms)
@@ -79,12 +87,13 @@ async def running(data: Path, clock: ManualClock | None = None, **config: str) -
     }
     broker = Broker(BrokerConfig(properties), clock=clock, timers=timers)
     await broker.start()
+    setup = Setup(broker, clock, timers)
     try:
-        setup = Setup(broker, clock, timers)
         _ = broker.groups
         timers.advance(0)
         yield setup
     finally:
+        await setup.close()
         await broker.stop()
 
 

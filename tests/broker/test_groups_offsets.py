@@ -138,7 +138,8 @@ def test_version_0_keeps_offsets_in_the_store(tmp_path: Path) -> None:
             assert setup.broker.image.topic("__consumer_offsets") is None
             for group in ("", "a/b", ".."):
                 response = await wire.ask(commit(0, 1, group=group), 0)
-                assert response.topics[0].partitions[-1].error_code == ErrorCode.INVALID_GROUP_ID
+                errors = {p.partition_index: p.error_code for p in response.topics[0].partitions}
+                assert errors[0] == ErrorCode.INVALID_GROUP_ID
                 for partition in await fetch(wire, 0, group=group):
                     assert partition.error_code == ErrorCode.INVALID_GROUP_ID
             setup.broker.store.set("/consumers/g/offsets/t/0", b"not a number")

@@ -253,7 +253,7 @@ def test_a_peer_that_goes_while_it_waits_hurts_nobody(tmp_path: Path) -> None:
             gone = await setup.connect()
             gone.send(join_request(), 3)
             await _until_parked(setup, "g")
-            gone.close()
+            await gone.close()
             beat: Any = HeartbeatRequest(group_id="g", generation_id=0, member_id="x")
             assert (await wire.ask(beat, 0)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
             setup.advance(0)

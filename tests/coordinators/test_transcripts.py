@@ -17,4 +17,4 @@ def test_transcript(path: Path) -> None:
 
 
 def test_there_are_transcripts() -> None:
-    assert len(FILES) >= 10
+    assert len(FILES) >= 15
