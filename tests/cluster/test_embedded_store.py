@@ -132,7 +132,7 @@ def test_a_node_without_a_parent_is_damage(file: Path) -> None:
     db.execute("DELETE FROM node WHERE path = '/a'")
     db.commit()
     db.close()
-    with pytest.raises(StoreFileError, match="damaged.*no parent"):
+    with pytest.raises(StoreFileError, match=r"damaged.*no parent"):
         EmbeddedStore(file)
 
 

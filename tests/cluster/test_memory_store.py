@@ -94,9 +94,7 @@ def test_random_transactions_agree_with_a_plain_model(seed: int) -> None:
         for _ in range(rng.randint(1, 4)):
             path, version = rng.choice(names), rng.choice([-1, -1, 0, 1])
             data = str(step).encode()
-            ops.append(
-                rng.choice([Create(path, data), SetData(path, data, version), Delete(path, version)])
-            )
+            ops.append(rng.choice([Create(path, data), SetData(path, data, version), Delete(path, version)]))
         draft = dict(model)
         expected: type[StoreError] | None = None
         for op in ops:
@@ -130,7 +128,7 @@ def _model(model: dict[str, tuple[bytes | None, int]], op: Op) -> type[StoreErro
         return None
     if op.path not in model:
         return NoNode
-    data, version = model[op.path]
+    _data, version = model[op.path]
     if op.version not in (-1, version):
         return BadVersion
     if isinstance(op, SetData):

@@ -96,8 +96,25 @@ class ConfigKey(NamedTuple):
         if self.validator is not None:
             why = self.validator.why_not(value)
             if why is not None:
-                raise ConfigError.invalid(self.name, HIDDEN if self.is_sensitive else text.strip(), why)
+                shown = HIDDEN if self.is_sensitive else _shown(value, why)
+                raise ConfigError.invalid(self.name, shown, why.replace("{name}", self.name))
         return value
+
+
+def _shown(value: ConfigValue, why: str) -> str | None:
+    """The value in a complaint: as Java prints it; of a list that has a wrong entry, that one."""
+    if isinstance(value, list):
+        if isinstance(why, _WrongEntry):
+            return why.entry
+        return f"[{', '.join(value)}]"
+    return to_text(value)
+
+
+class _WrongEntry(str):
+    """A complaint about one entry of a list."""
+
+    __slots__ = ("entry",)
+    entry: str
 
 
 def parse_value(name: str, text: str, kind: ConfigType) -> ConfigValue:
@@ -115,12 +132,14 @@ def parse_value(name: str, text: str, kind: ConfigType) -> ConfigValue:
     if kind in _LIMITS:
         low, high = _LIMITS[kind]
         digits = value[1:] if value[:1] in ("-", "+") else value
-        if not (digits.isascii() and digits.isdigit() and len(digits) <= 20 and low <= int(value) <= high):
+        if not (digits.isdecimal() and len(digits) <= 20 and low <= int(value) <= high):
             raise ConfigError.invalid(name, text, f"Not a number of type {kind.name}")
         return int(value)
     if kind is ConfigType.DOUBLE:
         try:
-            return float(value.replace("_", "x"))
+            if "_" in value or not value.isascii():
+                raise ValueError(value)
+            return float(value)
         except ValueError:
             raise ConfigError.invalid(name, text, "Not a number of type DOUBLE") from None
     if kind is ConfigType.LIST:
@@ -185,7 +204,9 @@ def one_of(*choices: str) -> Validator:
     def why_not(value: ConfigValue) -> str | None:
         for entry in value if isinstance(value, list) else [value]:
             if entry not in choices:
-                return f"String must be one of: {listed}"
+                why = _WrongEntry(f"String must be one of: {listed}")
+                why.entry = str(entry)
+                return why
         return None
 
     return Validator(f"[{listed}]", why_not)
@@ -214,7 +235,7 @@ non_empty = Validator("non-empty string", _empty)
 def _gzip_level(value: ConfigValue) -> str | None:
     if value == -1 or (isinstance(value, int) and 1 <= value <= 9):
         return None
-    return f"Value must be between 1 and 9 or equal to -1, but it is {value}"
+    return "Value must be between 1 and 9 or equal to -1"
 
 
 gzip_level = Validator("[1,...,9] or -1", _gzip_level)
@@ -242,13 +263,13 @@ release = Validator("a release such as 2.8 or 3.0-IV1", _release)
 
 def _throttled(value: ConfigValue) -> str | None:
     entries = value if isinstance(value, list) else []
-    if entries and entries[0] == "*":
+    if entries == ["*"]:
         return None
     for entry in entries:
         partition, _, broker = entry.partition(":")
         if entry and not (partition.isdigit() and broker.isdigit()):
             return (
-                "must be the literal '*' or a list of replicas in the following format: "
+                "{name} must be the literal '*' or a list of replicas in the following format: "
                 "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
             )
     return None
