@@ -1,0 +1,283 @@
+"""The broker's configs: the table, server.properties, listeners, dynamic layers."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+from odradek.broker.config import BrokerConfig, Source, base_name, config_name, update_mode
+from odradek.broker.config_attributes import ConfigAttributes
+from odradek.broker.config_docs import BROKER_DOCS
+from odradek.broker.config_table import (
+    BROKER_CONFIGS,
+    DYNAMIC_ONLY_CONFIGS,
+    INTERNAL_CONFIGS,
+    LEGACY_CONFIGS,
+    UPDATE_MODES,
+)
+from odradek.broker.properties import parse_properties
+from odradek.cluster.config_def import ConfigError, ConfigType, to_text
+from odradek.cluster.nodes import Endpoint
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "cluster"
+
+
+def _rows(kind: str) -> dict[str, dict[str, Any]]:
+    with gzip.open(GOLDEN / "config_tables.jsonl.gz", "rt") as file:
+        return {row["name"]: row for row in map(json.loads, file) if row["kind"] == kind}
+
+
+def test_the_table_is_kafkas() -> None:
+    theirs = _rows("broker")
+    assert set(BROKER_CONFIGS) == set(theirs)
+    for name, key in BROKER_CONFIGS.items():
+        row = theirs[name]
+        ours = (key.type.name, key.default, key.importance)
+        assert ours == (row["type"], row["default"], row["importance"].lower()), name
+        assert UPDATE_MODES.get(name) == row["mode"], name
+        assert (name in INTERNAL_CONFIGS) == row["internal"], name
+        if key.validator is not None and not row["validator"].startswith("[0.8.0"):
+            assert key.validator.text == row["validator"], name
+
+
+def test_every_default_is_valid_and_printed_as_kafka_prints_it() -> None:
+    for name, key in BROKER_CONFIGS.items():
+        assert to_text(key.parse(key.default)) == key.default, name
+
+
+def test_every_config_has_a_sentence_and_an_attribute_of_its_type() -> None:
+    known = {**BROKER_CONFIGS, **LEGACY_CONFIGS, **DYNAMIC_ONLY_CONFIGS}
+    assert set(BROKER_DOCS) == set(known)
+    hints = get_type_hints(ConfigAttributes)
+    assert set(hints) == {name.replace(".", "_") for name in (*BROKER_CONFIGS, *LEGACY_CONFIGS)}
+    config = BrokerConfig()
+    types: dict[ConfigType, Any] = {
+        ConfigType.BOOLEAN: bool,
+        ConfigType.DOUBLE: float,
+        ConfigType.LIST: list[str],
+        ConfigType.INT: int,
+        ConfigType.SHORT: int,
+        ConfigType.LONG: int,
+    }
+    for name, key in (*BROKER_CONFIGS.items(), *LEGACY_CONFIGS.items()):
+        expected = types.get(key.type, str)
+        assert hints[name.replace(".", "_")] == (expected if key.default is not None else expected | None)
+        value = getattr(config, name.replace(".", "_"))
+        assert value is None or isinstance(value, list if key.type is ConfigType.LIST else expected)
+
+
+@pytest.mark.parametrize(
+    "case", [json.loads(line) for line in (GOLDEN / "properties.jsonl").read_text().splitlines()]
+)
+def test_properties_are_read_as_java_reads_them(case: dict[str, Any]) -> None:
+    assert parse_properties(case["text"]) == case["properties"]
+
+
+@pytest.mark.parametrize("text", ["a=\\u12", "a=1\nb=\\uXYZW"])
+def test_a_broken_unicode_escape_names_its_line(text: str) -> None:
+    with pytest.raises(ConfigError, match=f"line {text.count(chr(10)) + 1}: malformed"):
+        parse_properties(text)
+
+
+def test_values_are_typed_and_attributes_are_kept() -> None:
+    config = BrokerConfig({"num.partitions": " 3 ", "auto.create.topics.enable": "False"})
+    assert config.num_partitions == 3
+    assert config.auto_create_topics_enable is False
+    assert config.log_cleaner_min_cleanable_ratio == 0.5
+    assert config.log_cleanup_policy == ["delete"]
+    assert config.log_retention_ms is None
+    assert config.get("num.partitions") == 3
+    with pytest.raises(AttributeError, match=r"no config 'no\.such\.thing'"):
+        _ = config.no_such_thing  # type: ignore[attr-defined]
+    with pytest.raises(KeyError):
+        config.get("no.such")
+    assert config_name("num_partitions") == "num.partitions"
+    assert config_name("some_new_thing") == "some.new.thing"
+
+
+def test_unknown_keys_are_listed_and_do_no_harm() -> None:
+    config = BrokerConfig(
+        {
+            "num.partitions": "2",
+            "no.such": "1",
+            "another": "2",
+            "listener.name.internal.ssl.key.password": "x",
+        }
+    )
+    assert config.unknown == ["another", "no.such"]
+
+
+@pytest.mark.parametrize(
+    ("properties", "complaint"),
+    [
+        (
+            {"num.partitions": "0"},
+            "Invalid value 0 for configuration num.partitions: Value must be at least 1",
+        ),
+        (
+            {"num.partitions": "x"},
+            "Invalid value x for configuration num.partitions: Not a number of type INT",
+        ),
+        ({"log.dirs": " , "}, "At least one log directory"),
+        ({"log.retention.ms": "0"}, "log.retention.ms must be unlimited"),
+        ({"log.retention.hours": "0"}, "log.retention.ms must be unlimited"),
+        ({"broker.id": "-2"}, "broker.id must be"),
+        ({"broker.id": "1", "node.id": "2"}, "You must set `node.id` to the same value"),
+        ({"listeners": "PLAINTEXT://h"}, "is not NAME://HOST:PORT"),
+        ({"listeners": "h:9092"}, "is not NAME://HOST:PORT"),
+        ({"listeners": "PLAINTEXT://:99999"}, "is not NAME://HOST:PORT"),
+        ({"listeners": "CLIENT://:9092"}, "No security protocol defined for listener CLIENT"),
+        ({"listeners": "PLAINTEXT://:1,SSL://:1"}, "different port"),
+        ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "different name"),
+        ({"listeners": " "}, "at least one listener"),
+        ({"listener.security.protocol.map": "A:NOPE"}, "not a listener and its security protocol"),
+        ({"advertised.listeners": "SSL://h:1"}, "equal to or a subset"),
+        ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "nonroutable"),
+        ({"queued.max.request.bytes": "5"}, "queued.max.request.bytes must be"),
+        ({"replica.fetch.wait.max.ms": "40000"}, "replica.fetch.wait.max.ms should"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_reason(properties: dict[str, str], complaint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        BrokerConfig(properties)
+    assert complaint in str(caught.value)
+
+
+def test_a_file_is_read_with_overrides_and_named_in_complaints(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text(
+        "# a broker\nbroker.id=7\nlog.dirs=/a,\\\n  /b\nnum.partitions=4\nzookeeper.connect=h:2181/x\n"
+    )
+    config = BrokerConfig.from_file(path, {"num.partitions": "5"})
+    assert (config.broker_id, config.node_id, config.num_partitions) == (7, 7, 5)
+    assert config.data_dirs == (Path("/a"), Path("/b"))
+    assert config.zookeeper_connect == "h:2181/x"
+    with pytest.raises(ConfigError, match=r"server\.properties: Invalid value"):
+        BrokerConfig.from_file(path, {"num.partitions": "x"})
+    with pytest.raises(ConfigError, match="cannot be read"):
+        BrokerConfig.from_file(tmp_path / "absent")
+
+
+def test_a_broker_that_is_alone_needs_no_three_brokers() -> None:
+    alone, cluster = BrokerConfig(), BrokerConfig(standalone=False)
+    assert (alone.broker_id, cluster.broker_id) == (0, -1)
+    assert alone.offsets_topic_replication_factor == 1
+    assert cluster.offsets_topic_replication_factor == 3
+    given = BrokerConfig({"offsets.topic.replication.factor": "2", "node.id": "4"})
+    assert (given.offsets_topic_replication_factor, given.broker_id) == (2, 4)
+    assert given.is_given("node.id")
+    assert not alone.is_given("broker.id")
+
+
+def test_listeners_and_what_is_advertised() -> None:
+    config = BrokerConfig(
+        {
+            "listeners": "internal://0.0.0.0:0,EXTERNAL://[::1]:9094",
+            "listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:SSL",
+            "advertised.listeners": "EXTERNAL://broker.example:443,INTERNAL://:0",
+        }
+    )
+    assert config.listener_endpoints == (
+        Endpoint("INTERNAL", "0.0.0.0", 0),
+        Endpoint("EXTERNAL", "::1", 9094, "SSL"),
+    )
+    assert config.registration_endpoints({"INTERNAL": 4711}, "127.0.0.1") == (
+        Endpoint("EXTERNAL", "broker.example", 443, "SSL"),
+        Endpoint("INTERNAL", "127.0.0.1", 4711),
+    )
+
+
+def test_the_names_before_listeners_still_work() -> None:
+    config = BrokerConfig({"host.name": "127.0.0.1", "port": "9192"})
+    assert config.listener_endpoints == (Endpoint("PLAINTEXT", "127.0.0.1", 9192),)
+    assert config.advertised_endpoints == config.listener_endpoints
+    advertised = BrokerConfig({"port": "9192", "advertised.host.name": "h", "advertised.port": "1"})
+    assert advertised.advertised_endpoints == (Endpoint("PLAINTEXT", "h", 1),)
+    assert BrokerConfig({"port": "1", "listeners": "PLAINTEXT://:2"}).listener_endpoints[0].port == 2
+
+
+def test_topics_get_their_defaults_from_the_broker() -> None:
+    config = BrokerConfig({"log.retention.minutes": "2", "log.roll.hours": "3", "message.max.bytes": "77"})
+    defaults = config.topic_defaults()
+    assert defaults["retention.ms"] == 120_000
+    assert defaults["segment.ms"] == 3 * 3_600_000
+    assert defaults["max.message.bytes"] == 77
+    assert defaults["flush.ms"] == 2**63 - 1
+    assert defaults["cleanup.policy"] == ["delete"]
+    assert defaults["remote.storage.enable"] is False
+    assert config.topic_default_texts() == {
+        "retention.ms": "120000",
+        "segment.ms": "10800000",
+        "max.message.bytes": "77",
+    }
+    both = BrokerConfig({"log.retention.ms": "5", "log.retention.hours": "1"})
+    assert both.topic_defaults()["retention.ms"] == 5
+
+
+def test_dynamic_configs_lie_over_static_ones() -> None:
+    config = BrokerConfig({"message.max.bytes": "100", "log.retention.hours": "1"})
+    assert config.message_max_bytes == 100
+    changed = config.update_dynamic({"message.max.bytes": "200", "log.retention.ms": "9"}, {})
+    assert changed == {"message.max.bytes", "log.retention.ms", "log.retention.hours"}
+    assert config.message_max_bytes == 200
+    assert config.topic_defaults()["retention.ms"] == 9
+    assert config.update_dynamic({"message.max.bytes": "200"}, {"message.max.bytes": "300"}) == {
+        "message.max.bytes",
+        "log.retention.ms",
+        "log.retention.hours",
+    }
+    assert config.message_max_bytes == 300
+    assert config.topic_defaults()["retention.ms"] == 3_600_000
+    assert [(s.value, s.source) for s in config.synonyms("message.max.bytes")] == [
+        ("300", Source.DYNAMIC_BROKER_CONFIG),
+        ("200", Source.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        ("100", Source.STATIC_BROKER_CONFIG),
+        ("1048588", Source.DEFAULT_CONFIG),
+    ]
+    config.update_dynamic({}, {})
+    assert config.message_max_bytes == 100
+
+
+def test_what_must_not_be_in_the_store_is_left_out() -> None:
+    config = BrokerConfig()
+    bad = {"num.partitions": "9", "message.max.bytes": "x", "log.segment.bytes": "1000", "custom.thing": "1"}
+    assert config.update_dynamic(bad, {}) == {"log.segment.bytes", "custom.thing"}
+    assert config.num_partitions == 1
+
+
+@pytest.mark.parametrize(
+    ("configs", "per_broker", "complaint"),
+    [
+        ({"num.partitions": "2"}, True, "Cannot update these configs dynamically: num.partitions"),
+        ({"message.max.bytes": "x"}, True, "Not a number of type INT"),
+        ({"listeners": "PLAINTEXT://:1"}, False, "Cannot update these configs at default cluster level"),
+        ({"ssl.protocol": "TLSv1.3"}, True, "only per-listener"),
+        ({"listener.name.x.ssl.protocol": "TLSv1.3"}, False, "Cannot update these configs at default"),
+        ({"listener.name.x.ssl.key.password": "p"}, True, "Passwords cannot be kept"),
+        (
+            {"log.cleaner.min.compaction.lag.ms": "9", "log.cleaner.max.compaction.lag.ms": "8"},
+            True,
+            "conflict",
+        ),
+    ],
+)
+def test_dynamic_configs_that_cannot_be(configs: dict[str, str], per_broker: bool, complaint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        BrokerConfig().validate_dynamic(configs, per_broker=per_broker)
+    assert complaint in str(caught.value)
+
+
+def test_dynamic_configs_that_can_be() -> None:
+    config = BrokerConfig()
+    config.validate_dynamic(
+        {"listener.name.x.max.connections": "5", "log.retention.ms": "1"}, per_broker=False
+    )
+    config.validate_dynamic({"listener.name.x.ssl.protocol": "TLSv1.3", "custom": "1"}, per_broker=True)
+    assert update_mode("message.max.bytes") == "cluster-wide"
+    assert update_mode("listeners") == "per-broker"
+    assert update_mode("num.partitions") is None
+    assert base_name("listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config") == "sasl.jaas.config"
