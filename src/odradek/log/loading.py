@@ -9,7 +9,13 @@ from odradek.log import partition_metadata
 from odradek.log.checkpoints import CorruptCheckpointError
 from odradek.log.file_names import PARTITION_METADATA
 from odradek.log.leader_epochs import EpochEntry
-from odradek.log.recovery import RecoveryPlan, apply_scan, open_segment, replay_producers
+from odradek.log.recovery import (
+    RecoveryPlan,
+    apply_scan,
+    open_segment,
+    recall_recent_batches,
+    replay_producers,
+)
 from odradek.records.batch import HEADER_BYTES, BatchHeader
 
 if TYPE_CHECKING:
@@ -119,6 +125,7 @@ def _load_producers(log: PartitionLog, plan: RecoveryPlan, now_ms: int) -> None:
     for offset in [offset for offset in snapshots.offsets if offset > at_most]:
         snapshots.remove(offset)
     snapshots.load(state, log.log_start_offset, at_most, now_ms, log.config.producer_id_expiration_ms)
+    recall_recent_batches(state, list(log.segments))
     aborted = replay_producers(state, list(log.segments), log.log_end_offset, plan.scans)
     for segment in log.segments:
         if segment.base_offset in plan.scans:

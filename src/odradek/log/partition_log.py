@@ -28,7 +28,14 @@ from odradek.log.files import Buffer, FileSystem
 from odradek.log.leader_epochs import EpochEntry, LeaderEpochs
 from odradek.log.producer_snapshots import ProducerSnapshots
 from odradek.log.producer_state import Origin, ProducerState
-from odradek.log.recovery import RecoveryPlan, open_segment, plan_recovery, read_marker, replay_producers
+from odradek.log.recovery import (
+    RecoveryPlan,
+    open_segment,
+    plan_recovery,
+    read_marker,
+    recall_recent_batches,
+    replay_producers,
+)
 from odradek.log.segment import Segment
 from odradek.log.segments import SegmentList
 from odradek.log.time_index import NO_TIMESTAMP, TimestampOffset
@@ -662,6 +669,7 @@ class PartitionLog:
             self._clock.now_ms(),
             self.config.producer_id_expiration_ms,
         )
+        recall_recent_batches(state, list(self.segments))
         replay_producers(state, list(self.segments), end_offset, {})
         self.snapshots.take(state, sync=True)
 

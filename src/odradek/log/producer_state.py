@@ -48,6 +48,11 @@ class BatchMetadata(NamedTuple):
     offset_delta: int
     timestamp: int
 
+    @classmethod
+    def of(cls, header: BatchHeader) -> BatchMetadata:
+        """What is kept of a batch."""
+        return cls(header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp)
+
     @property
     def first_sequence(self) -> int:
         """The first record's sequence; sequences wrap from 2^31-1 to 0."""
@@ -204,11 +209,7 @@ class ProducerState:
             # The cleaner leaves a control batch empty once its transaction is gone.
             return self._append_marker(entry, header, marker) if marker is not None else None
         entry.set_epoch(header.producer_epoch)
-        entry.batches.append(
-            BatchMetadata(
-                header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp
-            )
-        )
+        entry.batches.append(BatchMetadata.of(header))
         entry.last_timestamp = header.max_timestamp
         if header.is_transactional and entry.txn_first_offset < 0:
             entry.txn_first_offset = header.base_offset

@@ -12,6 +12,7 @@ later one. Where valid batches follow, acknowledged records would be lost by cut
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ from odradek.log.errors import LogDamagedError, UnsupportedLogError
 from odradek.log.files import FileSystem
 from odradek.log.folder import FolderContents, read_folder
 from odradek.log.index_file import CorruptIndexError
-from odradek.log.producer_state import ProducerState, replay
+from odradek.log.producer_state import BATCHES_KEPT, BatchMetadata, ProducerState, replay
 from odradek.log.scan import SegmentScan, find_batch_after, first_magic, scan_segment
 from odradek.log.segment import BrokenBatchError, Segment, Step
 from odradek.log.txn_index import AbortedTxn
@@ -30,6 +31,9 @@ from odradek.records.batch import HEADER_BYTES, BatchHeader, batch_records
 from odradek.records.control import EndTransactionMarker, parse_end_marker
 
 logger = logging.getLogger(__name__)
+
+RECALLED_BYTES = 1024 * 1024
+"""How far back from a snapshot's offset batches are looked for that its producers may send again."""
 
 
 @dataclass
@@ -235,6 +239,31 @@ def read_marker(header: BatchHeader, batch: bytes | memoryview) -> EndTransactio
     except (KafkaError, IndexError) as error:
         logger.warning("the control batch at offset %d ends no transaction: %s", header.base_offset, error)
         return None
+
+
+def recall_recent_batches(state: ProducerState, segments: list[Segment]) -> None:
+    """Add to a state from a snapshot the batches before each producer's last, from the end of the log so far.
+
+    A snapshot has only the last batch of each producer. With the few before it, batches that were written but
+    not answered before a stop are duplicates after it. Raises `OSError`.
+    """
+    if not state.entries or not segments:
+        return
+    segment = next((s for s in reversed(segments) if s.base_offset < state.end_offset), segments[0])
+    end = segment.translate(state.end_offset)
+    end_position = end.position if end is not None else segment.size
+    start = segment.boundary_at_or_below(max(0, end_position - RECALLED_BYTES), 0)
+    recent: dict[int, deque[BatchMetadata]] = {}
+    for header, _ in iter_producer_batches(segment, start, end_position):
+        entry = state.entries.get(header.producer_id)
+        if entry is not None and entry.epoch == header.producer_epoch and not header.is_control:
+            batches = recent.setdefault(header.producer_id, deque(maxlen=BATCHES_KEPT))
+            batches.append(BatchMetadata.of(header))
+    for producer_id, batches in recent.items():
+        last = state.entries[producer_id].last_batch
+        if last is not None and batches[-1][:2] == last[:2]:
+            batches[-1] = last
+            state.entries[producer_id].batches = batches
 
 
 def replay_producers(

@@ -94,7 +94,8 @@ class Segment:
         self._unclean_end = False
         """Whether a failed write may have left bytes behind `size`."""
         self._bytes_since_index_entry = 0
-        # Invariant: these describe all batches from _tail_positions[0] to the end of the segment.
+        # Invariant: these describe all batches from _tail_positions[0] to the end of the segment, which are
+        # all that hold an offset from _tail_base_offset on.
         self._tail_positions: list[int] = []
         self._tail_last_offsets: list[int] = []
         self._tail_base_offset = base_offset
@@ -257,6 +258,9 @@ class Segment:
 
     def _remember(self, position: int, batches: Sequence[tuple[int, int]]) -> None:
         positions = self._tail_positions
+        if not positions:
+            # Which of the batch's own offsets are in it is not known here, but for its last.
+            self._tail_base_offset = self.base_offset if position == 0 else batches[0][1]
         for batch_size, last_offset in batches:
             positions.append(position)
             self._tail_last_offsets.append(last_offset)
@@ -300,7 +304,6 @@ class Segment:
     def learn_tail(self, steps: Sequence[Step]) -> None:
         """Know of these batches, the last ones of the segment, where they are."""
         if steps and not self._tail_positions:
-            self._tail_base_offset = steps[0].base_offset if steps[0].position else self.base_offset
             self._remember(steps[0].position, [(step.size, step.last_offset) for step in steps])
 
     # Timestamps.
