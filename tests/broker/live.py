@@ -14,7 +14,7 @@ from odradek.cluster.admin import NewTopic
 from odradek.log.files import FileSystem
 from odradek.records.builder import BatchBuilder
 from odradek.records.compression import Codec
-from odradek.util.clock import Clock
+from odradek.util.clock import Clock, SystemClock
 from odradek.util.timers import Timers
 from odradek.wire.headers import decode_response, encode_request
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -113,14 +113,15 @@ def batch(
     values: Sequence[bytes] = (b"value",),
     *,
     codec: Codec = Codec.NONE,
-    timestamp: int = 1_700_000_000_000,
+    timestamp: int | None = None,
     producer_id: int = -1,
     producer_epoch: int = -1,
     base_sequence: int = -1,
     transactional: bool = False,
     keys: Sequence[bytes | None] | None = None,
 ) -> bytes:
-    """A record batch as a producer sends it."""
+    """A record batch as a producer sends it: of now, since producers are forgotten by the age of their records."""
+    first = SystemClock().now_ms() if timestamp is None else timestamp
     builder = BatchBuilder(
         codec=codec,
         producer_id=producer_id,
@@ -129,7 +130,7 @@ def batch(
         transactional=transactional,
     )
     for number, value in enumerate(values):
-        builder.append(timestamp + number, None if keys is None else keys[number], value, ())
+        builder.append(first + number, None if keys is None else keys[number], value, ())
     return bytes(builder.build())
 
 
