@@ -111,8 +111,10 @@ class Replicas:
     def apply(self, image: ClusterImage, delta: ClusterDelta) -> None:
         """Follow a change of the cluster: create, remove, lead, follow, reconfigure."""
         self.image = image
-        for name in (*delta.topics_marked, *delta.topics_gone):
-            self._remove_topic(name)
+        for name in delta.topics_marked:
+            self._delete_topic(image.topics[name])
+        for gone in delta.topics_gone.values():
+            self._delete_topic(gone)
         for topic in delta.topics.values():
             if topic.name in image.marked:
                 continue
@@ -192,9 +194,13 @@ class Replicas:
         found.config = config
         return found
 
-    def _remove_topic(self, name: str) -> None:
-        for index in list(self._by_topic.get(name, ())):
-            self._remove(name, index)
+    def _delete_topic(self, topic: TopicImage) -> None:
+        for index in {*self._by_topic.get(topic.name, ()), *topic.partitions}:
+            self._remove(topic.name, index)
+            # A deletion that a crash cut short goes on at the start, before the partition was taken up.
+            left = self._logs.get(topic.name, index)
+            if left is not None and left.topic_id in (None, topic.topic_id):
+                self._delete_log(topic.name, index)
 
     def _remove(self, topic: str, index: int) -> None:
         partitions = self._by_topic.get(topic)
@@ -206,12 +212,15 @@ class Replicas:
             del self._by_topic[topic]
         self._count -= 1
         partition.leader_id = -1
+        self._delete_log(topic, index)
+        # Whoever waits for this partition learns that it is gone.
+        self._progress(partition)
+
+    def _delete_log(self, topic: str, index: int) -> None:
         try:
             self._logs.delete(topic, index)
         except (OSError, OdradekError) as error:
             log.error("log not removed topic=%s partition=%d: %s", topic, index, error)
-        # Whoever waits for this partition learns that it is gone.
-        self._progress(partition)
 
     def _progress(self, partition: Partition) -> None:
         self._purgatory.check(partition.key)
