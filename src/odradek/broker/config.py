@@ -22,10 +22,10 @@ from odradek.broker.config_table import (
     UPDATE_MODES,
 )
 from odradek.broker.listeners import advertise, parse_listeners, parse_protocol_map
-from odradek.broker.properties import parse_properties
 from odradek.cluster.config_def import ConfigError, ConfigKey, ConfigValue
 from odradek.cluster.nodes import Endpoint
 from odradek.cluster.topic_config import SYNONYMS, TOPIC_CONFIGS
+from odradek.util.properties import parse_properties
 
 STANDALONE_DEFAULTS: Mapping[str, str] = {
     "broker.id": "0",
@@ -150,7 +150,7 @@ class BrokerConfig(ConfigAttributes):
             return cls({**properties, **(overrides or {})}, standalone=standalone)
         except OSError as error:
             raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
-        except ConfigError as error:
+        except (ConfigError, ValueError) as error:
             raise ConfigError(f"{path}: {error}") from error
 
     if not TYPE_CHECKING:

@@ -2,7 +2,8 @@
 
 Rules as in `java.util.Properties.load`: `#` and `!` open a comment line; key and value are parted by the
 first unescaped `=`, `:` or blank; a line that ends in an odd number of backslashes goes on in the next,
-whose leading blanks are dropped; `\\t \\n \\r \\f \\uXXXX` are escapes, any other escaped character is itself.
+whose leading blanks are dropped; `\\t \\n \\r \\f \\uXXXX` are escapes, any other character escaped
+is itself.
 """
 
 from __future__ import annotations
@@ -82,4 +83,5 @@ def _unescape(text: str, number: int) -> str:
             at += 4
         else:
             out.append(_ESCAPES.get(escaped, escaped))
-    return "".join(out)
+    # A character beyond the BMP is written as two escapes, a surrogate pair.
+    return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
