@@ -64,8 +64,9 @@ def members_of(version: str, bootstrap: str, group: str) -> Counter[str]:
     out = kafka_peer.run_tool(
         version, "consumer-groups", "--bootstrap-server", bootstrap, "--describe", "--group", group
     )
-    rows = [line.split() for line in out.splitlines() if "console-consumer" in line or "consumer-" in line]
-    return Counter(word for row in rows for word in row if word.startswith(("console-consumer", "consumer-")))
+    # The last three columns are consumer id, host and client id; 2.2 has no column for the group.
+    rows = [line.split() for line in out.splitlines() if " shared " in f" {line} "]
+    return Counter(row[-3] for row in rows if row[-3] != "-")
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -82,7 +82,7 @@ def handle(context: RequestContext, request: DescribeConfigsRequest) -> Describe
         )
         try:
             entries = _entries(context, resource)
-            result.configs = [_result(entry, request) for entry in entries]
+            result.configs = [_result(entry, request, context.api_version) for entry in entries]
             if request.include_documentation and context.api_version >= 3:
                 _document(kind_of(resource.resource_type), result.configs)
         except KafkaError as error:
@@ -132,7 +132,9 @@ def _check_id(context: RequestContext, name: str, alternative: str) -> None:
         raise InvalidRequestError(f"Unexpected broker id, expected {own}{alternative} but received {name}")
 
 
-def _result(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+def _result(
+    entry: ConfigEntry, request: DescribeConfigsRequest, version: int
+) -> DescribeConfigsResourceResult:
     synonyms: list[DescribeConfigsSynonym] = []
     if request.include_synonyms:
         synonyms = [
@@ -143,7 +145,7 @@ def _result(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConf
         name=entry.name,
         value=entry.value,
         read_only=entry.read_only,
-        is_default=entry.source is Source.DEFAULT_CONFIG,
+        is_default=version == 0 and entry.source is Source.DEFAULT_CONFIG,
         config_source=int(entry.source),
         is_sensitive=entry.sensitive,
         synonyms=synonyms,
