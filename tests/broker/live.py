@@ -120,7 +120,7 @@ def batch(
     transactional: bool = False,
     keys: Sequence[bytes | None] | None = None,
 ) -> bytes:
-    """A record batch as a producer sends it: of now, since producers are forgotten by the age of their records."""
+    """A record batch as a producer sends it: of now, for producers are forgotten by their records' age."""
     first = SystemClock().now_ms() if timestamp is None else timestamp
     builder = BatchBuilder(
         codec=codec,

@@ -1,0 +1,109 @@
+"""A controller with its configs and no sockets: what the handlers of topics and configs need of a broker."""
+
+from __future__ import annotations
+
+import importlib
+import random
+from typing import Any
+
+from odradek.broker.authorization import Operation, Resource
+from odradek.broker.config import BrokerConfig
+from odradek.broker.context import RequestContext
+from odradek.broker.registry import registered
+from odradek.cluster.controller import Controller
+from odradek.cluster.image import ClusterDelta, ClusterImage
+from odradek.cluster.memory import MemoryServer, MemoryStore
+from odradek.cluster.nodes import BrokerRegistration, Endpoint, encode_registration
+from odradek.errors import KafkaError
+from odradek.util.clock import ManualClock
+from odradek.wire.api import ApiKey, request_class, response_class
+from odradek.wire.headers import RequestHeader
+
+HANDLERS = (
+    "alter_configs",
+    "create_partitions",
+    "create_topics",
+    "delete_topics",
+    "describe_cluster",
+    "describe_configs",
+    "incremental_alter_configs",
+    "metadata",
+)
+
+
+class Denying:
+    """An authorizer that denies some operations on some resources."""
+
+    def __init__(self, *denied: tuple[Operation, str]) -> None:
+        self.denied = set(denied)
+
+    def authorize(self, principal: str, client_host: str, operation: Operation, resource: Resource) -> bool:
+        return (operation, resource.name) not in self.denied
+
+
+class World:
+    """One broker's metadata, with further brokers that are only registered.
+
+    Args:
+        properties: configs of the broker.
+        others: ids of further live brokers.
+        broker_id: of this one.
+    """
+
+    def __init__(
+        self,
+        properties: dict[str, str] | None = None,
+        others: tuple[int, ...] = (),
+        broker_id: int = 0,
+        host: str = "127.0.0.1",
+        port: int = 9092,
+    ) -> None:
+        self.clock = ManualClock()
+        self.server = MemoryServer(self.clock)
+        self.config = BrokerConfig({"broker.id": str(broker_id), **(properties or {})})
+        self.store = MemoryStore(self.server)
+        self.controller = Controller(self.store, broker_id, self.config, self.clock, random.Random(7))
+        self.controller.add_listener(self._on_image)
+        self.authorizer: Any = None
+        self.deltas: list[ClusterDelta] = []
+        self.controller.open()
+        self.controller.start(BrokerRegistration((Endpoint("PLAINTEXT", host, port),)))
+        self.sessions = {other: self.add_broker(other) for other in others}
+        for name in HANDLERS:
+            importlib.import_module(f"odradek.broker.handlers.{name}")
+
+    @property
+    def image(self) -> ClusterImage:
+        return self.controller.image
+
+    def add_broker(self, broker_id: int, *endpoints: Endpoint, rack: str | None = None) -> MemoryStore:
+        """Register another broker; it lives until its session is closed."""
+        session = MemoryStore(self.server)
+        registration = BrokerRegistration(
+            endpoints or (Endpoint("PLAINTEXT", "127.0.0.1", 9092 + broker_id),), rack
+        )
+        session.create(f"/brokers/ids/{broker_id}", encode_registration(registration), ephemeral=True)
+        return session
+
+    def _on_image(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        self.deltas.append(delta)
+        if any(entity.startswith("brokers/") for entity in delta.configs):
+            self.config.update_dynamic(
+                image.config("brokers/<default>"), image.config(f"brokers/{self.controller.broker_id}")
+            )
+
+    def call(self, request: Any, version: int, listener: str = "PLAINTEXT") -> Any:
+        """Hand a request to its handler, both having gone over the wire."""
+        key = ApiKey(request.API_KEY)
+        decoded = request_class(key).decode(request.encode(version), version)
+        header = RequestHeader(api_key=int(key), api_version=version, correlation_id=1, client_id="test")
+        broker: Any = self
+        context = RequestContext(broker, header, now_ms=self.clock.now_ms(), listener_name=listener)
+        registration = registered()[int(key)]
+        assert version in registration.versions
+        try:
+            response = registration.function(context, decoded)
+        except KafkaError as error:
+            assert registration.error_response is not None
+            response = registration.error_response(decoded, version, error.code, error.message)
+        return response_class(key).decode(response.encode(version), version)

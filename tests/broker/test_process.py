@@ -1,0 +1,204 @@
+"""`odradek server` as a process: the ready line, signals, refusals that change nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from odradek.testing import Broker
+from odradek.wire.api import ApiKey
+from odradek.wire.headers import decode_response, encode_request
+from odradek.wire.messages.metadata import MetadataRequest
+
+COMMAND = [sys.executable, "-m", "odradek", "server"]
+
+
+@contextmanager
+def server(*arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], str, int]]:
+    """A broker process that is ready; killed if the test has not ended it."""
+    process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline().decode()
+        if not line:
+            assert process.stderr is not None
+            raise AssertionError(process.stderr.read().decode())
+        word, address = line.split()
+        assert word == "ready"
+        host, port = address.rsplit(":", 1)
+        yield process, host, int(port)
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def refused(*arguments: str) -> str:
+    """Run a broker that must not start; returns what it says."""
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, timeout=60, check=False)
+    assert done.returncode == 1, done
+    assert done.stdout == b""
+    return done.stderr.decode()
+
+
+def fingerprint(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+def metadata(host: str, port: int) -> object:
+    with socket.create_connection((host, port), timeout=10) as connection:
+        connection.sendall(b"".join(encode_request(ApiKey.METADATA, 9, 1, "t", MetadataRequest(topics=[]))))
+        stream = connection.makefile("rb")
+        frame = stream.read(struct.unpack(">i", stream.read(4))[0])
+        return decode_response(frame, ApiKey.METADATA, 9)[1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_ready_serves_and_stops_on_a_signal(number: signal.Signals, tmp_path: Path) -> None:
+    with server("--data", str(tmp_path), "--port", "0") as (process, host, port):
+        assert host == "127.0.0.1"
+        answer = metadata(host, port)
+        assert [(one.host, one.port) for one in answer.brokers] == [(host, port)]  # type: ignore[attr-defined]
+        process.send_signal(number)
+        assert process.wait(20) == 0
+        assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_a_file_and_settings(tmp_path: Path) -> None:
+    data, file = tmp_path / "data", tmp_path / "server.properties"
+    file.write_text(
+        f"# a comment\nbroker.id=7\nlog.dirs={data}\nlisteners=PLAINTEXT://127.0.0.1:0\n"
+        "num.partitions=4\nno.such.config=1\n"
+    )
+    with server("--config", str(file), "--set", "num.partitions=6", "--log-format", "json") as (
+        process,
+        host,
+        port,
+    ):
+        answer = metadata(host, port)
+        assert [one.node_id for one in answer.brokers] == [7]  # type: ignore[attr-defined]
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=20)
+    lines = [json.loads(line) for line in errors.decode().splitlines()]
+    warnings = [line["message"] for line in lines if line["level"] == "WARNING"]
+    assert len(warnings) == 1
+    assert "no.such.config" in warnings[0]
+    assert "broker.id=7" in (data / "meta.properties").read_text()
+
+
+def test_the_request_log(tmp_path: Path) -> None:
+    requests = tmp_path / "request.log"
+    with server("--data", str(tmp_path / "d"), "--port", "0", "--request-log", str(requests)) as (
+        process,
+        host,
+        port,
+    ):
+        metadata(host, port)
+        (line,) = [json.loads(line) for line in requests.read_text().splitlines()]
+        assert (line["api"], line["version"], line["client_id"]) == ("Metadata", 9, "t")
+        assert line["client_host"] == "127.0.0.1"
+        assert line["request_bytes"] > 0
+        assert line["response_bytes"] > 0
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+
+
+def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
+    with Broker(data=tmp_path) as broker:
+        before = fingerprint(tmp_path)
+        text = refused("--data", str(tmp_path), "--port", "0")
+        assert str(tmp_path) in text
+        assert str(os.getpid()) in text
+        assert fingerprint(tmp_path) == before
+        assert metadata(broker.host, broker.port)
+
+
+def test_a_taken_port_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        text = refused("--data", str(tmp_path / "data"), "--port", str(port))
+        assert str(port) in text
+        assert not (tmp_path / "data").exists()
+
+
+def with_a_topic(folder: Path) -> None:
+    with Broker(data=folder, num_partitions=1) as broker:
+        broker.create_topic("t")
+
+
+def test_another_brokers_folder_is_refused(tmp_path: Path) -> None:
+    with_a_topic(tmp_path)
+    before = fingerprint(tmp_path)
+    text = refused("--data", str(tmp_path), "--port", "0", "--set", "broker.id=9")
+    assert "meta.properties" in text
+    assert "broker.id=0" in text
+    assert fingerprint(tmp_path) == before
+
+
+def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
+    with_a_topic(tmp_path)
+    (tmp_path / "metadata.sqlite").write_bytes(b"this is no database" * 100)
+    text = refused("--data", str(tmp_path), "--port", "0")
+    assert "metadata.sqlite" in text
+
+
+def test_a_log_damaged_beyond_its_tail_is_refused(tmp_path: Path) -> None:
+    from confluent_kafka import Producer
+
+    with Broker(data=tmp_path) as broker:
+        broker.create_topic("t", configs={"segment.bytes": "20000"})
+        producer = Producer(
+            {"bootstrap.servers": broker.bootstrap_servers, "batch.size": 2000, "log_level": 0}
+        )
+        for number in range(1000):
+            producer.produce("t", b"%d" % number * 20)
+        assert producer.flush(20) == 0
+        del producer
+    segments = sorted((tmp_path / "t-0").glob("*.log"))
+    assert len(segments) > 2
+    (tmp_path / ".kafka_cleanshutdown").unlink()
+    # As after a lost recovery point: everything is looked at, and the damage lies before the last segment.
+    (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+    content = bytearray(segments[0].read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    segments[0].write_bytes(content)
+    before = fingerprint(tmp_path)
+    text = refused("--data", str(tmp_path), "--port", "0")
+    assert str(segments[0]) in text
+    after = fingerprint(tmp_path)
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--set", "num.partitions=many"], "num.partitions"),
+        (["--set", "listeners=SSL://127.0.0.1:0"], "PLAINTEXT"),
+    ],
+)
+def test_wrong_configs_are_refused(arguments: list[str], words: str, tmp_path: Path) -> None:
+    text = refused("--data", str(tmp_path / "data"), *arguments)
+    assert words in text
+    assert not (tmp_path / "data").exists()
+
+
+def test_wrong_usage() -> None:
+    for arguments in ([], ["--data", "x", "--set", "nonsense"], ["--data", "x", "--port", "99999"]):
+        done = subprocess.run([*COMMAND, *arguments], capture_output=True, timeout=60, check=False)
+        assert done.returncode == 2
+        assert b"Usage" in done.stderr

@@ -1,0 +1,196 @@
+"""The broker that tests are given, with real clients."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.errors import TopicExistsError
+from odradek.testing import Broker
+
+
+def test_the_fixture_gives_a_running_broker(odradek_broker: Broker) -> None:
+    odradek_broker.create_topic("t", 3)
+    assert odradek_broker.call(lambda broker: len(broker.image.topics["t"].partitions)) == 3
+    with pytest.raises(TopicExistsError):
+        odradek_broker.create_topic("t")
+
+
+def test_nothing_is_left_behind() -> None:
+    threads = threading.active_count()
+    with Broker() as broker:
+        data = broker.data
+        assert data is not None
+        assert data.is_dir()
+    assert not data.exists()
+    assert threading.active_count() == threads
+
+
+def test_several_at_once() -> None:
+    with Broker() as one, Broker(broker_id=5) as other:
+        assert one.port != other.port
+        assert other.call(lambda broker: broker.broker_id) == 5
+
+
+def test_a_named_folder_is_kept_and_a_restart_keeps_the_port(tmp_path: Path) -> None:
+    with Broker(data=tmp_path) as broker:
+        broker.create_topic("t", 2, {"retention.ms": "1000"})
+        port = broker.port
+        broker.restart()
+        assert broker.port == port
+        assert broker.call(lambda b: b.replicas.get("t", 1).log.config.retention_ms) == 1000
+    assert (tmp_path / "t-1").is_dir()
+
+
+def test_a_failed_start_says_why() -> None:
+    from odradek.broker.app import StartError
+
+    with Broker() as broker:
+        second = Broker(data=broker.data)
+        with pytest.raises(StartError, match="another broker"):
+            second.start()
+
+
+def test_it_is_ready_in_a_blink() -> None:
+    with Broker():
+        pass
+    times = []
+    for _ in range(5):
+        started = time.perf_counter()
+        with Broker():
+            times.append(time.perf_counter() - started)
+    # The bar is 100 ms; the best of five, for a machine that does other things as well.
+    assert min(times) < 0.1
+
+
+def test_metrics_count(odradek_broker: Broker) -> None:
+    produce_with_librdkafka(odradek_broker, "t", 100)
+    metrics = odradek_broker.metrics()
+    topic = (("topic", "t"),)
+    assert metrics[("kafka.server:BrokerTopicMetrics", "MessagesInPerSec", topic)] == 100
+    assert metrics[("kafka.server:BrokerTopicMetrics", "MessagesInPerSec", ())] == 100
+    assert metrics[("kafka.server:BrokerTopicMetrics", "BytesInPerSec", topic)] > 0
+    assert metrics[("kafka.network:RequestMetrics", "RequestsPerSec", (("request", "Produce"),))] >= 1
+    assert metrics[("kafka.server:ReplicaManager", "PartitionCount", ())] == 1
+
+
+def produce_with_librdkafka(broker: Broker, topic: str, count: int, **config: Any) -> None:
+    from confluent_kafka import Producer
+
+    failures: list[Any] = []
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0, **config})
+    for number in range(count):
+        producer.produce(
+            topic,
+            key=b"%d" % number,
+            value=b"value %d" % number,
+            on_delivery=lambda error, _: failures.append(error) if error else None,
+        )
+        producer.poll(0)
+    assert producer.flush(30) == 0
+    assert not failures
+
+
+def consume_with_librdkafka(broker: Broker, topic: str, group: str, count: int) -> list[bytes]:
+    from confluent_kafka import Consumer
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+    )
+    consumer.subscribe([topic])
+    values: list[bytes] = []
+    deadline = time.monotonic() + 30
+    while len(values) < count and time.monotonic() < deadline:
+        for message in consumer.consume(1000, 0.2):
+            assert message.error() is None
+            values.append(message.value())
+    consumer.commit(asynchronous=False)
+    consumer.close()
+    return values
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_confluent_kafka(odradek_broker: Broker, codec: str) -> None:
+    produce_with_librdkafka(
+        odradek_broker, "t", 500, **{"enable.idempotence": True, "compression.type": codec}
+    )
+    values = consume_with_librdkafka(odradek_broker, "t", "g", 500)
+    assert values == [b"value %d" % number for number in range(500)]
+
+
+def test_a_group_goes_on_after_a_restart(odradek_broker: Broker) -> None:
+    odradek_broker.create_topic("t", 1)
+    produce_with_librdkafka(odradek_broker, "t", 100)
+    assert len(consume_with_librdkafka(odradek_broker, "t", "g", 100)) == 100
+    odradek_broker.restart()
+    produce_with_librdkafka(odradek_broker, "t", 50)
+    values = consume_with_librdkafka(odradek_broker, "t", "g", 50)
+    assert values == [b"value %d" % number for number in range(50)]
+
+
+def test_kafka_python(odradek_broker: Broker) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from kafka import KafkaConsumer, KafkaProducer
+
+        servers = odradek_broker.bootstrap_servers
+        producer = KafkaProducer(bootstrap_servers=servers, acks="all", compression_type="gzip")
+        sent = [producer.send("t", key=b"k", value=b"%d" % number) for number in range(200)]
+        producer.flush(20)
+        assert [one.get(10).offset for one in sent] == list(range(200))
+        producer.close()
+        consumer = KafkaConsumer(
+            "t",
+            bootstrap_servers=servers,
+            group_id="g",
+            auto_offset_reset="earliest",
+            consumer_timeout_ms=10_000,
+        )
+        values = []
+        for message in consumer:
+            values.append(message.value)
+            if len(values) == 200:
+                break
+        assert values == [b"%d" % number for number in range(200)]
+        consumer.commit()
+        consumer.close()
+
+
+def test_aiokafka(odradek_broker: Broker) -> None:
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+    async def main() -> None:
+        servers = odradek_broker.bootstrap_servers
+        odradek_broker.create_topic("t", 2)
+        producer = AIOKafkaProducer(bootstrap_servers=servers, enable_idempotence=True)
+        await producer.start()
+        for number in range(200):
+            await producer.send("t", b"%d" % number, partition=number % 2)
+        await producer.flush()
+        await producer.stop()
+        consumer = AIOKafkaConsumer(
+            "t", bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest"
+        )
+        await consumer.start()
+        got: dict[int, list[bytes]] = {0: [], 1: []}
+        while sum(map(len, got.values())) < 200:
+            batches = await asyncio.wait_for(consumer.getmany(timeout_ms=500), 20)
+            for partition, messages in batches.items():
+                got[partition.partition] += [message.value for message in messages]
+        assert got == {p: [b"%d" % n for n in range(p, 200, 2)] for p in (0, 1)}
+        await consumer.commit()
+        await consumer.stop()
+
+    asyncio.run(main())
