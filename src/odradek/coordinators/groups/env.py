@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from odradek.coordinators.deadlines import Deadlines
 from odradek.coordinators.groups.config import GroupConfig
 from odradek.coordinators.outcome import Outcome
 from odradek.coordinators.reply import Reply
 from odradek.util.clock import Clock
+
+if TYPE_CHECKING:
+    from odradek.coordinators.groups.classic_group import ClassicGroup
 
 R = TypeVar("R")
 Command = Callable[[], Outcome]
@@ -43,6 +46,8 @@ class GroupEnv:
         deadlines: the shard's timers, by key.
         new_uuid: the random part of new member ids.
         run: executes a command of a timer as the coordinator's runtime does those of requests.
+        settled: what every command that may leave nothing of a group passes its outcome through, see
+            `GroupShard.settled`.
         outbox: answers that the present command has decided to give; the runtime sends them when everything
             appended before them is committed.
     """
@@ -52,6 +57,7 @@ class GroupEnv:
     deadlines: Deadlines
     new_uuid: Callable[[], str]
     run: Callable[[str, Command], None]
+    settled: Callable[[ClassicGroup, Outcome], Outcome] = field(default=lambda _, outcome: outcome)
     outbox: list[tuple[Reply[object], object]] = field(default_factory=list)
 
     def answer(self, reply: Reply[R] | None, response: R) -> bool:

@@ -155,7 +155,7 @@ def _join_without_id(env: GroupEnv, group: ClassicGroup, attempt: JoinAttempt) -
         "session",
         (group.group_id, member_id),
         request.session_timeout_ms,
-        lambda: expire_session(env, group, member_id),
+        lambda: env.settled(group, expire_session(env, group, member_id)),
     )
     return Outcome(response=join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
 

@@ -41,6 +41,7 @@ class GroupShard:
         self.groups: dict[str, ClassicGroup] = {}
         self.unknown_key_types: set[int] = set()
         self._loaded = False
+        env.settled = self.settled
 
     # Replay
 
