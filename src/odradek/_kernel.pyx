@@ -643,8 +643,9 @@ cdef int push_null(Column *column, Py_ssize_t rows_to_come) noexcept nogil:
 
 cdef inline void push_bytes(Column *column, const uint8_t *data, int32_t length) noexcept nogil:
     """One more row; room for its bytes is there."""
-    memcpy(column.data.memory + column.data.size, data, length)
-    column.data.size += length
+    if length:
+        memcpy(column.data.memory + column.data.size, data, length)
+        column.data.size += length
     push_valid(column)
 
 
@@ -682,6 +683,7 @@ cdef class ColumnBuilder:
     cdef bint with_headers
     cdef bint nullable_headers
     cdef int64_t factor
+    cdef bint busy  # another thread is in `fill`, which works without the interpreter lock
     cdef Py_ssize_t expected[5]  # the last RecordBatch's: bytes of keys, values, names, payloads; rows
 
     def __cinit__(self, bint with_headers, bint nullable_headers, int64_t timestamp_factor):
@@ -689,6 +691,7 @@ cdef class ColumnBuilder:
         self.nullable_headers = nullable_headers
         self.factor = timestamp_factor
         self.row_count = 0
+        self.busy = False
         memset(self.expected, 0, sizeof(self.expected))
 
     def __dealloc__(self):
@@ -727,11 +730,15 @@ cdef class ColumnBuilder:
         try:
             if position > view.len:
                 raise ValueError("position after the end of the section")
+            if self.busy:
+                raise RuntimeError("a column builder belongs to one thread at a time")
             if self.row_count == 0:
                 self.prepare()
+            self.busy = True
             with nogil:
                 status = self.fill(<const uint8_t *>view.buf, view.len, count, &index, &position, base_offset,
                                    timestamp, timestamp_type, from_offset, until_offset, max_rows, max_bytes)
+            self.busy = False
         finally:
             PyBuffer_Release(&view)
         if status == OUT_OF_MEMORY:
@@ -899,6 +906,8 @@ cdef class ColumnBuilder:
 
     def finish(self):
         """See the twin."""
+        if self.busy:
+            raise RuntimeError("a column builder belongs to one thread at a time")
         rows = self.row_count
         self.row_count = 0
         self.expected[0] = self.keys.data.size + (self.keys.data.size >> 3)
