@@ -40,6 +40,11 @@ class Wire:
         assert answered == correlation_id
         return response
 
+    @property
+    def in_flight(self) -> int:
+        """Requests without an answer."""
+        return len(self._in_flight)
+
     async def ask(self, message: Any, version: int) -> Any:
         self.send(message, version)
         return await self.receive()
