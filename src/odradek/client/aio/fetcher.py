@@ -1,0 +1,331 @@
+"""The consumer's fetching: one request at a time to each broker, answered into the buffer ahead of `poll`.
+
+A broker is asked again when each of its partitions has at most one chunk waiting, and then for all of them: asking
+for some only would park the request at the broker while the others run dry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from odradek.client.aio.cluster import Cluster
+from odradek.client.config import ConsumerConfig
+from odradek.client.core.fetch_buffer import Chunk, FetchBuffer
+from odradek.client.core.fetch_requests import NAMES_UNTIL, FetchAt, fetch_ceiling, fetch_request
+from odradek.client.core.fetch_session import FetchSession
+from odradek.client.core.positions import Position, Positions
+from odradek.client.core.produce import to_code
+from odradek.client.errors import ClosedError, NoOffsetForPartitionError
+from odradek.client.types import TopicPartition
+from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
+from odradek.records.batch import iter_batches
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.fetch import ForgottenTopic
+
+log = logging.getLogger("odradek.client.consumer")
+
+FETCH = "fetch"
+"""The connection of its own, so that what waits for records holds up nothing else."""
+
+_LOOK_ELSEWHERE = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    }
+)
+
+
+class Fetcher:
+    """Runs in the client's loop.
+
+    Args:
+        config: the consumer's.
+        cluster: connections and metadata.
+        positions: what is assigned, and where it stands.
+        buffer: where chunks go.
+        changed: called when records or errors have come.
+    """
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        cluster: Cluster,
+        positions: Positions,
+        buffer: FetchBuffer,
+        changed: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._cluster = cluster
+        self._positions = positions
+        self._buffer = buffer
+        self._changed = changed
+        self._loop = asyncio.get_running_loop()
+        self._sessions: dict[int, FetchSession] = {}
+        self._busy: set[int] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = float("inf")
+        self._looking = False
+        self.failure: OdradekError | None = None
+        self.bytes_fetched = 0
+        self.fetches = 0
+        cluster.on_update.append(self.wake)
+
+    def wake(self) -> None:
+        """Something changed: see who can be asked. Call from the loop."""
+        if not self._looking and not self._cluster.closed:
+            self._looking = True
+            self._loop.call_soon(self._look)
+
+    def _look_later(self, delay_ms: float) -> None:
+        when = self._loop.time() + max(0.0, delay_ms) / 1000
+        if self._timer is not None:
+            if self._timer_at <= when:
+                return
+            self._timer.cancel()
+        self._timer_at = when
+        self._timer = self._loop.call_at(when, self._timer_fired)
+
+    def _timer_fired(self) -> None:
+        self._timer = None
+        self._timer_at = float("inf")
+        self.wake()
+
+    def _look(self) -> None:
+        self._looking = False
+        if self._cluster.closed:
+            return
+        now = self._cluster.now_ms()
+        by_node: dict[int, list[Position]] = {}
+        full: set[int] = set()
+        waiting = self._buffer.counts()
+        for position in self._positions:
+            if not position.fetchable:
+                continue
+            node = self._node_for(position, now)
+            if node is None:
+                self._cluster.request_update()
+                continue
+            if position.not_before_ms > now:
+                self._look_later(position.not_before_ms - now)
+                continue
+            by_node.setdefault(node, []).append(position)
+            if waiting.get(id(position), 0) > 1:
+                full.add(node)
+        for node, positions in by_node.items():
+            if node in self._busy or node in full:
+                continue
+            wait = self._cluster.backoff_left_ms(node, FETCH)
+            if wait > 0 and self._cluster.open_connection(node, FETCH) is None:
+                self._look_later(wait)
+                continue
+            self._busy.add(node)
+            self._cluster.spawn(self._fetch(node, positions))
+
+    def _node_for(self, position: Position, now: float) -> int | None:
+        if position.preferred_replica >= 0:
+            if (
+                now < position.preferred_until_ms
+                and position.preferred_replica in self._cluster.metadata.brokers
+            ):
+                return position.preferred_replica
+            position.preferred_replica = -1
+        return self._cluster.metadata.leader(position.tp)
+
+    async def _fetch(self, node: int, positions: list[Position]) -> None:
+        session = self._sessions.setdefault(node, FetchSession())
+        asked: dict[TopicPartition, tuple[Position, int, int]] = {}
+        try:
+            connection = await self._cluster.connection(node, FETCH)
+            for p in positions:
+                self._positions.leader_changed(p.tp, self._cluster.metadata.leader_epoch(p.tp))
+            positions = [p for p in positions if p.fetchable and self._positions.assigned.get(p.tp) is p]
+            if not positions:
+                return
+            positions.sort(key=lambda p: p.tp.topic)
+            metadata = self._cluster.metadata
+            ids = {p.tp.topic: metadata.topic_id(p.tp.topic) for p in positions}
+            version = connection.pick(ApiKey.FETCH, at_most=fetch_ceiling(ids.values()))
+            wanted = []
+            for p in positions:
+                wanted.append(
+                    FetchAt(p.tp, p.fetch_offset, p.leader_epoch, self._config.max_partition_fetch_bytes)
+                )
+                asked[p.tp] = (p, p.turn, p.fetch_offset)
+            request = self._request(session, wanted, ids, version)
+            response = await connection.send(request, version)
+        except ClosedError:
+            return
+        except OdradekError as problem:
+            log.debug("fetch from broker %d failed: %s", node, problem)
+            session.failed()
+            self._cluster.request_update()
+            self._look_later(self._config.retry_backoff_ms)
+            if isinstance(problem, KafkaError) and problem.code == ErrorCode.UNSUPPORTED_VERSION:
+                self._fail(problem)
+            return
+        else:
+            self._answered(session, response, asked)
+        finally:
+            self._busy.discard(node)
+            self.wake()
+
+    def _request(
+        self, session: FetchSession, wanted: list[FetchAt], ids: dict[str, bytes], version: int
+    ) -> Any:
+        if version < 7:
+            named, forgotten, number = wanted, [], (0, -1)
+        else:
+            plan = session.next_request(wanted, ids, version > NAMES_UNTIL)
+            named, forgotten, number = plan.named, plan.forgotten, plan.session
+        request = fetch_request(
+            named,
+            ids,
+            max_wait_ms=self._config.fetch_max_wait_ms,
+            min_bytes=self._config.fetch_min_bytes,
+            max_bytes=self._config.fetch_max_bytes,
+            isolation=self._config.isolation,
+            rack=self._config.client_rack if version >= 11 else "",
+            session=number if version >= 7 else (0, -1),
+        )
+        by_topic: dict[tuple[str, bytes], list[int]] = {}
+        for tp, topic_id in forgotten:
+            by_topic.setdefault((tp.topic, topic_id), []).append(tp.partition)
+        request.forgotten_topics_data = [
+            ForgottenTopic(topic=topic, topic_id=topic_id, partitions=numbers)
+            for (topic, topic_id), numbers in by_topic.items()
+        ]
+        return request
+
+    def _answered(
+        self, session: FetchSession, response: Any, asked: dict[TopicPartition, tuple[Position, int, int]]
+    ) -> None:
+        self.fetches += 1
+        session.answered(response.error_code, response.session_id)
+        if response.error_code:
+            log.debug("fetch session: %s", to_code(response.error_code).name)
+            if to_code(response.error_code).refreshes_metadata:
+                self._cluster.request_update()
+            self._look_later(0 if response.error_code in (70, 71) else self._config.retry_backoff_ms)
+            return
+        names = self._cluster.metadata.names_by_id
+        came = False
+        for topic in response.responses:
+            name = topic.topic or names.get(bytes(topic.topic_id), "")
+            for data in topic.partitions:
+                entry = asked.get(TopicPartition(name, data.partition_index))
+                if entry is None:
+                    continue
+                position, turn, offset = entry
+                if position.turn != turn or position.fetch_offset != offset:
+                    continue
+                came = self._take(position, data, response.node_endpoints) or came
+        if came:
+            self._changed()
+
+    def _take(self, position: Position, data: Any, endpoints: Any) -> bool:
+        """Take one partition's part. Returns whether there is news for `poll`."""
+        code = to_code(data.error_code)
+        if code != ErrorCode.NONE:
+            return self._refused(position, code, data, endpoints)
+        position.high_watermark = data.high_watermark
+        position.last_stable_offset = data.last_stable_offset
+        position.log_start_offset = data.log_start_offset
+        if data.preferred_read_replica >= 0:
+            position.preferred_replica = data.preferred_read_replica
+            position.preferred_until_ms = self._cluster.now_ms() + self._config.metadata_max_age_ms
+        records = data.records
+        if records is None or not len(records):
+            return False
+        self.bytes_fetched += len(records)
+        next_offset = position.fetch_offset
+        try:
+            for header, _ in iter_batches(records):
+                if header.next_offset > next_offset:
+                    next_offset = header.next_offset
+        except KafkaError as problem:
+            if next_offset == position.fetch_offset:
+                self._fail(problem)
+                return True
+        if next_offset == position.fetch_offset:
+            # Not even one whole batch: brokers since 0.10.1 (KIP-74) do not do that.
+            self._fail(
+                error_for(
+                    ErrorCode.MESSAGE_TOO_LARGE,
+                    f"{position.tp}: the batch at offset {next_offset} is larger than max.partition.fetch.bytes",
+                )
+            )
+            return True
+        position.fetch_offset = next_offset
+        self._buffer.add(
+            Chunk(position, records, data.aborted_transactions if self._config.isolation else None)
+        )
+        return True
+
+    def _refused(self, position: Position, code: ErrorCode, data: Any, endpoints: Any) -> bool:
+        log.debug("fetch of %s at %d: %s", position.tp, position.fetch_offset, code.name)
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            if position.preferred_replica >= 0:
+                position.preferred_replica = -1
+                return False
+            if self._buffer.counts().get(id(position)):
+                # What is buffered is good; the range is looked at again when it is used up.
+                position.not_before_ms = self._cluster.now_ms() + self._config.retry_backoff_ms
+                return False
+            return self._out_of_range(position)
+        if code in _LOOK_ELSEWHERE or code.retriable:
+            leader = data.current_leader
+            position.preferred_replica = -1
+            position.not_before_ms = self._cluster.now_ms() + self._config.retry_backoff_ms
+            if self._cluster.metadata.update_leader(
+                position.tp, leader.leader_id, leader.leader_epoch, endpoints
+            ):
+                position.not_before_ms = 0.0
+                self._positions.leader_changed(position.tp, leader.leader_epoch)
+            else:
+                self._cluster.request_update()
+            return position.validate
+        self._fail(error_for(code, f"{position.tp}: {code.message}"))
+        position.not_before_ms = self._cluster.now_ms() + self._config.retry_backoff_max_ms
+        return True
+
+    def _out_of_range(self, position: Position) -> bool:
+        try:
+            self._positions.apply_policy(position)
+        except NoOffsetForPartitionError:
+            self._fail(
+                error_for(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"{position.tp}: offset {position.fetch_offset} is out of range, and auto.offset.reset is 'none'",
+                )
+            )
+            position.not_before_ms = self._cluster.now_ms() + self._config.retry_backoff_max_ms
+            return True
+        log.info("%s: offset %d is out of range; resetting", position.tp, position.fetch_offset)
+        return True
+
+    def _fail(self, problem: OdradekError) -> None:
+        """`poll` raises it."""
+        self.failure = problem
+
+    def raise_failure(self) -> None:
+        """Raise what went wrong since the last call, if anything."""
+        if self.failure is not None:
+            failure, self.failure = self.failure, None
+            raise failure
+
+    def stop(self) -> None:
+        """No further looks."""
+        if self._timer is not None:
+            self._timer.cancel()

@@ -1,0 +1,184 @@
+"""Questions about offsets: by time, at the ends, after a leader epoch; spread over the leaders, retried."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from odradek.client.aio.cluster import Cluster
+from odradek.client.core.backoff import Backoff
+from odradek.client.core.fetch_requests import list_offsets_request
+from odradek.client.core.produce import to_code
+from odradek.client.errors import ClientTimeoutError, ConnectionFailedError
+from odradek.client.types import OffsetAndTimestamp, TopicPartition
+from odradek.errors import ErrorCode, KafkaError, error_for
+from odradek.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+T = TypeVar("T")
+
+
+async def retry(
+    cluster: Cluster,
+    what: str,
+    timeout_ms: float,
+    step: Callable[[], Awaitable[T]],
+    *,
+    also: frozenset[ErrorCode] = frozenset(),
+) -> T:
+    """Try `step` until it does not raise a retriable `KafkaError`.
+
+    Args:
+        what: for the message.
+        also: codes that count as retriable here.
+
+    Raises `ClientTimeoutError` after `timeout_ms`, with the last error; other errors at once.
+    """
+    deadline = cluster.now_ms() + timeout_ms
+    backoff = Backoff(cluster.config.retry_backoff_ms, cluster.config.retry_backoff_max_ms)
+    failures = 0
+    last: KafkaError | None = None
+    while True:
+        left = deadline - cluster.now_ms()
+        try:
+            async with asyncio.timeout(max(0.0, left) / 1000):
+                return await step()
+        except TimeoutError:
+            reason = last or cluster.last_failure
+            raise ClientTimeoutError(
+                f"{what}: timed out after {timeout_ms:.0f} ms{f': {reason}' if reason else ''}"
+            ) from last
+        except KafkaError as problem:
+            if not (
+                problem.retriable or problem.code in also or problem.code == ErrorCode.BROKER_NOT_AVAILABLE
+            ):
+                raise
+            last = problem
+            if problem.refreshes_metadata or isinstance(problem, ConnectionFailedError):
+                cluster.request_update()
+        failures += 1
+        delay = backoff.delay_ms(failures)
+        if cluster.now_ms() + delay >= deadline:
+            raise ClientTimeoutError(f"{what}: timed out after {timeout_ms:.0f} ms: {last}") from last
+        await asyncio.sleep(delay / 1000)
+
+
+def _by_leader(
+    cluster: Cluster, partitions: Mapping[TopicPartition, T]
+) -> dict[int, dict[TopicPartition, T]]:
+    grouped: dict[int, dict[TopicPartition, T]] = {}
+    for tp, value in partitions.items():
+        leader = cluster.metadata.leader(tp)
+        if leader is None:
+            cluster.want([tp.topic])
+            error = cluster.metadata.errors.get(tp.topic)
+            if error is not None and not error.retriable:
+                raise error_for(error, f"topic {tp.topic!r}: {error.message}")
+            cluster.request_update()
+            raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp} has no leader that is known")
+        grouped.setdefault(leader, {})[tp] = value
+    return grouped
+
+
+async def list_offsets_once(
+    cluster: Cluster, timestamps: Mapping[TopicPartition, int], isolation: int
+) -> tuple[dict[TopicPartition, OffsetAndTimestamp], KafkaError | None]:
+    """Ask each leader once. Returns (what was answered, the first error among the rest)."""
+    found: dict[TopicPartition, OffsetAndTimestamp] = {}
+    problem: KafkaError | None = None
+
+    async def ask(node: int, part: dict[TopicPartition, int]) -> Any:
+        request = list_offsets_request(part, isolation, cluster.metadata.leader_epoch)
+        lowest = min(part.values())
+        # -3 (KIP-734), -4 (KIP-405) and -5 (KIP-1005) came with versions of their own.
+        needs = {-3: 7, -4: 8, -5: 9}.get(lowest)
+        return await cluster.request(node, request, at_least=max(needs or 0, 2 if isolation else 0))
+
+    grouped = _by_leader(cluster, timestamps)
+    answers = await asyncio.gather(
+        *(ask(node, part) for node, part in grouped.items()), return_exceptions=True
+    )
+    for answer in answers:
+        if isinstance(answer, KafkaError):
+            problem = problem or answer
+            continue
+        if isinstance(answer, BaseException):
+            raise answer
+        for topic in answer.topics:
+            for p in topic.partitions:
+                tp = TopicPartition(topic.name, p.partition_index)
+                if p.error_code:
+                    code = to_code(p.error_code)
+                    problem = problem or error_for(code, f"{tp}: {code.message}")
+                else:
+                    found[tp] = OffsetAndTimestamp(p.offset, p.timestamp, p.leader_epoch)
+    return found, problem
+
+
+async def list_offsets(
+    cluster: Cluster, timestamps: Mapping[TopicPartition, int], isolation: int, timeout_ms: float
+) -> dict[TopicPartition, OffsetAndTimestamp]:
+    """The offset for a time (or LATEST, EARLIEST …) of each partition; offset -1 where no record is that new.
+
+    Raises `KafkaError`, `ClientTimeoutError`.
+    """
+    found: dict[TopicPartition, OffsetAndTimestamp] = {}
+    for topic in {tp.topic for tp in timestamps}:
+        numbers = await cluster.topic_partitions(topic, timeout_ms)
+        for tp in timestamps:
+            if tp.topic == topic and tp.partition not in numbers:
+                raise error_for(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} has no partition {tp.partition}"
+                )
+
+    async def step() -> None:
+        left = {tp: timestamp for tp, timestamp in timestamps.items() if tp not in found}
+        more, problem = await list_offsets_once(cluster, left, isolation)
+        found.update(more)
+        if problem is not None:
+            raise problem
+
+    if timestamps:
+        await retry(cluster, "offsets", timeout_ms, step)
+    return found
+
+
+async def epoch_end_offsets_once(
+    cluster: Cluster, epochs: Mapping[TopicPartition, int]
+) -> tuple[dict[TopicPartition, tuple[int, int]], KafkaError | None]:
+    """For each partition the (epoch, end offset) of the newest epoch not above the given one, from its leader."""
+    found: dict[TopicPartition, tuple[int, int]] = {}
+    problem: KafkaError | None = None
+    for node, part in _by_leader(cluster, epochs).items():
+        topics: dict[str, list[OffsetForLeaderPartition]] = {}
+        for tp, epoch in part.items():
+            topics.setdefault(tp.topic, []).append(
+                OffsetForLeaderPartition(
+                    partition=tp.partition,
+                    current_leader_epoch=cluster.metadata.leader_epoch(tp),
+                    leader_epoch=epoch,
+                )
+            )
+        request = OffsetForLeaderEpochRequest(
+            replica_id=-1,
+            topics=[OffsetForLeaderTopic(topic=topic, partitions=p) for topic, p in topics.items()],
+        )
+        try:
+            # Before version 3 consumers needed rights on the cluster (KIP-320): then it is not asked.
+            answer = await cluster.request(node, request, at_least=3)
+        except KafkaError as error:
+            problem = problem or error
+            continue
+        for topic in answer.topics:
+            for p in topic.partitions:
+                tp = TopicPartition(topic.topic, p.partition)
+                if p.error_code:
+                    code = to_code(p.error_code)
+                    problem = problem or error_for(code, f"{tp}: {code.message}")
+                else:
+                    found[tp] = (p.leader_epoch, p.end_offset)
+    return found, problem

@@ -1,0 +1,164 @@
+"""Finds the positions that are not known: committed offsets, resets, and validation after a change of leader."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from odradek.client.aio.cluster import Cluster
+from odradek.client.aio.coordinator import GroupCoordinator
+from odradek.client.aio.offsets import epoch_end_offsets_once, list_offsets_once
+from odradek.client.config import ConsumerConfig
+from odradek.client.core.backoff import Backoff
+from odradek.client.core.positions import Position, Positions
+from odradek.client.errors import ClosedError, LogTruncationError, NoOffsetForPartitionError
+from odradek.errors import ErrorCode, KafkaError, OdradekError
+
+log = logging.getLogger("odradek.client.consumer")
+
+
+class PositionResolver:
+    """Runs as a task while there is something to find.
+
+    Args:
+        config, cluster, positions: the consumer's.
+        group: None without a group id: then there are no committed offsets.
+        changed: called when a position was found or something failed for good.
+    """
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        cluster: Cluster,
+        positions: Positions,
+        group: GroupCoordinator | None,
+        changed: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._cluster = cluster
+        self._positions = positions
+        self._group = group
+        self._changed = changed
+        self._task: asyncio.Task[None] | None = None
+        self.failure: OdradekError | None = None
+
+    def start(self) -> None:
+        """Begin, unless under way or nothing is to be found."""
+        if self._task is None and self._positions.unresolved():
+            self._task = self._cluster.spawn(self._run())
+
+    def raise_failure(self) -> None:
+        """Raise what went wrong for good since the last call."""
+        if self.failure is not None:
+            failure, self.failure = self.failure, None
+            raise failure
+
+    async def _run(self) -> None:
+        backoff = Backoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
+        failures = 0
+        try:
+            while self._positions.unresolved():
+                try:
+                    await self._once()
+                    failures = 0
+                    self._changed()
+                    continue
+                except ClosedError:
+                    return
+                except KafkaError as problem:
+                    if not (problem.retriable or problem.code == ErrorCode.BROKER_NOT_AVAILABLE):
+                        self.failure = problem
+                        return
+                    log.debug("positions: %s", problem)
+                    if problem.refreshes_metadata:
+                        self._cluster.request_update()
+                except OdradekError as problem:
+                    self.failure = problem
+                    return
+                self._changed()
+                failures += 1
+                await asyncio.sleep(backoff.delay_ms(failures) / 1000)
+        finally:
+            self._task = None
+            self._changed()
+
+    async def _once(self) -> None:
+        """One try for everything. Raises the first error, after the rest was done."""
+        unresolved = self._positions.unresolved()
+        await self._committed([p for p in unresolved if p.needs_committed])
+        problem = await self._reset([p for p in unresolved if p.reset is not None])
+        problem = await self._validate([p for p in unresolved if p.validate]) or problem
+        if problem is not None:
+            raise problem
+
+    async def _committed(self, positions: list[Position]) -> None:
+        if not positions:
+            return
+        found = {}
+        if self._group is not None:
+            turns = {p.tp: p.turn for p in positions}
+            found = await self._group.committed([p.tp for p in positions], self._config.request_timeout_ms)
+            positions = [p for p in positions if p.turn == turns[p.tp] and p.needs_committed]
+        missing: NoOffsetForPartitionError | None = None
+        for position in positions:
+            committed = found.get(position.tp)
+            if committed is not None:
+                position.seek(committed.offset, committed.leader_epoch)
+                continue
+            try:
+                self._positions.apply_policy(position)
+            except NoOffsetForPartitionError as problem:
+                missing = missing or problem
+        if missing is not None:
+            raise missing
+
+    async def _reset(self, positions: list[Position]) -> KafkaError | None:
+        wanted = {p.tp: p.reset for p in positions if p.reset is not None}
+        if not wanted:
+            return None
+        turns = {p.tp: p.turn for p in positions}
+        found, problem = await list_offsets_once(self._cluster, wanted, self._config.isolation)
+        for position in positions:
+            entry = found.get(position.tp)
+            if entry is None or position.turn != turns[position.tp]:
+                continue
+            log.info("%s: position set to %d", position.tp, entry.offset)
+            position.seek(entry.offset, entry.leader_epoch)
+            position.leader_epoch = self._cluster.metadata.leader_epoch(position.tp)
+        return problem
+
+    async def _validate(self, positions: list[Position]) -> KafkaError | None:
+        if not positions:
+            return None
+        turns = {p.tp: p.turn for p in positions}
+        found, problem = await epoch_end_offsets_once(
+            self._cluster, {p.tp: p.offset_epoch for p in positions}
+        )
+        if problem is not None and problem.code == ErrorCode.UNSUPPORTED_VERSION:
+            # An older broker cannot tell; the offset alone has to do.
+            for position in positions:
+                position.validate = False
+            return None
+        for position in positions:
+            answer = found.get(position.tp)
+            if answer is None or position.turn != turns[position.tp] or not position.validate:
+                continue
+            self._validated(position, *answer)
+        return problem
+
+    def _validated(self, position: Position, epoch: int, end_offset: int) -> None:
+        assert position.offset is not None
+        if epoch >= 0 and end_offset >= position.offset:
+            position.validate = False
+            return
+        if not self._positions.has_policy:
+            raise LogTruncationError(
+                f"{position.tp}: the log was cut at {end_offset} (leader epoch {epoch}), below the position "
+                f"{position.offset}, and auto.offset.reset is 'none'; seek to go on"
+            )
+        log.warning("%s: the log was cut below the position %d", position.tp, position.offset)
+        if epoch >= 0 and end_offset >= 0:
+            position.seek(end_offset, epoch)
+        else:
+            self._positions.apply_policy(position)

@@ -1,0 +1,41 @@
+"""What a consumer took as columns, as one Arrow table. Needs pyarrow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from odradek.client.core.positions import Position
+from odradek.records.columns import schema
+
+
+def _with_place(columns: pa.Schema) -> pa.Schema:
+    """topic and partition stand after key and value, as in Spark's Kafka source."""
+    fields = list(columns)
+    return pa.schema(
+        [*fields[:2], pa.field("topic", pa.string()), pa.field("partition", pa.int32()), *fields[2:]]
+    )
+
+
+def empty_table(with_headers: bool, options: dict[str, Any]) -> pa.Table:
+    """No rows, the same columns."""
+    known = {name: options[name] for name in ("timestamp_unit", "as_timestamp") if name in options}
+    return _with_place(schema(with_headers=with_headers, **known)).empty_table()
+
+
+def to_table(parts: list[tuple[Position, pa.RecordBatch]]) -> pa.Table:
+    """key, value, topic, partition, offset, timestamp, timestampType(, headers); rows in the order they came."""
+    batches = []
+    for position, batch in parts:
+        topic, partition = position.tp
+        rows = batch.num_rows
+        columns = batch.columns
+        place = [
+            pa.repeat(pa.scalar(topic, pa.string()), rows),
+            pa.repeat(pa.scalar(partition, pa.int32()), rows),
+        ]
+        batches.append(
+            pa.RecordBatch.from_arrays([*columns[:2], *place, *columns[2:]], schema=_with_place(batch.schema))
+        )
+    return pa.Table.from_batches(batches)

@@ -1,0 +1,219 @@
+"""What a consumer reads: subscription, assignment, and where it stands in each partition.
+
+A partition is in one of these conditions, by which the shell knows what to do next:
+
+    no offset, no reset wanted   → ask the group's committed offset (else apply the reset policy)
+    reset wanted                 → ListOffsets
+    offset, validation wanted    → OffsetForLeaderEpoch: was the log cut below the position? (KIP-320)
+    offset                       → fetch, unless paused
+
+`fetch_offset` runs ahead of `offset` by what is buffered. `turn` changes with every seek: what was fetched for an
+older turn is thrown away.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum, auto
+
+from odradek.client.core.fetch_requests import EARLIEST, LATEST
+from odradek.client.errors import IllegalStateError, NoOffsetForPartitionError
+from odradek.client.types import OffsetAndMetadata, TopicPartition
+
+RESET_TIMESTAMP = {"earliest": EARLIEST, "latest": LATEST}
+
+
+class Subscribing(Enum):
+    """How partitions come to the consumer; the ways exclude each other."""
+
+    NOT = auto()
+    TOPICS = auto()
+    PATTERN = auto()
+    ASSIGNED = auto()
+
+
+class Position:
+    """One assigned partition."""
+
+    __slots__ = (
+        "fetch_offset",
+        "high_watermark",
+        "last_stable_offset",
+        "leader_epoch",
+        "log_start_offset",
+        "not_before_ms",
+        "offset",
+        "offset_epoch",
+        "paused",
+        "preferred_replica",
+        "preferred_until_ms",
+        "reset",
+        "revoking",
+        "tp",
+        "turn",
+        "validate",
+    )
+
+    def __init__(self, tp: TopicPartition) -> None:
+        self.tp = tp
+        self.offset: int | None = None
+        self.fetch_offset = -1
+        self.offset_epoch = -1
+        self.leader_epoch = -1
+        self.reset: int | None = None
+        self.validate = False
+        self.paused = False
+        self.revoking = False
+        self.turn = 0
+        self.high_watermark = -1
+        self.last_stable_offset = -1
+        self.log_start_offset = -1
+        self.preferred_replica = -1
+        self.preferred_until_ms = 0.0
+        self.not_before_ms = 0.0
+
+    def seek(self, offset: int, epoch: int = -1) -> None:
+        """Stand at `offset`; `epoch` is the leader epoch of the record before it, if known."""
+        self.offset = self.fetch_offset = offset
+        self.offset_epoch = epoch
+        self.reset = None
+        self.validate = False
+        self.preferred_replica = -1
+        self.turn += 1
+
+    def want_reset(self, timestamp: int) -> None:
+        """Ask the leader for the offset of a time (or EARLIEST, LATEST)."""
+        self.offset = None
+        self.reset = timestamp
+        self.validate = False
+        self.turn += 1
+
+    @property
+    def needs_committed(self) -> bool:
+        """Whether nothing is known and nothing is wanted yet."""
+        return self.offset is None and self.reset is None
+
+    @property
+    def fetchable(self) -> bool:
+        """Whether records may be fetched and given out."""
+        return self.offset is not None and not self.validate and not self.paused and not self.revoking
+
+
+class Positions:
+    """Subscription and assignment of one consumer.
+
+    Args:
+        reset_policy: 'earliest', 'latest' or 'none'.
+    """
+
+    def __init__(self, reset_policy: str) -> None:
+        self.how = Subscribing.NOT
+        self.topics: frozenset[str] = frozenset()
+        self.pattern: re.Pattern[str] | None = None
+        self.assigned: dict[TopicPartition, Position] = {}
+        self._reset_policy = reset_policy
+
+    # Subscription
+
+    def subscribe(self, topics: Iterable[str]) -> bool:
+        """By name. Returns whether that changes anything. Raises `IllegalStateError` if another way is in use."""
+        self._use(Subscribing.TOPICS)
+        new = frozenset(topics)
+        changed = new != self.topics
+        self.topics = new
+        return changed
+
+    def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
+        """All topics whose whole name matches. Raises as `subscribe`."""
+        self._use(Subscribing.PATTERN)
+        self.pattern = pattern
+
+    def matching(
+        self, names: Iterable[str], is_internal: Callable[[str], bool], exclude_internal: bool
+    ) -> bool:
+        """Apply the pattern to the topics that exist. Returns whether the subscription changed."""
+        assert self.pattern is not None
+        new = frozenset(
+            name
+            for name in names
+            if self.pattern.fullmatch(name) and not (exclude_internal and is_internal(name))
+        )
+        changed = new != self.topics
+        self.topics = new
+        return changed
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """By hand. Raises as `subscribe`."""
+        self._use(Subscribing.ASSIGNED)
+        self.set_assignment(partitions)
+
+    def unsubscribe(self) -> None:
+        """Nothing any more."""
+        self.how = Subscribing.NOT
+        self.topics = frozenset()
+        self.pattern = None
+        self.assigned = {}
+
+    def _use(self, how: Subscribing) -> None:
+        if self.how not in (Subscribing.NOT, how):
+            raise IllegalStateError(
+                "subscribing to topics, to a pattern, and assigning partitions exclude each other: unsubscribe first"
+            )
+        self.how = how
+
+    @property
+    def is_group_managed(self) -> bool:
+        """Whether the group assigns the partitions."""
+        return self.how in (Subscribing.TOPICS, Subscribing.PATTERN)
+
+    # Assignment
+
+    def set_assignment(self, partitions: Iterable[TopicPartition]) -> None:
+        """Exactly these; positions of those that stay stay."""
+        self.assigned = {tp: self.assigned.get(tp) or Position(tp) for tp in partitions}
+
+    def __getitem__(self, tp: TopicPartition) -> Position:
+        position = self.assigned.get(tp)
+        if position is None:
+            raise IllegalStateError(f"{tp} is not assigned to this consumer")
+        return position
+
+    def __iter__(self) -> Iterator[Position]:
+        return iter(list(self.assigned.values()))
+
+    def apply_policy(self, position: Position) -> None:
+        """There is no committed offset, or it is out of range. Raises `NoOffsetForPartitionError` for 'none'."""
+        timestamp = RESET_TIMESTAMP.get(self._reset_policy)
+        if timestamp is None:
+            raise NoOffsetForPartitionError(
+                f"{position.tp}: no offset to begin with, and auto.offset.reset is 'none'"
+            )
+        position.want_reset(timestamp)
+
+    @property
+    def has_policy(self) -> bool:
+        """Whether a lost position may be replaced without asking."""
+        return self._reset_policy in RESET_TIMESTAMP
+
+    def unresolved(self) -> list[Position]:
+        """Partitions that must be asked about before they can be fetched."""
+        return [p for p in self.assigned.values() if p.offset is None or p.validate]
+
+    def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What to commit: the positions."""
+        return {
+            tp: OffsetAndMetadata(p.offset, "", p.offset_epoch)
+            for tp, p in self.assigned.items()
+            if p.offset is not None
+        }
+
+    def leader_changed(self, tp: TopicPartition, epoch: int) -> None:
+        """The metadata has a leader epoch; if it is a new one, the position has to be validated before it is used."""
+        position = self.assigned.get(tp)
+        if position is None or epoch <= position.leader_epoch:
+            return
+        known = position.leader_epoch
+        position.leader_epoch = epoch
+        if known >= 0 and position.offset is not None and position.offset_epoch >= 0:
+            position.validate = True

@@ -1,0 +1,344 @@
+"""`Consumer`: the engine of `AsyncConsumer` in a background thread, records taken by the calling one.
+
+Listeners run in the application's thread: while `poll` waits for the background thread, it does what that asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import re
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from odradek.client.aio.consumer import CommitCallback, ConsumerEngine
+from odradek.client.config import ConsumerConfig, build
+from odradek.client.core.assignors import resolve_assignors
+from odradek.client.core.fetch_requests import EARLIEST, LATEST
+from odradek.client.errors import ClosedError, IllegalStateError
+from odradek.client.sync.loop_thread import LoopThread
+from odradek.client.types import (
+    ConsumerRebalanceListener,
+    ConsumerRecord,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    PartitionInfo,
+    TopicPartition,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+Partition = TopicPartition | tuple[str, int]
+
+
+class _Invocation:
+    """A listener's call that the background thread wants made; its result goes back to the loop."""
+
+    def __init__(
+        self, method: Callable[..., Any], partitions: tuple[TopicPartition, ...], done: asyncio.Future[None]
+    ) -> None:
+        self._method = method
+        self._partitions = partitions
+        self._done = done
+
+    def run(self) -> None:
+        loop = self._done.get_loop()
+        try:
+            self._method(self._partitions)
+        except BaseException as problem:
+            loop.call_soon_threadsafe(_settle, self._done, problem)
+            if not isinstance(problem, Exception):
+                raise
+        else:
+            loop.call_soon_threadsafe(_settle, self._done, None)
+
+
+def _settle(future: asyncio.Future[None], problem: BaseException | None) -> None:
+    if future.done():
+        return
+    if problem is None:
+        future.set_result(None)
+    else:
+        future.set_exception(problem)
+
+
+class Consumer:
+    """A consumer for one thread.
+
+        with Consumer("events", group_id="g", bootstrap_servers="127.0.0.1:9092") as consumer:
+            for record in consumer:
+                ...
+
+    With a group, `poll` (or iteration) must go on at least every `max_poll_interval_ms`: rebalances happen,
+    listeners are called and offsets are committed there. Heartbeats and fetching go on in the background.
+
+    Args:
+        topics: to subscribe to; none: call `subscribe` or `assign`.
+        config, configs: Kafka's consumer configs under Python's names (`group_id`) or, in a mapping, Kafka's
+            ('group.id'). `docs/client.md` has the table.
+
+    Raises:
+        ConfigError: a config that cannot be used.
+    """
+
+    def __init__(self, *topics: str, config: Mapping[str, Any] | None = None, **configs: Any) -> None:
+        self._config = build(ConsumerConfig, {**(config or {}), **configs})
+        resolve_assignors(self._config.partition_assignment_strategy)
+        if topics and self._config.group_id is None:
+            raise IllegalStateError("to subscribe, a consumer needs a group.id; use assign without one")
+        self._thread = LoopThread(f"odradek-{self._config.client_id}")
+        self._todo: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._closed = False
+        try:
+            self._engine = self._thread.call(ConsumerEngine, self._config, self._invoke)
+            if topics:
+                self.subscribe(topics)
+        except BaseException:
+            self._thread.stop()
+            raise
+
+    @property
+    def config(self) -> ConsumerConfig:
+        """The configs in effect."""
+        return self._config
+
+    # The two threads
+
+    async def _invoke(self, method: Callable[..., Any], partitions: tuple[TopicPartition, ...]) -> None:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._todo.put(_Invocation(method, partitions, done))
+        await done
+
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run in the loop; meanwhile do here what the loop asks for."""
+        if self._closed:
+            coroutine.close()
+            raise ClosedError("the consumer is closed")
+        if self._thread.is_current:
+            coroutine.close()
+            raise RuntimeError(
+                "a blocking call from the consumer's own I/O thread (a callback) would never return"
+            )
+        future = self._thread.submit(coroutine)
+        future.add_done_callback(self._todo.put)
+        try:
+            while True:
+                item = self._todo.get()
+                if item is future:
+                    return future.result()
+                if isinstance(item, _Invocation):
+                    item.run()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _call(self, function: Callable[..., T], *args: Any) -> T:
+        async def run() -> T:
+            return function(*args)
+
+        return self._run(run())
+
+    # Subscription and assignment
+
+    def subscribe(
+        self,
+        topics: Iterable[str] | None = None,
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        listener: ConsumerRebalanceListener | None = None,
+    ) -> None:
+        """Let the group assign partitions of these topics, or of all whose whole name matches `pattern`.
+
+        Topics that come to match later are found within `metadata_max_age_ms`. An empty list unsubscribes.
+
+        Raises `IllegalStateError`: no group id, or partitions are assigned by hand.
+        """
+        self._run(self._engine.subscribe(topics, pattern, listener))
+
+    def assign(self, partitions: Iterable[Partition]) -> None:
+        """Read exactly these, without the group's help. Raises `IllegalStateError` if subscribed."""
+        self._call(self._engine.assign, list(partitions))
+
+    def unsubscribe(self) -> None:
+        """Give up everything and leave the group."""
+        self._run(self._engine.unsubscribe())
+
+    def subscription(self) -> set[str]:
+        """The topics subscribed to."""
+        return set(self._engine.positions.topics)
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions assigned."""
+        return set(self._engine.positions.assigned)
+
+    # Records
+
+    def poll(self, timeout_ms: float = 1_000, max_records: int | None = None) -> list[ConsumerRecord]:
+        """Records, at most `max_records` (default `max_poll_records`); none when `timeout_ms` passes without.
+
+        Raises:
+            NoOffsetForPartitionError, OffsetOutOfRangeError, LogTruncationError: with auto_offset_reset 'none'.
+            SerializationError: a deserializer refused the next record.
+            KafkaError: not authorized, fenced, damaged data, ….
+        """
+        limit = self._config.max_poll_records if max_records is None else max_records
+        engine = self._engine
+        return self._poll(timeout_ms, lambda: engine.take(limit))
+
+    def _poll(self, timeout_ms: float, take: Callable[[], list[T]]) -> list[T]:
+        engine = self._engine
+        # What is there already is taken without asking the other thread.
+        if not engine.buffer.empty and engine.ready(time.monotonic() * 1000):
+            if engine.group is not None:
+                engine.group.polled()
+            out = take()
+            if out:
+                if engine.used_up:
+                    self._thread.call_soon(engine.after_take)
+                return out
+        return self._run(engine.poll(timeout_ms, take))
+
+    def poll_arrow(
+        self,
+        timeout_ms: float = 1_000,
+        max_rows: int | None = None,
+        *,
+        with_headers: bool = True,
+        **columns: Any,
+    ) -> pa.Table:
+        """As `poll`, as an Arrow table, without a Python object per record.
+
+        Columns: key, value (binary), topic, partition (int32), offset, timestamp (int64 ms), timestampType
+        (int32) and headers (list of struct<key, value>). Deserializers and interceptors are not asked.
+
+        Args:
+            max_rows: default 100,000.
+            columns: `timestamp_unit`, `as_timestamp`, `nullable_headers` of
+                `odradek.records.columns.ColumnDecoder`.
+        """
+        from odradek.client.arrow_read import empty_table, to_table
+
+        engine = self._engine
+        limit = 100_000 if max_rows is None else max_rows
+        parts = self._poll(timeout_ms, lambda: engine.buffer.take_columns(limit, with_headers, columns))
+        return to_table(parts) if parts else empty_table(with_headers, columns)
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        while True:
+            yield from self.poll(self._config.request_timeout_ms)
+
+    # Positions
+
+    def seek(self, partition: Partition, offset: int, leader_epoch: int = -1) -> None:
+        """Go on at `offset`. Raises `IllegalStateError` if the partition is not assigned."""
+        self._call(self._engine.seek, TopicPartition(*partition), offset, leader_epoch)
+
+    def seek_to_beginning(self, *partitions: Partition) -> None:
+        """Go on at the first offset; without arguments all assigned partitions."""
+        self._call(self._engine.seek_to, EARLIEST, partitions)
+
+    def seek_to_end(self, *partitions: Partition) -> None:
+        """Go on after the last offset; without arguments all assigned partitions."""
+        self._call(self._engine.seek_to, LATEST, partitions)
+
+    def position(self, partition: Partition, timeout_ms: float | None = None) -> int:
+        """The offset of the next record. Raises `ClientTimeoutError`."""
+        return self._run(self._engine.position(TopicPartition(*partition), timeout_ms))
+
+    def pause(self, *partitions: Partition) -> None:
+        """Give out no records of these until `resume`; heartbeats go on."""
+        self._call(self._engine.set_paused, True, partitions)
+
+    def resume(self, *partitions: Partition) -> None:
+        """The end of `pause`."""
+        self._call(self._engine.set_paused, False, partitions)
+
+    def paused(self) -> set[TopicPartition]:
+        """What is paused."""
+        return {p.tp for p in self._engine.positions if p.paused}
+
+    # Commits
+
+    def commit(self, offsets: Mapping[Any, Any] | None = None, timeout_ms: float | None = None) -> None:
+        """Commit positions, or the given {partition: offset or OffsetAndMetadata}, and wait.
+
+        Raises:
+            CommitFailedError: the partitions belong to another member by now.
+            KafkaError, ClientTimeoutError.
+        """
+        self._run(self._engine.commit(offsets, timeout_ms))
+
+    def commit_async(
+        self, offsets: Mapping[Any, Any] | None = None, callback: CommitCallback | None = None
+    ) -> None:
+        """As `commit`, without waiting; `callback(offsets, error)` is called from the background thread."""
+        engine = self._engine
+        wanted = engine.offsets_to_commit(offsets)
+        self._call(engine.group_needed().commit_in_background, wanted, callback)
+
+    def committed(
+        self, partitions: Iterable[Partition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The group's committed offsets, None where there is none."""
+        timeout = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        group = self._engine.group_needed()
+        return self._run(group.committed([TopicPartition(*tp) for tp in partitions], timeout))
+
+    # Questions
+
+    def beginning_offsets(
+        self, partitions: Iterable[Partition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The first offset of each."""
+        found = self._run(self._engine.offsets(dict.fromkeys(partitions, EARLIEST), timeout_ms))
+        return {tp: entry.offset for tp, entry in found.items()}
+
+    def end_offsets(
+        self, partitions: Iterable[Partition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The offset after the last record that can be read of each."""
+        found = self._run(self._engine.offsets(dict.fromkeys(partitions, LATEST), timeout_ms))
+        return {tp: entry.offset for tp, entry in found.items()}
+
+    def offsets_for_times(
+        self, timestamps_ms: Mapping[Any, int], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first offset at or after a time (epoch ms) of each, None where no record is that new."""
+        found = self._run(self._engine.offsets(timestamps_ms, timeout_ms))
+        return {tp: entry if entry.offset >= 0 else None for tp, entry in found.items()}
+
+    def partitions_for(self, topic: str, timeout_ms: float | None = None) -> list[PartitionInfo]:
+        """The partitions of a topic."""
+        return self._run(self._engine.partitions_for(topic, timeout_ms))
+
+    def lag(self, partition: Partition) -> int | None:
+        """Records between the position and the end as of the last fetch; None before the first."""
+        return self._engine.lag(TopicPartition(*partition))
+
+    def metrics(self) -> dict[str, float]:
+        """A few of Kafka's consumer metrics, as of now."""
+        return self._engine.metrics()
+
+    def group_generation(self) -> tuple[int, str]:
+        """(generation, member id); (-1, '') outside the group."""
+        member = self._engine.group_needed().member
+        return member.generation.number, member.member_id
+
+    def close(self, timeout_ms: float = 30_000) -> None:
+        """Commit (with auto-commit), leave the group, close."""
+        if self._closed:
+            return
+        try:
+            self._run(self._engine.close(timeout_ms))
+        finally:
+            self._closed = True
+            self._thread.stop()
+
+    def __enter__(self) -> Consumer:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
