@@ -1,0 +1,127 @@
+"""`Admin`: `AsyncAdmin` in a background thread, every call waited for."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from odradek.client.aio.admin import AsyncAdmin, Resource
+from odradek.client.errors import ClosedError
+from odradek.client.sync.loop_thread import LoopThread
+from odradek.client.types import (
+    ApiVersionRange,
+    ClusterDescription,
+    ConfigEntry,
+    GroupDescription,
+    GroupListing,
+    NewTopic,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicDescription,
+    TopicPartition,
+)
+
+
+class Admin:
+    """The administrator, for threads; may be shared by several.
+
+        with Admin(bootstrap_servers="127.0.0.1:9092") as admin:
+            admin.create_topics([NewTopic("events", num_partitions=6)])
+
+    Its methods are those of `AsyncAdmin`, with the same arguments, results and errors; each waits for its result.
+
+    Args:
+        config, configs: Kafka's admin configs under Python's names or, in a mapping, Kafka's.
+
+    Raises:
+        ConfigError: a config that cannot be used.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **configs: Any) -> None:
+        self._admin = AsyncAdmin(config, **configs)
+        self._thread = LoopThread(f"odradek-{self._admin.config.client_id}")
+        self._closed = False
+
+    def _run(self, name: str, *args: Any, **more: Any) -> Any:
+        if self._closed:
+            raise ClosedError("the admin client is closed")
+        return self._thread.run(getattr(self._admin, name)(*args, **more))
+
+    if TYPE_CHECKING:
+        # The methods are made below, from those of `AsyncAdmin`; type checkers need to see them.
+        def create_topics(
+            self, topics: Iterable[NewTopic | str], *, validate_only: bool = ..., timeout_ms: int | None = ...
+        ) -> dict[str, TopicDescription]: ...
+        def delete_topics(self, topics: Iterable[str], *, timeout_ms: int | None = ...) -> None: ...
+        def list_topics(self, *, internal: bool = ...) -> list[str]: ...
+        def describe_topics(self, topics: Iterable[str] | None = ...) -> dict[str, TopicDescription]: ...
+        def create_partitions(
+            self,
+            counts: Mapping[str, int],
+            *,
+            assignments: Mapping[str, list[list[int]]] | None = ...,
+            validate_only: bool = ...,
+        ) -> None: ...
+        def delete_records(self, offsets: Mapping[Any, int]) -> dict[TopicPartition, int]: ...
+        def list_offsets(
+            self, timestamps: Mapping[Any, int], *, isolation_level: str = ...
+        ) -> dict[TopicPartition, OffsetAndTimestamp]: ...
+        def describe_configs(
+            self,
+            resources: Iterable[Resource],
+            *,
+            names: Iterable[str] | None = ...,
+            synonyms: bool = ...,
+            documentation: bool = ...,
+        ) -> dict[tuple[int, str], dict[str, ConfigEntry]]: ...
+        def alter_configs(
+            self, configs: Mapping[Resource, Mapping[str, str | None]], *, validate_only: bool = ...
+        ) -> None: ...
+        def incremental_alter_configs(
+            self, configs: Mapping[Resource, Mapping[str, Any]], *, validate_only: bool = ...
+        ) -> None: ...
+        def list_groups(self, *, states: Iterable[str] = ..., types: Iterable[str] = ...) -> list[GroupListing]: ...
+        def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]: ...
+        def delete_groups(self, group_ids: Iterable[str]) -> None: ...
+        def list_group_offsets(
+            self, group_id: str, partitions: Iterable[Any] | None = ...
+        ) -> dict[TopicPartition, OffsetAndMetadata]: ...
+        def alter_group_offsets(self, group_id: str, offsets: Mapping[Any, Any]) -> None: ...
+        def delete_group_offsets(self, group_id: str, partitions: Iterable[Any]) -> None: ...
+        def remove_members(self, group_id: str, group_instance_ids: Iterable[str]) -> None: ...
+        def describe_cluster(self) -> ClusterDescription: ...
+        def api_versions(self, node_id: int | None = ...) -> list[ApiVersionRange]: ...
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._closed:
+            return
+        try:
+            self._run("close")
+        finally:
+            self._closed = True
+            self._thread.stop()
+
+    def __enter__(self) -> Admin:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def _waiting(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(self: Admin, *args: Any, **more: Any) -> Any:
+        return self._run(name, *args, **more)
+
+    # `wraps` would have it look like a coroutine function to whoever asks.
+    del call.__wrapped__  # type: ignore[attr-defined]
+    call.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
+    return call
+
+
+for _name, _method in vars(AsyncAdmin).items():
+    if not _name.startswith("_") and inspect.iscoroutinefunction(_method) and _name != "close":
+        setattr(Admin, _name, _waiting(_name, _method))
