@@ -75,7 +75,7 @@ def handle(context: RequestContext, request: DescribeConfigsRequest) -> Describe
     for resource in request.resources:
         result = DescribeConfigsResult(
             error_code=0,
-            error_message=None,
+            error_message="",
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
             configs=[],
