@@ -278,7 +278,25 @@ def test_a_flipped_bit_anywhere_in_the_last_batch_is_cut():
 
 def test_a_flipped_bit_before_the_last_batch_refuses_the_start_and_changes_nothing():
     files, path, start_of_last, _, _ = _torn_folder()
-    for at in (20, 100, start_of_last // 2 + 30, start_of_last - 1):
+    second = start_of_last // 3
+    # Anywhere in the first three batches, also in a length, which makes a batch look torn.
+    # Or in an offset, which is not under the CRC but must go on from the one before.
+    for at in (
+        0,
+        5,
+        6,
+        8,
+        11,
+        16,
+        20,
+        100,
+        second + 5,
+        second + 8,
+        second + 9,
+        second + 10,
+        second + 30,
+        start_of_last - 1,
+    ):
         files.locked.clear()
         content = bytes(files.files[path].data)
         files.files[path].data[at] ^= 0x10

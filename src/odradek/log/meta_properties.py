@@ -6,13 +6,14 @@ no contradiction, and is added. Keys that are not known are kept.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from odradek.log.errors import InconsistentIdentityError
 from odradek.log.files import FileSystem
-from odradek.log.properties import format_properties, parse_properties
+from odradek.util.properties import parse_properties
 
 KNOWN_VERSIONS = (0, 1)
 
@@ -83,4 +84,9 @@ def write(
     if cluster_id is not None:
         pairs["cluster.id"] = cluster_id
     when = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%a %b %d %H:%M:%S UTC %Y")
-    files.write_atomically(path, format_properties(pairs, when).encode("latin-1"))
+    lines = ["#", f"#{when}", *(f"{key}={_escaped(value)}" for key, value in pairs.items())]
+    files.write_atomically(path, "".join(f"{line}\n" for line in lines).encode("latin-1"))
+
+
+def _escaped(value: str) -> str:
+    return re.sub(r"([\\=:#!])", r"\\\1", value)

@@ -583,7 +583,9 @@ class PartitionLog:
             if largest < 0 and segment.size and segment.modified_ms() < timestamp:
                 continue
             if largest >= timestamp or (largest < 0 and segment.size):
-                return self._first_record(segment, timestamp, self.log_start_offset, None)
+                found = self._first_record(segment, timestamp, self.log_start_offset, None)
+                if found is not None:
+                    return found
         return None
 
     def _first_record(
@@ -624,7 +626,8 @@ class PartitionLog:
             if self.segments[0].base_offset > offset:
                 self.truncate_fully_and_start_at(offset)
                 return True
-            for segment in self.segments:
+            # From the end on, so that a stop in between leaves no hole.
+            for segment in reversed(list(self.segments)):
                 if segment.base_offset > offset:
                     self.drop_segment(segment)
             active = self.segments.active
@@ -644,7 +647,7 @@ class PartitionLog:
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop everything and go on at the offset. Raises `KafkaError`."""
         try:
-            for segment in self.segments:
+            for segment in reversed(list(self.segments)):
                 self.drop_segment(segment)
             segment = open_segment(self.files, self.directory, offset, self.config)
             segment.create(self._clock.now_ms())

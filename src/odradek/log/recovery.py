@@ -158,10 +158,11 @@ def _judge(files: FileSystem, plan: RecoveryPlan, recovery_point: int) -> None:
             if following and scan.next_offset > following[0]:
                 _refuse(scan, f"it goes on to offset {scan.next_offset}, where a later segment is", "")
             continue
-        if not scan.torn:
-            after = find_batch_after(files, scan.path, scan.valid_bytes, scan.next_offset)
-            if after is not None:
-                _refuse(scan, scan.problem, f"valid batches go on at position {after}")
+        # Nothing is torn by a clean stop.
+        torn = scan.torn and not plan.clean
+        after = find_batch_after(files, scan.path, scan.valid_bytes, scan.next_offset, to_the_end=torn)
+        if after is not None:
+            _refuse(scan, scan.problem, f"valid batches go on at position {after}")
         for later in following:
             path = plan.contents.segments[later]
             if files.size(path) and _has_valid_batch(files, plan, later):

@@ -6,6 +6,7 @@ a time (LogSegment.recover). It changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from struct import Struct
@@ -138,40 +139,72 @@ def _header_problem(header: tuple[int, ...], next_offset: int, base_offset: int)
     return None
 
 
-def find_batch_after(files: FileSystem, path: Path, position: int, next_offset: int) -> int | None:
-    """The position of a valid batch behind a damaged place; None if there is none.
+def find_batch_after(
+    files: FileSystem, path: Path, position: int, next_offset: int, *, to_the_end: bool = False
+) -> int | None:
+    """The position of a valid batch at a damaged place or behind it; None if there is none.
 
-    It must continue the offsets, so that remains of what was cut off earlier are not taken for data. Time is
-    linear in the file's size for zeros and for noise.
+    Behind it, it must continue the offsets, so that remains of what was cut off earlier are not taken for
+    data; at the very place it is one whose offset is out of order. With
+    `to_the_end` valid batches must follow it up to the end of the file, as after a batch whose length was
+    damaged, but not after a torn batch with another batch in one of its values. Time is linear in the file's
+    size for zeros and for noise.
     """
     size = files.size(path)
     file = files.open(path)
     try:
+        if position >= 0 and _valid_batch_at(file, position, size) is not None:
+            return position
         at = position + 1
         while at + HEADER_BYTES <= size:
             block = file.pread(SCAN_BLOCK, at)
-            found = _find_in_block(file, block, at, size, next_offset)
-            if found is not None:
-                return found
+            for start in _candidates(block, at, size, next_offset):
+                after = _valid_batch_at(file, start, size)
+                if after is not None and (not to_the_end or _goes_on_to_the_end(file, *after, size)):
+                    return start
             at += max(1, len(block) - HEADER_BYTES + 1)
     finally:
         file.close()
     return None
 
 
-def _find_in_block(file: File, block: bytes, at: int, size: int, next_offset: int) -> int | None:
+def _candidates(block: bytes, at: int, size: int, next_offset: int) -> Iterator[int]:
+    """The positions in a block that could be those of a batch, by its prefix."""
     magic_at = block.find(MAGIC_V2, _MAGIC_AT)
     while magic_at >= 0 and magic_at - _MAGIC_AT + HEADER_BYTES <= len(block):
         start = magic_at - _MAGIC_AT
         offset, length, epoch, _ = _PREFIX.unpack_from(block, start)
-        batch_size = length + LOG_OVERHEAD
-        plausible = next_offset <= offset <= next_offset + MAX_RELATIVE_OFFSET and epoch >= -1
-        if plausible and HEADER_BYTES <= batch_size <= size - at - start:
-            batch = memoryview(file.pread(batch_size, at + start))
-            if crc32.iscsi(batch[ATTRIBUTES_AT:]) == HEADER_STRUCT.unpack_from(batch)[4]:
-                return at + start
+        fits = HEADER_BYTES <= length + LOG_OVERHEAD <= size - at - start
+        if fits and next_offset <= offset <= next_offset + MAX_RELATIVE_OFFSET and epoch >= -1:
+            yield at + start
         magic_at = block.find(MAGIC_V2, magic_at + 1)
-    return None
+
+
+def _valid_batch_at(file: File, position: int, size: int) -> tuple[int, int] | None:
+    """(end position, next offset) of a batch with the right CRC; None if there is none."""
+    head = file.pread(HEADER_BYTES, position)
+    if len(head) < HEADER_BYTES:
+        return None
+    header = HEADER_STRUCT.unpack(head)
+    batch_size = header[1] + LOG_OVERHEAD
+    if header[3] != MAGIC_V2 or not HEADER_BYTES <= batch_size <= size - position or header[6] < 0:
+        return None
+    batch = memoryview(file.pread(batch_size, position))
+    if crc32.iscsi(batch[ATTRIBUTES_AT:]) != header[4]:
+        return None
+    return position + batch_size, header[0] + header[6] + 1
+
+
+def _goes_on_to_the_end(file: File, position: int, next_offset: int, size: int) -> bool:
+    """Whether nothing but valid batches follows, the last of them perhaps torn."""
+    while size - position >= HEADER_BYTES:
+        after = _valid_batch_at(file, position, size)
+        if after is None:
+            offset, length, _, magic = _PREFIX.unpack(file.pread(_PREFIX.size, position))
+            torn = length + LOG_OVERHEAD > size - position
+            return bool(torn and magic == MAGIC_V2 and offset == next_offset)
+        position, next_offset = after
+    return True
 
 
 def first_magic(files: FileSystem, path: Path) -> int | None:

@@ -1,0 +1,157 @@
+"""What `dump-log` prints of a record's key and value: text, group metadata and offsets, transactions."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any
+
+import click
+
+from odradek.errors import ProtocolError
+from odradek.records.batch import Record
+
+Decoded = tuple[str | None, str | None]
+"""Key and value as they are printed; None is left out."""
+RecordDecoder = Callable[[Record], Decoded]
+
+# The type in front of a key of __consumer_offsets, and the schemas that belong to it.
+_GROUP_SCHEMAS = {
+    0: ("OffsetCommitKey", "OffsetCommitValue"),
+    1: ("OffsetCommitKey", "OffsetCommitValue"),
+    2: ("GroupMetadataKey", "GroupMetadataValue"),
+    3: ("ConsumerGroupMetadataKey", "ConsumerGroupMetadataValue"),
+    4: ("ConsumerGroupPartitionMetadataKey", "ConsumerGroupPartitionMetadataValue"),
+    5: ("ConsumerGroupMemberMetadataKey", "ConsumerGroupMemberMetadataValue"),
+    6: ("ConsumerGroupTargetAssignmentMetadataKey", "ConsumerGroupTargetAssignmentMetadataValue"),
+    7: ("ConsumerGroupTargetAssignmentMemberKey", "ConsumerGroupTargetAssignmentMemberValue"),
+    8: ("ConsumerGroupCurrentMemberAssignmentKey", "ConsumerGroupCurrentMemberAssignmentValue"),
+}
+
+_TRANSACTION_STATES = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+)
+_TRANSACTION_KEY_TYPE = 0
+
+# Kafka's decoder classes, by the last part of their names.
+_PLAIN: dict[str, Callable[[bytes], str]] = {
+    "StringDecoder": lambda data: data.decode("utf-8", "replace"),
+    "DefaultDecoder": lambda data: data.hex(),
+    "ByteArrayDecoder": lambda data: data.hex(),
+    "IntegerDecoder": lambda data: str(int.from_bytes(data, "big", signed=True)),
+    "LongDecoder": lambda data: str(int.from_bytes(data, "big", signed=True)),
+}
+
+
+def plain_decoder(key_class: str, value_class: str) -> RecordDecoder:
+    """Keys and values by Kafka's decoder classes.
+
+    Raises:
+        click.BadParameter: a class that is none of Kafka's own.
+    """
+    key, value = _plain(key_class, "--key-decoder-class"), _plain(value_class, "--value-decoder-class")
+    return lambda record: (
+        None if record.key is None else key(record.key),
+        None if record.value is None else value(record.value),
+    )
+
+
+def _plain(name: str, option: str) -> Callable[[bytes], str]:
+    try:
+        return _PLAIN[name.rpartition(".")[2]]
+    except KeyError:
+        raise click.BadParameter(f"{name} is not one of {', '.join(_PLAIN)}", param_hint=option) from None
+
+
+def decode_group_record(record: Record) -> Decoded:
+    """A record of `__consumer_offsets`: JSON as Kafka prints it."""
+    if record.key is None:
+        return f"Error at offset {record.offset}, skipping. The record has no key.", None
+    record_type = int.from_bytes(record.key[:2], "big", signed=True)
+    if record_type not in _GROUP_SCHEMAS or len(record.key) < 2:
+        return f"Unknown record type {record_type} at offset {record.offset}, skipping.", None
+    key_class, value_class = (_schema(name) for name in _GROUP_SCHEMAS[record_type])
+    try:
+        version = key_class.VERSIONS[-1]
+        key, _ = key_class.decode_from(record.key, version, 2)
+        key_text = _json({"type": str(record_type), "data": key.to_json(version)})
+        if record.value is None:
+            return key_text, "<DELETE>"
+        value = value_class.decode_prefixed(record.value)
+        value_version = int.from_bytes(record.value[:2], "big", signed=True)
+        data = value.to_json(value_version)
+    except ProtocolError as error:
+        return f"Error at offset {record.offset}, skipping. {error}", None
+    if record_type == 2 and data.get("protocolType") == "consumer":
+        for member in data.get("members", []):
+            _unfold(member, "subscription", "ConsumerProtocolSubscription")
+            _unfold(member, "assignment", "ConsumerProtocolAssignment")
+    return key_text, _json({"version": str(value_version), "data": data})
+
+
+def _unfold(member: dict[str, Any], field: str, schema: str) -> None:
+    """Put what a consumer said in place of its bytes, if it is what consumers say."""
+    cls = _schema(schema)
+    try:
+        content = base64.b64decode(member[field] or "")
+        version = int.from_bytes(content[:2], "big", signed=True)
+        # A newer client may say more than is known: as in Kafka the newest known version is read then.
+        known = min(version, cls.VERSIONS[-1])
+        message, _ = cls.decode_from(content, known, 2)
+        member[field] = message.to_json(known)
+    except (ProtocolError, binascii.Error, ValueError, KeyError):
+        return
+
+
+def decode_transaction_record(record: Record) -> Decoded:
+    """A record of `__transaction_state`, in the words of Kafka's tool."""
+    key = record.key or b""
+    key_type = int.from_bytes(key[:2], "big", signed=True)
+    if len(key) < 2 or key_type != _TRANSACTION_KEY_TYPE:
+        return f"unknown::version={key_type}", None
+    try:
+        parsed, _ = _schema("TransactionLogKey").decode_from(key, 0, 2)
+        key_text = f"transaction_metadata::transactionalId={parsed.transactional_id}"
+        if record.value is None:
+            return key_text, "<DELETE>"
+        value = _schema("TransactionLogValue").decode_prefixed(record.value)
+    except ProtocolError as error:
+        return f"Error at offset {record.offset}, skipping. {error}", None
+    status = value.transaction_status
+    partitions = [
+        f"{topic.topic}-{partition}"
+        for topic in value.transaction_partitions or []
+        for partition in topic.partition_ids
+    ]
+    state = _TRANSACTION_STATES[status] if 0 <= status < len(_TRANSACTION_STATES) else str(status)
+    return key_text, (
+        f"producerId:{value.producer_id},producerEpoch:{value.producer_epoch},state={state},"
+        f"partitions=[{','.join(partitions)}],"
+        f"txnLastUpdateTimestamp={value.transaction_last_update_timestamp_ms},"
+        f"txnTimeoutMs={value.transaction_timeout_ms}"
+    )
+
+
+def _schema(name: str) -> Any:
+    from odradek.wire.schemas import module_name
+
+    return getattr(import_module(f"odradek.wire.schemas.{module_name(name)}"), name)
+
+
+def _json(data: object) -> str:
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+
+
+def header_keys(names: Iterable[str]) -> str:
+    """The header names as Kafka prints them."""
+    return f"[{','.join(names)}]"

@@ -1,0 +1,365 @@
+"""`odradek dump-log`: what is in a log's files, in the text of Kafka's own `kafka-dump-log`.
+
+Works on files, with no broker. `--json` prints one object per line instead. What is wrong with an index goes
+to standard error at the end, as Kafka's tool does it; a file that cannot be read to its end makes the exit
+code 1.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from odradek.cli.dump_decoders import (
+    RecordDecoder,
+    decode_group_record,
+    decode_transaction_record,
+    header_keys,
+    plain_decoder,
+)
+from odradek.cli.tool import Tool
+from odradek.errors import KafkaError
+from odradek.log.dump import (
+    BatchView,
+    UnreadableError,
+    check_offset_index,
+    check_time_index,
+    iter_batch_views,
+)
+from odradek.log.index_file import CorruptIndexError
+from odradek.log.producer_snapshots import CorruptSnapshotError, decode_snapshot
+from odradek.log.txn_index import decode_entries
+from odradek.records.batch import Record, batch_records
+from odradek.records.control import ControlType, parse_control_type, parse_end_marker
+
+STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
+UNLIMITED = 2**31 - 1
+
+
+class Dump:
+    """One run of the tool: its options, and what it found wrong so far."""
+
+    def __init__(
+        self, *, deep: bool, decoder: RecordDecoder | None, skip_metadata: bool, as_json: bool
+    ) -> None:
+        self.deep = deep
+        self.decoder = decoder
+        self.skip_metadata = skip_metadata
+        self.as_json = as_json
+        self.complaints: list[str] = []
+        self.failed = False
+
+    def say(self, text: str, **data: Any) -> None:
+        """Print a line, or the object that says the same."""
+        if not self.as_json:
+            click.echo(text)
+        elif data:
+            click.echo(json.dumps(data, ensure_ascii=False))
+
+    def fail(self, text: str) -> None:
+        """A file could not be read to its end."""
+        click.echo(text, err=True)
+        self.failed = True
+
+    # The log itself.
+
+    def log(self, path: Path, max_bytes: int) -> None:
+        """Print a segment's batches, and their records if asked to."""
+        self.say(f"Log starting offset: {int(path.name.split('.')[0])}")
+        end = 0
+        last_offset = -1
+        gaps = []
+        try:
+            for view in iter_batch_views(path, max_bytes):
+                self.say(_batch_line(view), type="batch", **view.as_dict())
+                end = view.position + view.size
+                if self.deep:
+                    for record, sequence in _records(view):
+                        if last_offset not in (-1, record.offset - 1):
+                            gaps.append((last_offset, record.offset))
+                        last_offset = record.offset
+                        self.record(view, record, sequence)
+        except (KafkaError, UnreadableError) as error:
+            self.fail(f"{path}: {error}")
+            return
+        size = min(path.stat().st_size, max_bytes)
+        if size > end and max_bytes == UNLIMITED:
+            self.say(
+                f"Found {size - end} invalid bytes at the end of {path.name}",
+                type="invalid",
+                position=end,
+                size=size - end,
+            )
+        if gaps:
+            self.complaints.append(f"Non-consecutive offsets in {path.absolute()}")
+            # Kafka's tool lists what it found last first.
+            self.complaints += [f"  {first} is followed by {second}" for first, second in reversed(gaps)]
+
+    def record(self, view: BatchView, record: Record, sequence: int) -> None:
+        """Print one record."""
+        data: dict[str, Any] = {
+            "type": "record",
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "timestampType": view.timestamp_type,
+            "keySize": -1 if record.key is None else len(record.key),
+            "valueSize": -1 if record.value is None else len(record.value),
+            "sequence": sequence,
+            "headers": [[name, None if value is None else value.hex()] for name, value in record.headers],
+        }
+        words = [
+            f"offset: {record.offset}",
+            f"{view.timestamp_type}: {record.timestamp}",
+            f"keySize: {data['keySize']}",
+            f"valueSize: {data['valueSize']}",
+            f"sequence: {sequence}",
+            f"headerKeys: {header_keys(name for name, _ in record.headers)}",
+        ]
+        if view.control:
+            marker = _marker(record)
+            data |= marker
+            words += [f"{name}: {value}" for name, value in marker.items()]
+        if self.skip_metadata:
+            words = []
+        if self.decoder is not None and not view.control:
+            key, payload = self.decoder(record)
+            data |= {"key": key, "payload": payload}
+            words += [] if key is None else [f"key: {key}"]
+            words += [] if payload is None else [f"payload: {payload}"]
+        self.say("| " + " ".join(words), **data)
+
+    # What stands beside it.
+
+    def offset_index(self, path: Path, *, sanity: bool, verify_only: bool, max_message_size: int) -> None:
+        """Print an offset index and compare it with the log."""
+        try:
+            found = check_offset_index(path, sanity, max_message_size)
+        except (CorruptIndexError, UnreadableError) as error:
+            self.fail(f"{path}: {error}")
+            return
+        if found is None:
+            self.say(f"{path} is empty.")
+            return
+        if sanity:
+            self.say(f"{path} passed sanity check.", type="sane", file=str(path))
+            return
+        if not verify_only:
+            for offset, position in found.entries:
+                self.say(
+                    f"offset: {offset} position: {position}", type="index", offset=offset, position=position
+                )
+        if found.mismatches:
+            self.complaints.append(f"Mismatches in :{path.absolute()}")
+            self.complaints += [
+                f"  Index offset: {index}, log offset: {log}" for index, log in reversed(found.mismatches)
+            ]
+
+    def time_index(self, path: Path, *, sanity: bool, verify_only: bool) -> None:
+        """Print a time index and compare it with the log."""
+        try:
+            found = check_time_index(path, sanity)
+        except (CorruptIndexError, UnreadableError, KafkaError) as error:
+            self.fail(f"{path}: {error}")
+            return
+        if sanity:
+            self.say(f"{path} passed sanity check.", type="sane", file=str(path))
+            return
+        if not verify_only:
+            for timestamp, offset in found.entries:
+                self.say(
+                    f"timestamp: {timestamp} offset: {offset}",
+                    type="timeindex",
+                    timestamp=timestamp,
+                    offset=offset,
+                )
+        if found.mismatches:
+            self.complaints.append(f"Found timestamp mismatch in :{path.absolute()}")
+            self.complaints += [
+                f"  Index timestamp: {index}, log timestamp: {log}" for index, log in found.mismatches
+            ]
+        if found.disorder:
+            self.complaints.append(f"Found out of order timestamp in :{path.absolute()}")
+            self.complaints += [
+                f"  Index timestamp: {this}, Previously indexed timestamp: {before}"
+                for this, before in found.disorder
+            ]
+        if found.missing:
+            self.complaints.append("The following indexed offsets are not found in the log.")
+            self.complaints += [
+                f"Indexed offset: {index}, found log offset: {log}" for index, log in found.missing
+            ]
+
+    def txn_index(self, path: Path) -> None:
+        """Print the aborted transactions."""
+        try:
+            entries = decode_entries(path.read_bytes())
+        except CorruptIndexError as error:
+            self.fail(f"{path}: {error}")
+            return
+        for entry in entries:
+            self.say(
+                f"version: 0 producerId: {entry.producer_id} firstOffset: {entry.first_offset} "
+                f"lastOffset: {entry.last_offset} lastStableOffset: {entry.last_stable_offset}",
+                type="abortedTransaction",
+                producerId=entry.producer_id,
+                firstOffset=entry.first_offset,
+                lastOffset=entry.last_offset,
+                lastStableOffset=entry.last_stable_offset,
+            )
+
+    def snapshot(self, path: Path) -> None:
+        """Print the producers of a snapshot."""
+        try:
+            entries = decode_snapshot(path.read_bytes())
+        except CorruptSnapshotError as error:
+            self.fail(f"{path}: {error}")
+            return
+        for entry in entries:
+            txn = _optional_long(entry.txn_first_offset if entry.txn_first_offset >= 0 else None)
+            text = (
+                f"producerId: {entry.producer_id} producerEpoch: {entry.epoch} "
+                f"coordinatorEpoch: {entry.coordinator_epoch} currentTxnFirstOffset: {txn} "
+                f"lastTimestamp: {entry.last_timestamp} "
+            )
+            data: dict[str, Any] = {
+                "type": "producer",
+                "producerId": entry.producer_id,
+                "producerEpoch": entry.epoch,
+                "coordinatorEpoch": entry.coordinator_epoch,
+                "currentTxnFirstOffset": entry.txn_first_offset,
+                "lastTimestamp": entry.last_timestamp,
+            }
+            last = entry.last_batch
+            if last is not None:
+                batch = {
+                    "firstSequence": last.first_sequence,
+                    "lastSequence": last.last_sequence,
+                    "lastOffset": last.last_offset,
+                    "offsetDelta": last.offset_delta,
+                    "timestamp": last.timestamp,
+                }
+                data |= batch
+                text += " ".join(f"{name}: {value}" for name, value in batch.items())
+            self.say(text, **data)
+
+
+def _batch_line(view: BatchView) -> str:
+    """Kafka's line for a batch."""
+    if view.magic < 2:
+        head = f"offset: {view.last_offset}"
+    else:
+        head = (
+            f"baseOffset: {view.base_offset} lastOffset: {view.last_offset} count: {view.count} "
+            f"baseSequence: {view.base_sequence} lastSequence: {view.last_sequence} "
+            f"producerId: {view.producer_id} producerEpoch: {view.producer_epoch} "
+            f"partitionLeaderEpoch: {view.leader_epoch} isTransactional: {_lower(view.transactional)} "
+            f"isControl: {_lower(view.control)} deleteHorizonMs: {_optional_long(view.delete_horizon_ms)}"
+        )
+    return (
+        f"{head} position: {view.position} {view.timestamp_type}: {view.max_timestamp} size: {view.size} "
+        f"magic: {view.magic} compresscodec: {view.codec} crc: {view.crc} isvalid: {_lower(view.valid)}"
+    )
+
+
+def _records(view: BatchView) -> Iterator[tuple[Record, int]]:
+    """The records of a batch with their sequences."""
+    if view.header is None:
+        raise UnreadableError(f"the records of magic {view.magic} at position {view.position} are not read")
+    for record in batch_records(view.header, view.content()):
+        delta = record.offset - view.base_offset
+        yield record, (view.base_sequence + delta) & 0x7FFF_FFFF if view.base_sequence >= 0 else -1
+
+
+def _marker(record: Record) -> dict[str, object]:
+    """What a control record says."""
+    kind = parse_control_type(record.key)
+    if kind in (ControlType.ABORT, ControlType.COMMIT):
+        marker = parse_end_marker(record.key, record.value)
+        return {"endTxnMarker": marker.control_type.name, "coordinatorEpoch": marker.coordinator_epoch}
+    number = int.from_bytes((record.key or b"")[2:4], "big", signed=True)
+    return {"controlType": f"{kind.name}({number})"}
+
+
+def _optional_long(value: int | None) -> str:
+    return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
+
+
+def _lower(value: bool) -> str:
+    return "true" if value else "false"
+
+
+@click.command(cls=Tool)
+@click.option("--files", required=True, metavar="FILE[,…]", help="The log and index files to print.")
+@click.option("--print-data-log", is_flag=True, help="Print keys and values too.")
+@click.option("--deep-iteration", is_flag=True, help="Print the records, not only the batches.")
+@click.option("--offsets-decoder", is_flag=True, help="Read the records as those of __consumer_offsets.")
+@click.option(
+    "--transaction-log-decoder", is_flag=True, help="Read the records as those of __transaction_state."
+)
+@click.option("--index-sanity-check", is_flag=True, help="Only check that indexes make sense.")
+@click.option("--verify-index-only", is_flag=True, help="Only compare indexes with the log.")
+@click.option("--value-decoder-class", metavar="CLASS", help="A decoder of Kafka's, such as StringDecoder.")
+@click.option("--key-decoder-class", metavar="CLASS", help="A decoder of Kafka's, such as StringDecoder.")
+@click.option("--max-message-size", default=5 * 1024 * 1024, show_default=True, help="Of the largest batch.")
+@click.option("--max-bytes", default=UNLIMITED, help="How much of a log to read.")
+@click.option("--skip-record-metadata", is_flag=True, help="Print only keys and values of records.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+def command(
+    files: str,
+    print_data_log: bool,
+    deep_iteration: bool,
+    offsets_decoder: bool,
+    transaction_log_decoder: bool,
+    index_sanity_check: bool,
+    verify_index_only: bool,
+    value_decoder_class: str | None,
+    key_decoder_class: str | None,
+    max_message_size: int,
+    max_bytes: int,
+    skip_record_metadata: bool,
+    as_json: bool,
+) -> None:
+    """Print what is in log and index files."""
+    decoder: RecordDecoder | None = None
+    if offsets_decoder:
+        decoder = decode_group_record
+    elif transaction_log_decoder:
+        decoder = decode_transaction_record
+    elif print_data_log or value_decoder_class or key_decoder_class:
+        decoder = plain_decoder(key_decoder_class or STRING_DECODER, value_decoder_class or STRING_DECODER)
+    dump = Dump(
+        deep=deep_iteration or decoder is not None,
+        decoder=decoder,
+        skip_metadata=skip_record_metadata,
+        as_json=as_json,
+    )
+    for name in files.split(","):
+        path = Path(name.strip())
+        dump.say(f"Dumping {path}", type="file", file=str(path))
+        match path.suffix:
+            case ".log":
+                dump.log(path, max_bytes)
+            case ".index":
+                dump.offset_index(
+                    path,
+                    sanity=index_sanity_check,
+                    verify_only=verify_index_only,
+                    max_message_size=max_message_size,
+                )
+            case ".timeindex":
+                dump.time_index(path, sanity=index_sanity_check, verify_only=verify_index_only)
+            case ".snapshot":
+                dump.snapshot(path)
+            case ".txnindex":
+                dump.txn_index(path)
+            case _:
+                click.echo(f"Ignoring unknown file {path}", err=True)
+    for line in dump.complaints:
+        click.echo(line, err=True)
+    if dump.failed:
+        sys.exit(1)

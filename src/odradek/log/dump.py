@@ -1,0 +1,283 @@
+"""Looking at single files of a log without opening the log: what `dump-log` shows, as data.
+
+Reads only. Batches of any magic are seen from outside; what is in them is read for magic 2.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from struct import Struct
+from typing import Any
+
+from odradek.log.file_names import INDEX_SUFFIX, LOG_SUFFIX
+from odradek.log.files import RealFileSystem
+from odradek.log.index_file import CorruptIndexError
+from odradek.log.offset_index import OffsetIndex
+from odradek.log.time_index import NO_TIMESTAMP, TimeIndex
+from odradek.records.batch import (
+    HEADER_BYTES,
+    LOG_OVERHEAD,
+    BatchHeader,
+    TimestampType,
+    batch_records,
+    compute_crc,
+)
+
+_LEGACY = Struct(">qiIbbq")
+"""Offset, length, CRC, magic, attributes, and from magic 1 on a timestamp."""
+_LEGACY_BYTES = 18
+_MIN_LENGTH = 14
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_LEGACY_TIMESTAMP_BIT = 0x08
+_LEGACY_CRC_FROM = 16
+
+
+class UnreadableError(Exception):
+    """A file that cannot be read on."""
+
+
+@dataclass
+class BatchView:
+    """A batch seen from outside. For magic 0 and 1 it is one message, perhaps a compressed set of them."""
+
+    path: Path
+    position: int
+    size: int
+    magic: int
+    base_offset: int
+    last_offset: int
+    timestamp_type: str
+    max_timestamp: int
+    codec: str
+    crc: int
+    valid: bool
+    header: BatchHeader | None = None
+    count: int = -1
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+    last_sequence: int = -1
+    leader_epoch: int = -1
+    transactional: bool = False
+    control: bool = False
+    delete_horizon_ms: int | None = None
+
+    def content(self) -> bytes:
+        """The batch's bytes."""
+        with self.path.open("rb") as file:
+            file.seek(self.position)
+            return file.read(self.size)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for JSON."""
+        data: dict[str, Any] = {"lastOffset": self.last_offset}
+        if self.header is not None:
+            data = {
+                "baseOffset": self.base_offset,
+                "lastOffset": self.last_offset,
+                "count": self.count,
+                "baseSequence": self.base_sequence,
+                "lastSequence": self.last_sequence,
+                "producerId": self.producer_id,
+                "producerEpoch": self.producer_epoch,
+                "partitionLeaderEpoch": self.leader_epoch,
+                "isTransactional": self.transactional,
+                "isControl": self.control,
+                "deleteHorizonMs": self.delete_horizon_ms,
+            }
+        return data | {
+            "position": self.position,
+            "timestampType": self.timestamp_type,
+            "maxTimestamp": self.max_timestamp,
+            "size": self.size,
+            "magic": self.magic,
+            "compression": self.codec,
+            "crc": self.crc,
+            "isValid": self.valid,
+        }
+
+
+def iter_batch_views(path: Path, max_bytes: int) -> Iterator[BatchView]:
+    """The whole batches among the first `max_bytes` of a segment.
+
+    Raises `UnreadableError` at a length that no message has, as in a tail of zeros; `OSError`.
+    """
+    size = min(path.stat().st_size, max_bytes)
+    position = 0
+    with path.open("rb") as file:
+        while position + _LEGACY_BYTES <= size:
+            file.seek(position)
+            head = file.read(HEADER_BYTES)
+            _, length, _, magic, _, _ = _LEGACY.unpack_from(head.ljust(_LEGACY.size, b"\0"))
+            if length < _MIN_LENGTH:
+                raise UnreadableError(f"length {length} at position {position} is smaller than {_MIN_LENGTH}")
+            batch_size = length + LOG_OVERHEAD
+            if position + batch_size > size:
+                return
+            if magic not in (0, 1, 2) or (magic == 2 and batch_size < HEADER_BYTES):
+                raise UnreadableError(f"magic {magic} and length {length} at position {position}")
+            file.seek(position)
+            content = file.read(batch_size)
+            yield (_view if magic == 2 else _legacy_view)(path, position, content)
+            position += batch_size
+
+
+def _view(path: Path, position: int, content: bytes) -> BatchView:
+    header = BatchHeader.parse(content)
+    append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    return BatchView(
+        path=path,
+        position=position,
+        size=header.size,
+        magic=2,
+        base_offset=header.base_offset,
+        last_offset=header.last_offset,
+        timestamp_type="LogAppendTime" if append_time else "CreateTime",
+        max_timestamp=header.max_timestamp,
+        codec=_codec(header.codec_id),
+        crc=header.crc,
+        valid=compute_crc(content) == header.crc,
+        header=header,
+        count=header.record_count,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        last_sequence=header.last_sequence,
+        leader_epoch=header.partition_leader_epoch,
+        transactional=header.is_transactional,
+        control=header.is_control,
+        delete_horizon_ms=header.delete_horizon_ms,
+    )
+
+
+def _legacy_view(path: Path, position: int, content: bytes) -> BatchView:
+    offset, _, crc, magic, attributes, timestamp = _LEGACY.unpack_from(content.ljust(_LEGACY.size, b"\0"))
+    append_time = attributes & _LEGACY_TIMESTAMP_BIT
+    kind = "NoTimestampType" if magic == 0 else "LogAppendTime" if append_time else "CreateTime"
+    return BatchView(
+        path=path,
+        position=position,
+        size=len(content),
+        magic=magic,
+        base_offset=offset,
+        last_offset=offset,
+        timestamp_type=kind,
+        max_timestamp=NO_TIMESTAMP if magic == 0 else timestamp,
+        codec=_codec(attributes & 0x07),
+        crc=crc,
+        valid=zlib.crc32(content[_LEGACY_CRC_FROM:]) == crc,
+    )
+
+
+def _codec(number: int) -> str:
+    return _CODECS[number] if number < len(_CODECS) else f"unknown({number})"
+
+
+@dataclass
+class IndexCheck:
+    """An index's entries, and in what the log says otherwise: pairs of what each of them says."""
+
+    entries: list[tuple[int, int]] = field(default_factory=list)
+    mismatches: list[tuple[int, int]] = field(default_factory=list)
+    disorder: list[tuple[int, int]] = field(default_factory=list)
+    missing: list[tuple[int, int]] = field(default_factory=list)
+
+
+def _base_offset(path: Path) -> int:
+    try:
+        return int(path.name.split(".")[0])
+    except ValueError:
+        raise UnreadableError(f"{path.name} does not begin with an offset") from None
+
+
+def check_offset_index(path: Path, sanity_only: bool, max_message_size: int) -> IndexCheck | None:
+    """Compare an offset index with the log beside it; None if it is empty.
+
+    Raises `CorruptIndexError`, `UnreadableError`, `OSError`.
+    """
+    base = _base_offset(path)
+    log_path = path.with_suffix(LOG_SUFFIX)
+    index = OffsetIndex(RealFileSystem(), path, base, 0)
+    log_size = log_path.stat().st_size
+    try:
+        index.load(log_size)
+        if not index.entries:
+            return None
+        found = IndexCheck()
+        if sanity_only:
+            return found
+        with log_path.open("rb") as log:
+            for relative, position in index.iter_entries():
+                log.seek(position)
+                head = log.read(min(HEADER_BYTES, max_message_size))
+                last_offset = BatchHeader.parse(head).last_offset if len(head) == HEADER_BYTES else -1
+                if last_offset != base + relative:
+                    found.mismatches.append((base + relative, last_offset))
+                found.entries.append((base + relative, position))
+        return found
+    finally:
+        index.close()
+
+
+def check_time_index(path: Path, sanity_only: bool) -> IndexCheck:
+    """Compare a time index with the log and the offset index beside it.
+
+    Raises `CorruptIndexError`, `UnreadableError`, `KafkaError` for records that do not parse, `OSError`.
+    """
+    base = _base_offset(path)
+    files = RealFileSystem()
+    times = TimeIndex(files, path, base, 0)
+    offsets = OffsetIndex(files, path.with_suffix(INDEX_SUFFIX), base, 0)
+    found = IndexCheck()
+    try:
+        times.load()
+        if sanity_only:
+            return found
+        try:
+            offsets.load()
+        except (CorruptIndexError, FileNotFoundError):
+            # Without it the log is walked from its start.
+            offsets.entries = 0
+        before = NO_TIMESTAMP
+        for slot in range(times.entries):
+            timestamp, offset = times.at(slot)
+            found.entries.append((timestamp, offset))
+            start = offsets.lookup(offset).position if offsets.entries else 0
+            _check_time_entry(found, path.with_suffix(LOG_SUFFIX), start, timestamp, offset, before)
+            before = timestamp
+        return found
+    finally:
+        times.close()
+        offsets.close()
+
+
+def _check_time_entry(
+    found: IndexCheck, log: Path, start: int, timestamp: int, offset: int, before: int
+) -> None:
+    header, content = _batch_reaching(log, start, offset)
+    if header is None or header.last_offset != offset:
+        found.missing.append((offset, header.last_offset if header else -1))
+        return
+    largest = max((record.timestamp for record in batch_records(header, content)), default=NO_TIMESTAMP)
+    if largest != timestamp:
+        found.mismatches.append((timestamp, largest))
+    if before >= timestamp:
+        found.disorder.append((timestamp, before))
+
+
+def _batch_reaching(log: Path, position: int, offset: int) -> tuple[BatchHeader | None, bytes]:
+    """The first batch from the position on that reaches the offset."""
+    with log.open("rb") as file:
+        while True:
+            file.seek(position)
+            head = file.read(HEADER_BYTES)
+            if len(head) < HEADER_BYTES:
+                return None, b""
+            header = BatchHeader.parse(head)
+            if header.last_offset >= offset:
+                file.seek(position)
+                return header, file.read(header.size)
+            position += header.size
