@@ -153,8 +153,10 @@ def test_another_brokers_folder_is_refused(tmp_path: Path) -> None:
 def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
     with_a_topic(tmp_path)
     (tmp_path / "metadata.sqlite").write_bytes(b"this is no database" * 100)
+    before = fingerprint(tmp_path)
     text = refused("--data", str(tmp_path), "--port", "0")
     assert "metadata.sqlite" in text
+    assert fingerprint(tmp_path) == before
 
 
 def test_a_log_damaged_beyond_its_tail_is_refused(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ log = logging.getLogger(__name__)
 
 STORE_FILE = "metadata.sqlite"
 GROUPS_TOPIC = "__consumer_offsets"
+_SQLITE_MAGIC = b"SQLite format 3\0"
 _DRAIN_MS = 2_000
 _NEVER_MS = 366 * 24 * 3600 * 1000
 
@@ -118,6 +119,7 @@ class Broker:
         self._undo: list[tuple[str, Callable[[], object]]] = []
         self._started = False
         self._groups: GroupRuntime | None = None
+        self._checkpointed: list[Any] = []
         self._log_defaults = LogConfig()
 
     # ------------------------------------------------------------------ what handlers ask for
@@ -283,6 +285,8 @@ class Broker:
             self.config = BrokerConfig({**self.config.given, "broker.id": str(stored)})
         if stored is not None:
             self.logs.check_identity(self.broker_id, None)
+        if self._given_store is None:
+            _check_store_file(self.logs.data_dirs[0] / STORE_FILE)
         self.logs.load()
 
     def _broker_id_is_given(self) -> bool:
@@ -353,8 +357,14 @@ class Broker:
             )
 
     def _checkpoint(self) -> None:
-        # All three checkpoints are written at the shortest of their intervals.
-        self.logs.checkpoint()
+        """All three checkpoints, at the shortest of their intervals; they are synced, so only what is new."""
+        state = [
+            (one.high_watermark, one.recovery_point, one.log_start_offset, one.directory)
+            for one in self.logs.all()
+        ]
+        if state != self._checkpointed:
+            self.logs.checkpoint()
+            self._checkpointed = state
 
     # ------------------------------------------------------------------ following the cluster
 
@@ -434,6 +444,19 @@ class Broker:
             action()
         except Exception:
             log.exception("could not be stopped in good order: %s", name)
+
+
+def _check_store_file(path: Path) -> None:
+    """Refuse what is no store before the logs are touched; the store looks closer when it is opened."""
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(len(_SQLITE_MAGIC))
+    except OSError:
+        return
+    if beginning and beginning != _SQLITE_MAGIC:
+        raise DataDirectoryError(
+            f"{path} is damaged: it is no SQLite file. Restore it from a backup of the data folder."
+        )
 
 
 def _connection_count(listener: Listener) -> float:
