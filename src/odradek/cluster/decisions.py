@@ -188,11 +188,18 @@ def brokers_changed(
     for topic in image.topics.values():
         if topic.name in image.marked:
             continue
-        moved = {
-            index: after
-            for index, partition in topic.partitions.items()
-            if (after := _settle(writes, topic.name, index, partition, live, epoch, unclean)) is not partition
-        }
+        moved: dict[int, PartitionImage] = {}
+        for index, partition in topic.partitions.items():
+            here: list[Write] = []
+            after = _settle(here, topic.name, index, partition, live, epoch, unclean)
+            if after is partition:
+                continue
+            parent = Put(paths.topic_partitions(topic.name), None)
+            if partition.is_new and parent not in writes:
+                # Whoever wrote the topic's node, a tool or a controller that died, may not have come to this.
+                writes.append(parent)
+            writes += here
+            moved[index] = after
         if moved:
             topics[topic.name] = topic._replace(partitions={**topic.partitions, **moved})
     return Decision(tuple(writes), ClusterDelta(brokers=changed, brokers_gone=gone, topics=topics))
