@@ -109,14 +109,16 @@ def _merge(
 ) -> list[OffsetCommitResponseTopic]:
     if not refused:
         return answered
-    by_topic = {(topic.name, topic.topic_id): topic for topic in answered}
-    for topic in refused:
+    # In Kafka's order: what was refused beforehand comes first.
+    by_topic = {(topic.name, topic.topic_id): topic for topic in refused}
+    merged = list(refused)
+    for topic in answered:
         present = by_topic.get((topic.name, topic.topic_id))
         if present is None:
-            answered.append(topic)
+            merged.append(topic)
         else:
             present.partitions += topic.partitions
-    return answered
+    return merged
 
 
 def _commit_to_store(
