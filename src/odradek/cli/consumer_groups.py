@@ -98,8 +98,6 @@ def _describe(admin: Admin, groups: list[str], options: dict[str, Any]) -> None:
     described = admin.describe_groups(groups)
     for group in groups:
         found = described[group]
-        if isinstance(found, KafkaError):
-            raise OdradekError(f"Consumer group '{group}': {found}")
         if found.state == "Dead":
             raise OdradekError(f"Consumer group '{group}' does not exist.")
         click.echo()
@@ -133,9 +131,8 @@ def _offset_rows(admin: Admin, group: GroupDescription) -> list[str]:
              "CLIENT-ID"]]  # fmt: skip
     for partition in partitions:
         at = committed.get(partition)
-        end = ends[partition]
-        end_offset = None if isinstance(end, KafkaError) else end.offset
-        lag = None if at is None or at.offset < 0 or end_offset is None else end_offset - at.offset
+        end_offset = ends[partition].offset
+        lag = None if at is None or at.offset < 0 else end_offset - at.offset
         member = owner.get(partition)
         rows.append(
             [
@@ -194,8 +191,12 @@ def _state_rows(group: GroupDescription) -> list[str]:
 
 
 def _delete(admin: Admin, groups: list[str]) -> None:
-    results = admin.delete_groups(groups)
-    failed = {group: error for group, error in results.items() if error is not None}
+    failed: dict[str, KafkaError] = {}
+    for group in groups:
+        try:
+            admin.delete_groups([group])
+        except KafkaError as error:
+            failed[group] = error
     done = [group for group in groups if group not in failed]
     if done:
         names = ", ".join(f"'{group}'" for group in done)

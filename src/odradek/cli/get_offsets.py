@@ -8,7 +8,7 @@ from collections.abc import Callable
 import click
 
 from odradek.cli.tool import Tool, bootstrap_option, client_configs, command_config_option, matching
-from odradek.errors import KafkaError, OdradekError
+from odradek.errors import OdradekError
 
 #: What `--time` may say besides a timestamp (epoch ms): Kafka's names and the numbers of ListOffsets.
 TIMES = {"latest": -1, "earliest": -2, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}
@@ -43,7 +43,7 @@ def command(
     from odradek import Admin, TopicPartition
 
     with Admin(**client_configs(bootstrap_server, config_file, client_id="odradek-get-offsets")) as admin:
-        described = admin.describe_topics(sorted(admin.list_topics()))
+        described = admin.describe_topics()
         chosen = [
             TopicPartition(name, p.partition)
             for name, found in sorted(described.items())
@@ -56,11 +56,7 @@ def command(
         offsets = admin.list_offsets(dict.fromkeys(chosen, timestamp))
     for partition in chosen:
         found = offsets[partition]
-        if isinstance(found, KafkaError):
-            click.echo(
-                f"Skip getting offsets for topic-partition {partition} due to error: {found}", err=True
-            )
-        elif found.offset >= 0 or timestamp in (TIMES["latest"], TIMES["earliest"]):
+        if found.offset >= 0 or timestamp in (TIMES["latest"], TIMES["earliest"]):
             click.echo(f"{partition.topic}:{partition.partition}:{found.offset}")
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from odradek.cli.tool import table
-from odradek.errors import KafkaError, OdradekError
+from odradek.errors import OdradekError
 
 if TYPE_CHECKING:
     from odradek import Admin
@@ -75,7 +75,7 @@ def run(admin: Admin, groups: list[str], chosen: dict[str, Any]) -> None:
     rows = [["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"]]
     for group in groups:
         found = states[group]
-        if not isinstance(found, KafkaError) and found.state not in {"Empty", "Dead"}:
+        if found.state not in {"Empty", "Dead"}:
             raise OdradekError(
                 f"Assignments can only be reset if the group '{group}' is inactive, but the current state is "
                 f"{found.state}."
@@ -153,12 +153,7 @@ def _partitions(admin: Admin, group: str, chosen: dict[str, Any]) -> list[TopicP
 def _offsets(admin: Admin, partitions: list[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
     if not partitions:
         return {}
-    out: dict[TopicPartition, int] = {}
-    for partition, found in admin.list_offsets(dict.fromkeys(partitions, timestamp)).items():
-        if isinstance(found, KafkaError):
-            raise OdradekError(f"{partition}: {found}") from found
-        out[partition] = found.offset
-    return out
+    return {p: found.offset for p, found in admin.list_offsets(dict.fromkeys(partitions, timestamp)).items()}
 
 
 def _clamped(admin: Admin, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, int]:

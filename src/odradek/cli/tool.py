@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -11,6 +12,8 @@ from odradek.errors import OdradekError
 from odradek.util.properties import load_properties
 
 F = TypeVar("F", bound=Callable[..., Any])
+#: A person waits: brokers that cannot be reached are reported sooner than a program's client would.
+UNREACHABLE_AFTER_MS = 15_000
 
 
 class Tool(click.Command):
@@ -20,11 +23,11 @@ class Tool(click.Command):
         """Run it; turn an error of ours, or of the system, into a message."""
         try:
             return super().invoke(ctx)
+        except BrokenPipeError:
+            # The reader of our output has gone, as `head` does. Nothing is wrong, and nobody can be told.
+            os._exit(1)
         except (OdradekError, OSError) as error:
             raise click.ClickException(str(error) or type(error).__name__) from error
-        except BrokenPipeError:
-            # The reader of our output has gone, as `head` does; nothing is wrong.
-            return None
 
 
 def bootstrap_option(*more_names: str, required: bool = True) -> Callable[[F], F]:
@@ -72,7 +75,8 @@ def client_configs(
     **ours: object,
 ) -> dict[str, Any]:
     """Configs for a client: the tool's own, then the file's, then `key=value` words; the last wins."""
-    configs: dict[str, Any] = {key: value for key, value in ours.items() if value is not None}
+    configs: dict[str, Any] = {"default_api_timeout_ms": UNREACHABLE_AFTER_MS}
+    configs |= {key: value for key, value in ours.items() if value is not None}
     if config_file is not None:
         configs |= {key.replace(".", "_"): value for key, value in load_properties(config_file).items()}
     configs |= {key.replace(".", "_"): value for key, value in key_values(properties, option).items()}

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 ACTIONS = ("list", "create", "delete", "alter", "describe")
 #: DescribeConfigs' number for a config set on the topic itself.
 DYNAMIC_TOPIC_CONFIG = 1
+#: DescribeConfigs' number for the resource type "topic".
+TOPIC = 2
 
 
 @click.command(cls=Tool, name="topics")
@@ -68,13 +70,9 @@ def command(bootstrap_server: str, config_file: str | None, **options: Any) -> N
         )
 
 
-def _is_internal(name: str) -> bool:
-    return name in {"__consumer_offsets", "__transaction_state", "__share_group_state"}
-
-
 def _chosen(admin: Admin, options: dict[str, Any], *, required: bool = True) -> list[str]:
     """The topics that `--topic` means, all of them without it."""
-    names = [n for n in admin.list_topics() if not (options["exclude_internal"] and _is_internal(n))]
+    names = admin.list_topics(internal=not options["exclude_internal"])
     if not options["topic"]:
         return sorted(names)
     chosen = matching(options["topic"], names)
@@ -156,7 +154,7 @@ def _describe(admin: Admin, options: dict[str, Any]) -> None:
         topic = described[name]
         if options["topic_id"] and uuid_to_text(topic.topic_id) != options["topic_id"]:
             continue
-        entries = {e.name: e for e in configs["topic", name]}
+        entries = configs[TOPIC, name]
         overrides = {key: e.value for key, e in sorted(entries.items()) if e.source == DYNAMIC_TOPIC_CONFIG}
         if options["topics_with_overrides"] and not overrides:
             continue
