@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LOAD_CHUNK_BYTES = 256 * 1024
+LOAD_CHUNK_BYTES = 64 * 1024
 """How much of a partition is replayed before other work gets its turn."""
 
 _COMMIT_RECHECK_MS = 60_000
