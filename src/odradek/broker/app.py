@@ -58,6 +58,7 @@ STORE_FILE = "metadata.sqlite"
 GROUPS_TOPIC = "__consumer_offsets"
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _DRAIN_MS = 2_000
+_FLUSH_CHECK_MS = 1_000
 _NEVER_MS = 366 * 24 * 3600 * 1000
 
 
@@ -329,7 +330,9 @@ class Broker:
 
         now_ms = self.clock.now_ms
         every("retention", config.log_retention_check_interval_ms, lambda: logs.apply_retention(now_ms()))
-        every("flush", config.log_flush_scheduler_interval_ms, lambda: logs.flush_dirty(now_ms()))
+        # Also without flush.ms: a segment that is complete is synced, so that a recovery need not read it again.
+        flush_ms = min(_FLUSH_CHECK_MS, config.log_flush_scheduler_interval_ms)
+        every("flush", flush_ms, lambda: logs.flush_dirty(now_ms()))
         every("checkpoints", config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint)
         every(
             "producer expiry",
