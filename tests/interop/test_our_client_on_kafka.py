@@ -74,7 +74,9 @@ def test_arrow_round_trip(real_kafka: kafka_peer.RealKafka) -> None:
         producer.send_arrow(table, topic="columns")
         producer.flush()
     read: list[bytes] = []
-    with odradek.Consumer("columns", bootstrap_servers=at, auto_offset_reset="earliest") as consumer:
+    with odradek.Consumer(
+        "columns", bootstrap_servers=at, group_id="columns", auto_offset_reset="earliest"
+    ) as consumer:
 
         def all_read() -> bool:
             read.extend(consumer.poll_arrow(timeout_ms=200).column("value").to_pylist())
