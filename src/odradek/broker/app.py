@@ -315,8 +315,10 @@ class Broker:
 
     def _registration(self) -> BrokerRegistration:
         ports = {listener.name: listener.port for listener in self.listeners}
+        # Looking the machine's name up may take its time: only where no host is given.
+        unnamed = any(not endpoint.host for endpoint in self.config.advertised_endpoints)
         return BrokerRegistration(
-            endpoints=self.config.registration_endpoints(ports, _default_host()),
+            endpoints=self.config.registration_endpoints(ports, _default_host() if unnamed else ""),
             rack=self.config.broker_rack,
             timestamp_ms=self.clock.now_ms(),
         )
@@ -330,7 +332,7 @@ class Broker:
 
         now_ms = self.clock.now_ms
         every("retention", config.log_retention_check_interval_ms, lambda: logs.apply_retention(now_ms()))
-        # Also without flush.ms: a segment that is complete is synced, so that a recovery need not read it again.
+        # Also without flush.ms: complete segments are synced, so that a recovery need not read them again.
         flush_ms = min(_FLUSH_CHECK_MS, config.log_flush_scheduler_interval_ms)
         every("flush", flush_ms, lambda: logs.flush_dirty(now_ms()))
         every("checkpoints", config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint)

@@ -117,9 +117,9 @@ class Listener:
             AddressInUse: another process listens there.
             OSError: the address is not ours, or not an address.
         """
-        family, _, _, _, address = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        # A name with addresses of both kinds, such as localhost: the kind that every client tries.
+        family, _, _, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
         listening = socket.socket(family, socket.SOCK_STREAM)
         try:
             listening.setblocking(False)
