@@ -142,5 +142,5 @@ def test_a_finished_batch_shows_in_the_group(new_topic: Any, read_stream: Any, t
     topic.produce("d")
     query.run()  # a batch is committed when the next one is planned
     with Admin(bootstrap_servers=topic.servers) as admin:
-        committed = admin.list_consumer_group_offsets(group)
+        committed = admin.list_group_offsets(group)
     assert committed[(topic.name, 0)].offset in (3, 4)

@@ -1,4 +1,4 @@
-"""Topic `orders` → table `priced` and topic `orders-priced`, order by order; table `revenue` by product and minute."""
+"""Topic `orders` → table `priced` and topic `orders-priced`; table `revenue` by product and minute."""
 
 import os
 

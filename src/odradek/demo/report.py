@@ -76,16 +76,15 @@ class Progress:
 
 def windows_table(rows: Sequence[Row], most: int = 20) -> Table:
     """The last `most` windows."""
-    table = Table(title=f"The last {min(most, len(rows))} of {len(rows)} windows (UTC)", title_justify="left")
-    for name in (
-        "start", "events", "processor %", "memory MiB", "written KiB/s", "network KiB/s",
-        "requests", "of them produce", "fetch", "mean ms",
-    ):  # fmt: skip
+    table = Table(
+        title=f"The last {min(most, len(rows))} of {len(rows)} windows, times in UTC", title_justify="left"
+    )
+    table.add_column("start", no_wrap=True)
+    for name in ("cpu %", "memory MiB", "disk KiB/s", "net KiB/s", "requests", "produce", "fetch", "mean ms"):
         table.add_column(name, justify="right")
     for row in rows[-most:]:
         table.add_row(
             row["window_start"].strftime("%H:%M:%S"),
-            str(row["counter_events"] + row["requests"]),
             _number(row["cpu_percent"], 1, ".1f"),
             _number(row["memory_bytes"], 1 << 20, ".0f"),
             _number(row["disk_written_bytes_per_s"], 1024, ".0f"),
@@ -101,7 +100,7 @@ def windows_table(rows: Sequence[Row], most: int = 20) -> Table:
 def books_table(books: Sequence[Books]) -> Table:
     """Do the counts agree?"""
     table = Table(title="Events", title_justify="left")
-    table.add_column("topic")
+    table.add_column("topic", no_wrap=True)
     for name in ("carried over", "produced", "in the log", "read by Spark", "agree"):
         table.add_column(name, justify="right")
     for b in books:

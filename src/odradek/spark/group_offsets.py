@@ -37,7 +37,7 @@ class GroupOffsets:
 
                 self._admin = Admin(bootstrap_servers=self._options.client[BOOTSTRAP_SERVERS])
             commits = {tp: OffsetAndMetadata(offset) for tp, offset in offsets.items()}
-            self._admin.alter_consumer_group_offsets(group_id, commits)
+            self._admin.alter_group_offsets(group_id, commits)
         except (OdradekError, OSError) as error:
             log.warning("offsets were not committed to group %s: %s", group_id, error)
             self.close()
