@@ -260,6 +260,17 @@ def test_a_follower_evicts_a_consumer_but_not_the_other_way_round(client: Client
     assert client.cache.evictions == 1
 
 
+def test_partitions_in_all_sessions_are_bounded() -> None:
+    client = Client(FetchSessionCache(max_partitions=5, rng=random.Random(7)))
+    session_id = client.full(*(key("t", index) for index in range(3)))
+    assert client.full(*(key("t", index) for index in range(3))) == 0
+    assert client.full(key("t"), key("u")) > 0
+    # One that grows beyond the bound is closed, and its client begins anew.
+    grown = client.open(session_id, 1, [(key("t", 9), spec())])
+    assert grown.error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert client.cache.total_partitions == 2
+
+
 def test_the_cache_never_holds_more_than_it_may() -> None:
     rng = random.Random(11)
     client = Client(FetchSessionCache(max_sessions=5, eviction_ms=100, rng=rng))

@@ -209,15 +209,24 @@ class FetchSessionCache:
     """
 
     def __init__(
-        self, *, max_sessions: int = 1000, eviction_ms: int = 120_000, rng: random.Random | None = None
+        self,
+        *,
+        max_sessions: int = 1000,
+        max_partitions: int = 1_000_000,
+        eviction_ms: int = 120_000,
+        rng: random.Random | None = None,
     ) -> None:
         """
         Args:
             max_sessions: Kafka's `max.incremental.fetch.session.cache.slots`.
+            max_partitions: in all sessions together; a fetch that would go beyond is answered without a
+            session,
+                which every client knows how to take.
             eviction_ms: a session unused for longer makes room for any other.
             rng: where session ids come from.
         """
         self._max = max_sessions
+        self._max_partitions = max_partitions
         self._eviction_ms = eviction_ms
         self._rng = rng or random.Random()
         # Least recently used first: a touched session is moved to the end.
@@ -273,6 +282,9 @@ class FetchSessionCache:
         if session.uses_topic_ids != uses_topic_ids:
             return FetchContext(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, [])
         session.update(wanted, forgotten)
+        if wanted and self.total_partitions > self._max_partitions:
+            del self._sessions[session_id]
+            return FetchContext(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
         if len(session) == 0:
             del self._sessions[session_id]
             return FetchContext(ErrorCode.NONE, wanted)
@@ -311,6 +323,8 @@ class FetchSessionCache:
         return ErrorCode.NONE, created.id, answers
 
     def _create(self, context: FetchContext, size: int, now_ms: int) -> FetchSession | None:
+        if self.total_partitions + size > self._max_partitions:
+            return None
         if len(self._sessions) >= self._max and not self._evict(context.privileged, size, now_ms):
             return None
         session_id = INVALID_SESSION_ID
