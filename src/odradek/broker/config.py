@@ -179,6 +179,12 @@ class BrokerConfig(ConfigAttributes):
         """Whether a config was given explicitly, not by default and not dynamically."""
         return name in self.given
 
+    def without_effect(self) -> list[str]:
+        """Given names that Kafka knows and that change nothing here, sorted: to be warned about."""
+        from odradek.broker.config_effect import EFFECTIVE_BROKER_CONFIGS
+
+        return sorted(name for name in self.given if name in _KNOWN and name not in EFFECTIVE_BROKER_CONFIGS)
+
     # --- derived values -----------------------------------------------------------------------------------
 
     @property

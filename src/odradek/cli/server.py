@@ -97,6 +97,8 @@ def _config(
         config = BrokerConfig({**config.given, "listeners": listeners})
     for name in config.unknown:
         logging.getLogger("odradek.broker.config").warning("unknown config is ignored name=%s", name)
+    for name in config.without_effect():
+        logging.getLogger("odradek.broker.config").warning("config has no effect here name=%s", name)
     return config
 
 

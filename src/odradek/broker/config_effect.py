@@ -1,0 +1,93 @@
+"""Which configs this release acts upon. All others are read, checked, kept and shown, and change nothing.
+
+A broker warns of those that are given and have no effect; docs/configuration.md marks those that have one.
+"""
+
+from __future__ import annotations
+
+from odradek.cluster.topic_config import SYNONYMS
+
+EFFECTIVE_TOPIC_CONFIGS = frozenset(
+    {
+        "cleanup.policy",
+        "compression.type",
+        "file.delete.delay.ms",
+        "flush.messages",
+        "flush.ms",
+        "index.interval.bytes",
+        "max.message.bytes",
+        "message.timestamp.after.max.ms",
+        "message.timestamp.before.max.ms",
+        "message.timestamp.type",
+        "min.insync.replicas",
+        "preallocate",
+        "retention.bytes",
+        "retention.ms",
+        "segment.bytes",
+        "segment.index.bytes",
+        "segment.jitter.ms",
+        "segment.ms",
+        "unclean.leader.election.enable",
+    }
+)
+"""Topic configs that change what happens."""
+
+_OF_TOPICS = frozenset(
+    broker_name
+    for name, synonyms in SYNONYMS.items()
+    if name in EFFECTIVE_TOPIC_CONFIGS
+    for broker_name, _factor in synonyms
+)
+
+EFFECTIVE_BROKER_CONFIGS = _OF_TOPICS | {
+    "advertised.host.name",
+    "advertised.listeners",
+    "advertised.port",
+    "auto.create.topics.enable",
+    "broker.id",
+    "broker.rack",
+    "connections.max.idle.ms",
+    "default.replication.factor",
+    "delete.topic.enable",
+    "fetch.max.bytes",
+    "group.initial.rebalance.delay.ms",
+    "group.max.session.timeout.ms",
+    "group.max.size",
+    "group.min.session.timeout.ms",
+    "host.name",
+    "listener.security.protocol.map",
+    "listeners",
+    "log.dir",
+    "log.dirs",
+    "log.flush.scheduler.interval.ms",
+    "log.retention.check.interval.ms",
+    "max.connections",
+    "max.connections.per.ip",
+    "max.connections.per.ip.overrides",
+    "max.incremental.fetch.session.cache.slots",
+    "node.id",
+    "num.partitions",
+    "offset.metadata.max.bytes",
+    "offsets.commit.timeout.ms",
+    "offsets.retention.check.interval.ms",
+    "offsets.retention.minutes",
+    "offsets.topic.compression.codec",
+    "offsets.topic.num.partitions",
+    "offsets.topic.replication.factor",
+    "offsets.topic.segment.bytes",
+    "port",
+    "producer.id.expiration.check.interval.ms",
+    "producer.id.expiration.ms",
+    "queued.max.request.bytes",
+    "replica.high.watermark.checkpoint.interval.ms",
+    "replica.lag.time.max.ms",
+    "socket.listen.backlog.size",
+    "socket.receive.buffer.bytes",
+    "socket.request.max.bytes",
+    "socket.send.buffer.bytes",
+    "transaction.state.log.min.isr",
+    "transaction.state.log.num.partitions",
+    "transaction.state.log.replication.factor",
+    "transaction.state.log.segment.bytes",
+}
+"""Broker configs that change what happens."""

@@ -1,0 +1,145 @@
+"""docs/configuration.md is made from the tables: this keeps it so. `UPDATE_DOCS=1` writes it anew."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from odradek.broker.config import STANDALONE_DEFAULTS, BrokerConfig
+from odradek.broker.config_docs import SECTIONS
+from odradek.broker.config_effect import EFFECTIVE_BROKER_CONFIGS, EFFECTIVE_TOPIC_CONFIGS
+from odradek.broker.config_table import (
+    BROKER_CONFIGS,
+    DYNAMIC_ONLY_CONFIGS,
+    INTERNAL_CONFIGS,
+    LEGACY_CONFIGS,
+    UPDATE_MODES,
+)
+from odradek.cluster.config_def import ConfigKey
+from odradek.cluster.topic_config import SYNONYMS, TOPIC_CONFIGS
+from odradek.cluster.topic_config_docs import TOPIC_DOCS
+
+ROOT = Path(__file__).parent.parent.parent
+DOC = ROOT / "docs" / "configuration.md"
+KNOWN = {**BROKER_CONFIGS, **LEGACY_CONFIGS, **DYNAMIC_ONLY_CONFIGS}
+
+INTRODUCTION = """# Configuration
+
+<!-- Made by tests/broker/test_configuration_doc.py from the tables in the code; UPDATE_DOCS=1 writes it. -->
+
+The names, types, defaults and limits are those of Apache Kafka 3.9; a `server.properties` of Kafka can be used
+as it is. The broker takes its configs from
+
+- `odradek server --config FILE` (Java's properties format) and `--set name=value`, which is stronger;
+- keywords of `odradek.testing.Broker`, with underscores: `num_partitions=3`;
+- the metadata store, for what may change while it runs (AlterConfigs): for this broker, or for all brokers.
+
+Stronger beats weaker: this broker dynamically, all brokers dynamically, given at the start, default.
+A topic's own configs beat the broker's. Names that Kafka does not know are warned about and otherwise ignored; a
+value that its config cannot have stops the start.
+
+**●** marks what this release acts upon. The rest is read, checked, kept and shown to tools, and changes nothing
+yet; the broker warns when it is given. Compaction does not run yet: a topic whose `cleanup.policy` is `compact`
+keeps all of its records. *Update*: `read-only` at the start only; `per-broker` and `cluster-wide` while it runs.
+"""
+
+
+def _cell(text: str | None) -> str:
+    if text is None:
+        return ""
+    return f"`{text}`".replace("|", "\\|") if text else '""'
+
+
+def _row(key: ConfigKey, cells: Iterable[str]) -> str:
+    limits = "" if key.validator is None else key.validator.text
+    if limits == "[...]" or limits.startswith("["):
+        limits = f"`{limits}`"
+    fixed = [f"`{key.name}`", key.type.name.lower(), _cell(key.default), limits.replace("|", "\\|")]
+    return f"| {' | '.join([*fixed, *cells])} |"
+
+
+def _mark(effective: bool) -> str:
+    return "●" if effective else ""
+
+
+def render() -> str:
+    """The page."""
+    parts = [
+        INTRODUCTION,
+        "## Topics\n",
+        "| config | type | default | values | broker config | | what it is for |",
+    ]
+    parts.append("|---|---|---|---|---|---|---|")
+    for name, key in sorted(TOPIC_CONFIGS.items()):
+        brokers = ", ".join(f"`{broker}`" for broker, _ in SYNONYMS.get(name, ()))
+        parts.append(_row(key, [brokers, _mark(name in EFFECTIVE_TOPIC_CONFIGS), TOPIC_DOCS[name]]))
+    alone = ", ".join(f"`{name}={value}`" for name, value in STANDALONE_DEFAULTS.items())
+    parts.append(f"\n## Brokers\n\nA broker that is alone has these in place of Kafka's defaults: {alone}.")
+    for section, docs in SECTIONS.items():
+        parts.append(f"\n### {section}\n")
+        parts.append("| config | type | default | values | update | | what it is for |")
+        parts.append("|---|---|---|---|---|---|---|")
+        for name in sorted(docs):
+            if name in INTERNAL_CONFIGS:
+                continue
+            mode = UPDATE_MODES.get(name, "cluster-wide" if name in DYNAMIC_ONLY_CONFIGS else "read-only")
+            parts.append(_row(KNOWN[name], [mode, _mark(name in EFFECTIVE_BROKER_CONFIGS), docs[name]]))
+    return "\n".join(parts) + "\n"
+
+
+def test_the_page_is_made_from_the_tables() -> None:
+    text = render()
+    if os.environ.get("UPDATE_DOCS"):
+        DOC.write_text(text, encoding="utf-8")
+    assert DOC.read_text(encoding="utf-8") == text, "run with UPDATE_DOCS=1"
+
+
+VIA = {
+    # Read by a property of BrokerConfig of another name.
+    "advertised.host.name": "advertised_host_name",
+    "advertised.listeners": "advertised_listeners",
+    "advertised.port": "advertised_port",
+    "host.name": "host_name",
+    "listener.security.protocol.map": "listener_security_protocol_map",
+    "listeners": "listeners",
+    "log.dir": "log_dir",
+    "log.dirs": "log_dirs",
+    "node.id": "node_id",
+    "port": "port",
+}
+GENERATED = {
+    "config_table.py",
+    "config_attributes.py",
+    "config_docs.py",
+    "config_effect.py",
+    "topic_config.py",
+}
+
+
+def _sources() -> str:
+    folders = ("broker", "cluster", "coordinators", "log", "replication")
+    files = [p for folder in folders for p in (ROOT / "src" / "odradek" / folder).rglob("*.py")]
+    return "\n".join(path.read_text(encoding="utf-8") for path in files if path.name not in GENERATED)
+
+
+def test_what_is_said_to_have_an_effect_is_used_somewhere() -> None:
+    sources = _sources()
+    of_topics = {broker for name in EFFECTIVE_TOPIC_CONFIGS for broker, _ in SYNONYMS.get(name, ())}
+    for name in EFFECTIVE_BROKER_CONFIGS - of_topics:
+        attribute = VIA.get(name, name.replace(".", "_"))
+        assert re.search(rf"(config|self)\.{attribute}\b", sources), name
+    for name in EFFECTIVE_TOPIC_CONFIGS - {"cleanup.policy", "unclean.leader.election.enable"}:
+        assert re.search(rf"config\.{name.replace('.', '_')}\b", sources), name
+
+
+def test_every_name_is_known() -> None:
+    assert set(TOPIC_CONFIGS) >= EFFECTIVE_TOPIC_CONFIGS
+    assert set(KNOWN) >= EFFECTIVE_BROKER_CONFIGS
+
+
+def test_what_is_given_without_effect_is_listed() -> None:
+    config = BrokerConfig({"num.io.threads": "8", "num.partitions": "2", "no.such": "1", "process.roles": ""})
+    assert config.without_effect() == ["num.io.threads", "process.roles"]
+    assert config.unknown == ["no.such"]
