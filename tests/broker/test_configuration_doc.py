@@ -29,20 +29,21 @@ INTRODUCTION = """# Configuration
 
 <!-- Made by tests/broker/test_configuration_doc.py from the tables in the code; UPDATE_DOCS=1 writes it. -->
 
-The names, types, defaults and limits are those of Apache Kafka 3.9; a `server.properties` of Kafka can be used
-as it is. The broker takes its configs from
+The names, types, defaults and limits are those of Apache Kafka 3.9; a `server.properties` of Kafka can
+be used as it is. The broker takes its configs from
 
 - `odradek server --config FILE` (Java's properties format) and `--set name=value`, which is stronger;
 - keywords of `odradek.testing.Broker`, with underscores: `num_partitions=3`;
 - the metadata store, for what may change while it runs (AlterConfigs): for this broker, or for all brokers.
 
-Stronger beats weaker: this broker dynamically, all brokers dynamically, given at the start, default.
-A topic's own configs beat the broker's. Names that Kafka does not know are warned about and otherwise ignored; a
-value that its config cannot have stops the start.
+Stronger beats weaker: this broker dynamically, all brokers dynamically, given at the start, default. A
+topic's own configs beat the broker's. Names that Kafka does not know are warned about and otherwise
+ignored; a value that its config cannot have stops the start.
 
-**●** marks what this release acts upon. The rest is read, checked, kept and shown to tools, and changes nothing
-yet; the broker warns when it is given. Compaction does not run yet: a topic whose `cleanup.policy` is `compact`
-keeps all of its records. *Update*: `read-only` at the start only; `per-broker` and `cluster-wide` while it runs.
+**●** marks what this release acts upon. The rest is read, checked, kept and shown to tools, and changes
+nothing yet; the broker warns when it is given. Compaction does not run yet: a topic whose
+`cleanup.policy` is `compact` keeps all of its records. *Update*: `read-only` at the start only;
+`per-broker` and `cluster-wide` while it runs.
 """
 
 
