@@ -105,7 +105,8 @@ def test_offsets_outlive_a_restart_and_die_with_their_topic(tmp_path: Path) -> N
             wire = await setup.connect()
             setup.create_topic("t", 2)
             await find(wire)
-            assert (await wire.ask(commit(8, 42), 8)).topics[0].partitions[0].error_code == 0
+            response = await wire.ask(commit(8, 42), 8)
+            assert {p.partition_index: p.error_code for p in response.topics[0].partitions}[0] == 0
         async with running(tmp_path, clock) as setup:
             wire = await setup.connect()
             assert [p.committed_offset for p in await fetch(wire, 5)] == [42, -1]
