@@ -48,6 +48,7 @@ from odradek.wire.messages.offset_fetch import (
 
 NO_OFFSET = -1
 NO_EPOCH = -1
+_LAST_TIMESTAMP_MS = 2**63 - 1
 
 
 def check_commit(group: ClassicGroup, member_id: str, group_instance_id: str | None, generation: int) -> None:
@@ -85,7 +86,8 @@ def commit(env: GroupEnv, group: ClassicGroup, request: OffsetCommitRequest) -> 
         restart_session(env, group, member)
     now_ms = env.clock.now_ms()
     retention_ms = request.retention_time_ms
-    expires_ms = None if retention_ms == -1 else now_ms + retention_ms
+    # "For ever" is often said as the largest retention there is; the sum must stay a timestamp.
+    expires_ms = None if retention_ms == -1 else min(now_ms + retention_ms, _LAST_TIMESTAMP_MS)
     records: list[CoordinatorRecord] = []
     topics: list[OffsetCommitResponseTopic] = []
     for topic in request.topics:
