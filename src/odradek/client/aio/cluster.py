@@ -379,7 +379,8 @@ class Cluster:
         for task in tasks:
             if task is not current:
                 task.cancel()
-        for connection in list(self._connections.values()):
+        connections = set(self._connections.values())
+        for connection in connections:
             connection.close()
         self._connections.clear()
         for waiter in self._update_waiters:
@@ -387,8 +388,10 @@ class Cluster:
                 waiter.set_exception(ClosedError("the client was closed"))
                 waiter.exception()
         await asyncio.gather(*(t for t in tasks if t is not current), return_exceptions=True)
-        # Transports close in the next turn of the loop.
-        await asyncio.sleep(0)
+        await asyncio.gather(*(connection.wait_closed() for connection in connections))
+        # A connection that was given up while it was being made closes a turn or two of the loop later.
+        for _ in range(3):
+            await asyncio.sleep(0)
 
 
 def _consume(task: asyncio.Task[Any]) -> None:

@@ -35,6 +35,7 @@ class Connection(asyncio.Protocol):
         self._reader = FrameReader(config.receive_message_max_bytes)
         self._transport: asyncio.Transport | None = None
         self._handshake: asyncio.Future[None] = loop.create_future()
+        self._lost: asyncio.Future[None] = loop.create_future()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
 
@@ -44,6 +45,9 @@ class Connection(asyncio.Protocol):
         """See `asyncio.BaseProtocol`."""
         # uvloop's transports are transports without being subclasses.
         self._transport = transport = cast(asyncio.Transport, transport)
+        if self.closed:  # given up while it was being made
+            transport.abort()
+            return
         deadline = self._loop.time() * 1000 + self._config.request_timeout_ms
         transport.writelines(self.state.start_handshake(deadline))
         self._arm(deadline)
@@ -76,6 +80,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.BaseProtocol`."""
+        if not self._lost.done():
+            self._lost.set_result(None)
         self.close(ConnectionFailedError(f"{self.address} closed the connection{f': {exc}' if exc else ''}"))
 
     # For the rest of the client
@@ -83,6 +89,11 @@ class Connection(asyncio.Protocol):
     async def handshake(self) -> None:
         """Wait until the versions are agreed on."""
         await self._handshake
+
+    async def wait_closed(self) -> None:
+        """After `close`: wait until the socket is gone."""
+        if self._transport is not None:
+            await self._lost
 
     @property
     def in_flight(self) -> int:

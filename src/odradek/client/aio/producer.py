@@ -380,7 +380,7 @@ class AsyncProducer:
     async def _wait_topic(
         self, engine: ProducerEngine, record: Prepared, known: bool, deadline: float
     ) -> None:
-        await wait_for_partition(engine, record.topic, record.partition if known else None, deadline)
+        await wait_for_partition(engine, record.topic, record.partition, deadline)
 
     async def _wait_memory(self, engine: ProducerEngine, record: Prepared, deadline: float) -> None:
         freed = asyncio.Event()

@@ -213,7 +213,13 @@ class Sender:
             for batch in batches:
                 self._failed_to_send(batch, problem or error_for(ErrorCode.NETWORK_EXCEPTION, str(error)))
         else:
-            self._take_response(done.result(), batches)
+            try:
+                self._take_response(done.result(), batches)
+            except Exception as bug:
+                # Nobody may wait for ever because of a mistake here.
+                log.exception("the answer to Produce could not be dealt with")
+                for batch in batches:
+                    self._failed_to_send(batch, error_for(ErrorCode.UNKNOWN_SERVER_ERROR, repr(bug)))
         self._wake.set()
 
     def _take_response(self, response: Any, batches: list[ProducerBatch]) -> None:
@@ -342,7 +348,7 @@ class Sender:
             self._accumulator.unmute(tp)
 
     def _call_back(self, batch: ProducerBatch, error: Exception | None) -> None:
-        for future, callback in batch.callbacks:
+        for _, future, callback in batch.callbacks:
             try:
                 if error is None:
                     callback(future.metadata(), None)

@@ -49,7 +49,7 @@ class ProducerBatch:
         self.tp = tp
         self.builder = BatchBuilder(codec, level=level)
         self.outcome = BatchOutcome(tp.topic, tp.partition)
-        self.callbacks: list[tuple[DeliveryFuture, Callback]] = []
+        self.callbacks: list[tuple[int, DeliveryFuture, Callback]] = []
         self.count = 0
         self.memory = 0
         self.created_ms = now_ms
@@ -79,7 +79,7 @@ class ProducerBatch:
         )
         self.count += 1
         if callback is not None:
-            self.callbacks.append((future, callback))
+            self.callbacks.append((index, future, callback))
         return future
 
     @property
@@ -174,9 +174,9 @@ class ProducerBatch:
                 part.set_producer_state(self.producer_id, self.producer_epoch, sequence)
                 sequence = (sequence + part.count) & 0x7FFF_FFFF
         by_outcome = {id(part.outcome): part for part in parts}
-        for future, callback in self.callbacks:
-            outcome, _ = moved[future._index]
-            by_outcome[id(outcome)].callbacks.append((future, callback))
+        for old_index, future, callback in self.callbacks:
+            outcome, index = moved[old_index]
+            by_outcome[id(outcome)].callbacks.append((index, future, callback))
         self.callbacks = []
         self.outcome.move(moved)
         return parts

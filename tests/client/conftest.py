@@ -1,0 +1,64 @@
+"""One broker for the tests that do not stop it, and waiting without sleeping blindly."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from odradek.client import Admin, NewTopic
+from odradek.testing import Broker
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    """A broker shared by the tests of this folder."""
+    with Broker(auto_create_topics_enable="false") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def servers(broker: Broker) -> str:
+    return broker.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def admin(servers: str) -> Iterator[Admin]:
+    with Admin(bootstrap_servers=servers) as client:
+        yield client
+
+
+@pytest.fixture
+def topic(admin: Admin) -> str:
+    """A fresh topic of three partitions."""
+    return new_topic(admin, 3)
+
+
+@pytest.fixture
+def group() -> str:
+    """A fresh group's name."""
+    return f"group-{next(_numbers)}"
+
+
+def new_topic(admin: Admin, partitions: int, **configs: Any) -> str:
+    """Make a topic under a name of its own."""
+    name = f"topic-{next(_numbers)}"
+    settings = {key.replace("_", "."): str(value) for key, value in configs.items()}
+    admin.create_topics([NewTopic(name, partitions, 1, configs=settings)])
+    return name
+
+
+def until(condition: Callable[[], Any], seconds: float = 20.0, what: str = "the condition") -> Any:
+    """Wait until `condition()` is true; fail after so long."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"{what} did not come true within {seconds} s"
+        time.sleep(0.01)
