@@ -59,6 +59,7 @@ GROUPS_TOPIC = "__consumer_offsets"
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _DRAIN_MS = 2_000
 _FLUSH_CHECK_MS = 1_000
+_BACKLOG = 1024
 _NEVER_MS = 366 * 24 * 3600 * 1000
 
 
@@ -483,7 +484,10 @@ def network_limits(config: BrokerConfig) -> NetworkLimits:
         max_connections_per_ip_overrides=tuple(overrides),
         idle_ms=config.connections_max_idle_ms,
         queued_max_request_bytes=config.queued_max_request_bytes,
-        backlog=config.socket_listen_backlog_size,
+        # Kafka's default of 50 overflows when many clients come at once, and each that does loses a second.
+        backlog=config.socket_listen_backlog_size
+        if config.is_given("socket.listen.backlog.size")
+        else _BACKLOG,
         send_buffer_bytes=config.socket_send_buffer_bytes,
         receive_buffer_bytes=config.socket_receive_buffer_bytes,
     )
