@@ -132,6 +132,11 @@ class Cluster:
                 raise
             self._failures.pop(key, None)
             self._not_before.pop(key, None)
+            adopted = self.open_connection(*key)
+            if adopted is not None:
+                # A bootstrap connection turned out to be to this broker while this one was being made.
+                connection.close()
+                return adopted
             connection.on_close = self._connection_closed
             self._connections[key] = connection
             return connection
