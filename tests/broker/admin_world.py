@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import random
 from typing import Any
 
 from odradek.broker.authorization import Operation, Resource
 from odradek.broker.config import BrokerConfig
 from odradek.broker.context import RequestContext
-from odradek.broker.registry import registered
+from odradek.broker.registry import Handlers
 from odradek.cluster.controller import Controller
 from odradek.cluster.image import ClusterDelta, ClusterImage
 from odradek.cluster.memory import MemoryServer, MemoryStore
@@ -18,17 +17,6 @@ from odradek.errors import KafkaError
 from odradek.util.clock import ManualClock
 from odradek.wire.api import ApiKey, request_class, response_class
 from odradek.wire.headers import RequestHeader
-
-HANDLERS = (
-    "alter_configs",
-    "create_partitions",
-    "create_topics",
-    "delete_topics",
-    "describe_cluster",
-    "describe_configs",
-    "incremental_alter_configs",
-    "metadata",
-)
 
 
 class Denying:
@@ -69,8 +57,7 @@ class World:
         self.controller.open()
         self.controller.start(BrokerRegistration((Endpoint("PLAINTEXT", host, port),)))
         self.sessions = {other: self.add_broker(other) for other in others}
-        for name in HANDLERS:
-            importlib.import_module(f"odradek.broker.handlers.{name}")
+        self.handlers = Handlers()
 
     @property
     def image(self) -> ClusterImage:
@@ -99,10 +86,11 @@ class World:
         header = RequestHeader(api_key=int(key), api_version=version, correlation_id=1, client_id="test")
         broker: Any = self
         context = RequestContext(broker, header, now_ms=self.clock.now_ms(), listener_name=listener)
-        registration = registered()[int(key)]
+        registration = self.handlers.get(int(key))
+        assert registration is not None
         assert version in registration.versions
         try:
-            response = registration.function(context, decoded)
+            response: Any = registration.function(context, decoded)
         except KafkaError as error:
             assert registration.error_response is not None
             response = registration.error_response(decoded, version, error.code, error.message)
