@@ -11,6 +11,7 @@ import pytest
 from odradek.errors.codes import ErrorCode
 from odradek.log.files import RealFileSystem
 from odradek.records.compression import Codec
+from odradek.util.clock import ManualClock, SystemClock
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -324,6 +325,37 @@ class _Patched:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
+
+
+class NoRoomForFolders(RealFileSystem):
+    """A real file system in which no folder can be made while `full`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.full = False
+
+    def make_dirs(self, directory: Path) -> None:
+        if self.full:
+            raise OSError(errno.ENOSPC, "No space left on device", str(directory))
+        super().make_dirs(directory)
+
+
+def test_a_topic_made_on_a_full_disk_works_once_there_is_room(tmp_path: Path) -> None:
+    async def main() -> None:
+        files, clock = NoRoomForFolders(), ManualClock(SystemClock().now_ms())
+        async with running(tmp_path, files=files, clock=clock) as broker:
+            files.full = True
+            create_topic(broker, "t")
+            client = await connect(broker)
+            assert (await append(client, "t", batch())).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            files.full = False
+            assert (await append(client, "t", batch())).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            clock.advance(1000)
+            assert (await append(client, "t", batch())).base_offset == 0
+            assert not broker.replicas.offline
+            client.close()
+
+    run(main)
 
 
 def test_a_full_disk_fails_the_write_and_nothing_else(tmp_path: Path) -> None:

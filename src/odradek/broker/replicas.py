@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_RETRY_MS = 1_000
+
 
 class Replicas:
     """All partitions of which this broker holds a replica.
@@ -61,6 +63,7 @@ class Replicas:
         self.broker_id = broker_id
         self.image = image
         self.offline: dict[tuple[str, int], str] = {}
+        self._retry_at_ms: dict[tuple[str, int], float] = {}
         self._logs = logs
         self._purgatory = purgatory
         self._clock = clock
@@ -101,10 +104,28 @@ class Replicas:
         if found is not None:
             return found
         if (topic, index) in self.offline:
-            raise KafkaStorageError(f"{topic}-{index} is offline: {self.offline[(topic, index)]}")
+            return self._retry(topic, index)
         if self.image.partition(topic, index) is not None:
             raise NotLeaderOrFollowerError(f"{topic}-{index} is on other brokers")
         raise UnknownTopicOrPartitionError(f"there is no partition {topic}-{index}")
+
+    def _retry(self, topic: str, index: int) -> Partition:
+        """Try to use an offline log again, once a second at most: the disk may have room by now."""
+        key = (topic, index)
+        now_ms = self._clock.monotonic_ms()
+        if now_ms >= self._retry_at_ms.get(key, 0):
+            self._retry_at_ms[key] = now_ms + _RETRY_MS
+            image = self.image.topic(topic)
+            state = None if image is None else image.partitions.get(index)
+            if image is not None and state is not None:
+                self._take_up(image, index, state)
+                found = self.find(topic, index)
+                if found is not None:
+                    log.info("partition online again topic=%s partition=%d", topic, index)
+                    return found
+        raise KafkaStorageError(
+            f"{topic}-{index} is offline: {self.offline.get(key, 'its topic is being deleted')}"
+        )
 
     # ------------------------------------------------------------------ following the image
 
@@ -166,6 +187,7 @@ class Replicas:
             partition_log = self._log_of(topic, index)
         except (OSError, OdradekError) as error:
             self.offline[key] = str(error)
+            self._retry_at_ms.setdefault(key, self._clock.monotonic_ms() + _RETRY_MS)
             log.error("partition offline topic=%s partition=%d: %s", topic.name, index, error)
             return None
         partition = Partition(
@@ -177,6 +199,7 @@ class Replicas:
             replica_lag_time_max_ms=self._replica_lag_time_max_ms,
         )
         self.offline.pop(key, None)
+        self._retry_at_ms.pop(key, None)
         self._by_topic.setdefault(topic.name, {})[index] = partition
         self._count += 1
         return partition
@@ -206,6 +229,7 @@ class Replicas:
         partitions = self._by_topic.get(topic)
         partition = None if partitions is None else partitions.pop(index, None)
         self.offline.pop((topic, index), None)
+        self._retry_at_ms.pop((topic, index), None)
         if partition is None or partitions is None:
             return
         if not partitions:
