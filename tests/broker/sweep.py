@@ -1,0 +1,208 @@
+"""Every request of the golden corpus against a live broker, one at a time, time moved by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from odradek.broker.app import Broker
+from odradek.errors.codes import ErrorCode
+from odradek.util.clock import ManualClock
+from odradek.util.timers import ManualTimers
+from odradek.wire.api import ApiKey
+from odradek.wire.check import read_golden
+from odradek.wire.headers import decode_response, encode_request
+from odradek.wire.message import Struct
+from odradek.wire.messages.api_versions import ApiVersionsRequest
+
+from . import live
+from .net import settle
+
+WIRE = Path(__file__).parent.parent / "golden" / "wire"
+
+_STEPS_MS = (1_000, 100_000, 2**31, 2**33)
+"""What time is moved by, in turn, while an answer is outstanding: every timeout of a request is an int32."""
+
+
+@cache
+def golden_requests(key: int) -> tuple[dict[str, Any], ...]:
+    """The golden lines of an API's requests."""
+    (path,) = WIRE.glob(f"{key:03d}_*.jsonl.gz")
+    return tuple(line for line in read_golden(path) if line["kind"] == "request")
+
+
+def structs(value: Any) -> Iterator[Struct]:
+    """A message and every struct inside it."""
+    if isinstance(value, Struct):
+        yield value
+        for field in value.FIELDS:
+            yield from structs(getattr(value, field.name))
+    elif isinstance(value, list):
+        for one in value:
+            yield from structs(one)
+
+
+def error_codes(message: Any) -> list[int]:
+    """Every error code anywhere in a message."""
+    return [
+        getattr(one, field.name)
+        for one in structs(message)
+        for field in one.FIELDS
+        if field.name.endswith("error_code")
+    ]
+
+
+class Complaints(logging.Handler):
+    """Collects what the broker logs at ERROR, tracebacks included."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.records: list[str] = []
+        self.setFormatter(logging.Formatter("%(name)s %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(self.format(record))
+
+    def take(self) -> list[str]:
+        """What has come since the last time."""
+        records, self.records = self.records, []
+        return records
+
+
+class Closed(Exception):
+    """The broker closed the connection instead of answering."""
+
+
+class Sweeper:
+    """A broker, and connections that ask it one thing after the other.
+
+    Attributes:
+        broker, clock, timers: the broker and its time.
+        complaints: what it logged at ERROR.
+    """
+
+    def __init__(self, broker: Broker, clock: ManualClock, timers: ManualTimers) -> None:
+        self.broker, self.clock, self.timers = broker, clock, timers
+        self.complaints = Complaints()
+        self._stream: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._other: live.Client | None = None
+        self._correlation_id = 0
+
+    async def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._stream is None:
+            self._stream = await asyncio.open_connection("127.0.0.1", self.broker.port, limit=2**26)
+        return self._stream
+
+    async def disconnect(self) -> None:
+        """Close the connection that asks; the next question opens a new one."""
+        if self._stream is not None:
+            self._stream[1].close()
+            self._stream = None
+            # A request that nobody waits for any more must not be taken for the next one.
+            listener = self.broker.listeners[0]
+            await settle(lambda: listener.queued_bytes == 0, "for a connection to go")
+
+    async def ask(self, message: Any, version: int) -> Any:
+        """A message and its answer; see `ask_raw`."""
+        return await self.ask_raw(message.API_KEY, version, message.encode_parts(version), message)
+
+    async def send_unanswered(self, version: int, body: Any) -> None:
+        """A produce request with acks=0: nothing comes, but the next request is answered.
+
+        Raises:
+            Closed: as Kafka has it when such a request fails.
+        """
+        _, writer = await self._connection()
+        self._correlation_id += 1
+        writer.writelines(encode_request(0, version, self._correlation_id, "sweep", _Encoded([body])))
+        await self.ask(ApiVersionsRequest(), 0)
+
+    async def ask_raw(self, key: int, version: int, body: Any, message: Any = None) -> Any:
+        """Send a request, and move time while its answer is outstanding.
+
+        Raises:
+            Closed: the connection was closed instead.
+            AssertionError: another correlation id, or no answer whatever the time.
+        """
+        reader, writer = await self._connection()
+        self._correlation_id += 1
+        parts = body if isinstance(body, list) else [body]
+        writer.writelines(encode_request(key, version, self._correlation_id, "sweep", _Encoded(parts)))
+        reading = asyncio.ensure_future(_read_frame(reader))
+        steps = iter(_STEPS_MS)
+        requests = self.broker.listeners[0]
+        while not reading.done():
+            await settle(
+                lambda: reading.done() or requests.queued_bytes > 0,
+                f"for {ApiKey(key).api_name} {version}",
+            )
+            if not reading.done():
+                step = next(steps, None)
+                if step is None:
+                    reading.cancel()
+                    raise AssertionError(
+                        f"{ApiKey(key).api_name} {version} is never answered: {message!r:.500}"
+                    )
+                self.timers.advance(step)
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                await asyncio.sleep(0.001)
+        try:
+            frame = reading.result()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            self._stream = None
+            writer.close()
+            raise Closed from None
+        correlation_id, response = decode_response(frame, key, version)
+        assert correlation_id == self._correlation_id
+        return response
+
+    async def is_alive(self) -> None:
+        """Another connection is still answered."""
+        if self._other is None:
+            self._other = await live.connect(self.broker)
+        assert (await self._other.call(ApiVersionsRequest(), 0)).error_code == ErrorCode.NONE
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._other is not None:
+            self._other.close()
+            self._other = None
+        await self.disconnect()
+
+
+class _Encoded:
+    """A body that is encoded already, where a message is expected."""
+
+    def __init__(self, parts: list[Any]) -> None:
+        self._parts = parts
+
+    def encode_parts(self, version: int) -> list[Any]:
+        return self._parts
+
+
+async def _read_frame(reader: asyncio.StreamReader) -> bytes:
+    return await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+
+
+@asynccontextmanager
+async def sweeping(data: Path, **config: Any) -> AsyncIterator[Sweeper]:
+    """A broker to ask, its log watched."""
+    clock = ManualClock()
+    timers = ManualTimers(clock)
+    async with live.running(data, clock=clock, timers=timers, **config) as broker:
+        sweeper = Sweeper(broker, clock, timers)
+        logger = logging.getLogger("odradek")
+        logger.addHandler(sweeper.complaints)
+        try:
+            _ = broker.groups
+            timers.advance(0)
+            yield sweeper
+        finally:
+            await sweeper.close()
+            logger.removeHandler(sweeper.complaints)
