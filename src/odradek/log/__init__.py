@@ -20,8 +20,9 @@ from odradek.log.errors import (
 from odradek.log.files import FileSystem, RealFileSystem
 from odradek.log.leader_epochs import EpochEntry
 from odradek.log.log_manager import LogManager
-from odradek.log.partition_log import AppendInfo, OffsetForTimestamp, PartitionLog, ReadResult
+from odradek.log.partition_log import AppendInfo, PartitionLog, ReadResult
 from odradek.log.producer_state import Origin
+from odradek.log.searching import OffsetForTimestamp
 from odradek.log.txn_index import AbortedTxn
 
 __all__ = [

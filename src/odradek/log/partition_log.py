@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from struct import Struct
 from typing import NamedTuple
 
 from odradek.errors import (
@@ -26,6 +25,7 @@ from odradek.log.config import LogConfig
 from odradek.log.file_names import DELETED_SUFFIX, LEADER_EPOCHS, PARTITION_METADATA, with_marker
 from odradek.log.files import Buffer, FileSystem
 from odradek.log.leader_epochs import EpochEntry, LeaderEpochs
+from odradek.log.preparing import PREFIX, newest_of, stamped, timestamp_type, validated
 from odradek.log.producer_snapshots import ProducerSnapshots
 from odradek.log.producer_state import Origin, ProducerState
 from odradek.log.recovery import (
@@ -36,23 +36,16 @@ from odradek.log.recovery import (
     recall_recent_batches,
     replay_producers,
 )
+from odradek.log.searching import OffsetForTimestamp, find_newest, find_not_older
 from odradek.log.segment import Segment
 from odradek.log.segments import SegmentList
 from odradek.log.time_index import NO_TIMESTAMP, TimestampOffset
 from odradek.log.txn_index import AbortedTxn
-from odradek.records.batch import BatchHeader, TimestampType, batch_records, check_crc, iter_batches
+from odradek.records.batch import BatchHeader, TimestampType, check_crc, iter_batches
 from odradek.records.control import EndTransactionMarker
-from odradek.records.convert import needs_recompression, recompress, target_codec
-from odradek.records.patch import assign_offsets
-from odradek.records.validate import validate_batches
 from odradek.util.clock import Clock
 
 logger = logging.getLogger(__name__)
-
-_PREFIX = Struct(">qii")
-"""Base offset, length, leader epoch: what an append changes in a batch, in front of its CRC."""
-_MAX_TIMESTAMP = Struct(">q")
-_MAX_TIMESTAMP_AT = 35
 
 NO_OFFSET = -1
 
@@ -75,14 +68,6 @@ class ReadResult(NamedTuple):
 
     records: bytes
     first_offset: int
-
-
-class OffsetForTimestamp(NamedTuple):
-    """A record found by time. `leader_epoch` is -1 where it is not known."""
-
-    offset: int
-    timestamp: int
-    leader_epoch: int
 
 
 class PartitionLog:
@@ -227,55 +212,26 @@ class PartitionLog:
         TRANSACTION_COORDINATOR_FENCED; KAFKA_STORAGE_ERROR. Nothing is appended then.
         """
         config = self.config
-        append_time = config.message_timestamp_type == "LogAppendTime"
-        timestamp_type = TimestampType.LOG_APPEND_TIME if append_time else TimestampType.CREATE_TIME
-        headers = validate_batches(
+        records, headers = validated(
             records,
-            max_message_bytes=config.max_message_bytes,
-            now_ms=now_ms,
-            timestamp_type=timestamp_type,
-            timestamp_before_max_ms=config.message_timestamp_before_max_ms,
-            timestamp_after_max_ms=config.message_timestamp_after_max_ms,
-            compacted=config.compact,
+            config,
             from_client=origin is Origin.CLIENT,
+            now_ms=now_ms,
             produce_version=produce_version,
         )
-        if config.compression_type != "producer":
-            codec = target_codec(config.compression_type)
-            if codec is not None and needs_recompression(headers, codec):
-                level = getattr(config, f"compression_{codec.name.lower()}_level", None)
-                records, headers = recompress(records, headers, codec, level=level)
         markers = self._check_producers(headers, records, origin)
         if not isinstance(markers, list):
             return markers
         base_offset = self.log_end_offset
-        header = headers[0]
-        if len(headers) == 1 and not append_time and header[8] == _stored_max_timestamp(records):
-            # The sender's bytes are written as they came, behind a new prefix.
-            view = memoryview(records)
-            parts: list[Buffer] = [_PREFIX.pack(base_offset, header[1], leader_epoch), view[_PREFIX.size :]]
-            size = len(view)
-            headers[0] = header = BatchHeader(base_offset, header[1], leader_epoch, *header[3:])
-        else:
-            copy = bytearray(records)
-            headers = assign_offsets(
-                copy,
-                base_offset,
-                leader_epoch=leader_epoch,
-                timestamp_type=timestamp_type,
-                now_ms=now_ms,
-                headers=headers,
-            )
-            parts, size = [copy], len(copy)
+        kind = timestamp_type(config)
+        parts, size, headers = stamped(
+            records, headers, kind, base_offset=base_offset, leader_epoch=leader_epoch, now_ms=now_ms
+        )
         if leader_epoch != self.epochs.latest and leader_epoch >= 0:
             self._assign_epochs([EpochEntry(leader_epoch, base_offset)])
         self._write(headers, markers, parts, size, now_ms)
-        return AppendInfo(
-            base_offset,
-            self.log_end_offset - 1,
-            now_ms if append_time else NO_TIMESTAMP,
-            self.log_start_offset,
-        )
+        time_ms = now_ms if kind is TimestampType.LOG_APPEND_TIME else NO_TIMESTAMP
+        return AppendInfo(base_offset, self.log_end_offset - 1, time_ms, self.log_start_offset)
 
     def append_follower(self, records: Buffer, *, now_ms: int | None = None) -> AppendInfo | None:
         """Append what the leader sent, at the offsets it has there; None if there is no whole batch.
@@ -365,16 +321,12 @@ class PartitionLog:
             )
         if self._sync_failed:
             raise KafkaStorageError("an earlier sync to the disk failed; the broker must be started again")
-        last = headers[-1]
-        last_offset = last.last_offset
+        last_offset = headers[-1].last_offset
         if len(headers) == 1:
-            newest = TimestampOffset(last[8], last_offset)
+            newest = TimestampOffset(headers[0][8], last_offset)
             batches = [(size, last_offset)]
         else:
-            newest = TimestampOffset(NO_TIMESTAMP, last_offset)
-            for header in headers:
-                if header.max_timestamp > newest.timestamp:
-                    newest = TimestampOffset(header.max_timestamp, header.last_offset)
+            newest = newest_of(headers)
             batches = [(header.size, header.last_offset) for header in headers]
         try:
             segment = self.segments.active
@@ -519,7 +471,7 @@ class PartitionLog:
             records = self._read(offset, max_bytes, upper_bound, min_one_batch)
         except OSError as error:
             raise self.storage_error(f"reading at offset {offset}", error) from error
-        return ReadResult(records, _PREFIX.unpack_from(records)[0] if records else NO_OFFSET)
+        return ReadResult(records, PREFIX.unpack_from(records)[0] if records else NO_OFFSET)
 
     def _read(self, offset: int, max_bytes: int, upper_bound: int, min_one_batch: bool) -> bytes:
         segments = self.segments
@@ -564,50 +516,20 @@ class PartitionLog:
 
         Raises `KafkaError` KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE.
         """
-        start = self.log_start_offset
         try:
-            # Only the first segment can hold records that were deleted.
-            largest = [(segment.largest_from(start), segment) for segment in self.segments]
+            return find_newest(self.segments, self.log_start_offset)
         except OSError as error:
             raise self.storage_error("searching by time", error) from error
-        (timestamp, offset), newest = max(largest, key=lambda entry: entry[0].timestamp)
-        return None if timestamp < 0 else self._first_record(newest, timestamp, start, offset)
 
     def offset_for_timestamp(self, timestamp: int) -> OffsetForTimestamp | None:
         """The first record that is not older than `timestamp`; None if all are.
 
         Raises `KafkaError` KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE.
         """
-        for segment in self.segments:
-            largest = segment.known_max_timestamp().timestamp
-            if largest < 0 and segment.size and segment.modified_ms() < timestamp:
-                continue
-            if largest >= timestamp or (largest < 0 and segment.size):
-                found = self._first_record(segment, timestamp, self.log_start_offset, None)
-                if found is not None:
-                    return found
-        return None
-
-    def _first_record(
-        self, segment: Segment, timestamp: int, from_offset: int, hint: int | None
-    ) -> OffsetForTimestamp | None:
-        """The segment's first record at or above an offset that is not older than the timestamp."""
         try:
-            near = hint if hint is not None else segment.time_index.lookup(timestamp).offset
-            position = segment.offset_index.lookup(max(near, from_offset)).position
-            for step in segment.walk(position, segment.size):
-                if step.max_timestamp < timestamp or step.last_offset < from_offset:
-                    continue
-                batch = segment.pread(step.size, step.position)
-                header = BatchHeader.parse(batch)
-                for record in batch_records(header, batch):
-                    if record.timestamp >= timestamp and record.offset >= from_offset:
-                        return OffsetForTimestamp(
-                            record.offset, record.timestamp, header.partition_leader_epoch
-                        )
+            return find_not_older(self.segments, self.log_start_offset, timestamp)
         except OSError as error:
             raise self.storage_error("searching by time", error) from error
-        return None
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEntry | None:
         """(epoch, end offset) of the largest epoch known that is not above this one; None if unknown."""
@@ -738,7 +660,3 @@ class PartitionLog:
     def expire_producers(self, now_ms: int) -> int:
         """Forget producers that were silent for `producer.id.expiration.ms`; how many."""
         return self.producers.remove_expired(now_ms, self.config.producer_id_expiration_ms)
-
-
-def _stored_max_timestamp(records: Buffer) -> int:
-    return int(_MAX_TIMESTAMP.unpack_from(records, _MAX_TIMESTAMP_AT)[0])

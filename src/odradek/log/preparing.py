@@ -1,0 +1,87 @@
+"""From what a client sent to what is written: validated, in the topic's codec, with offsets.
+
+In the usual case the sender's bytes are written as they came, behind a new prefix: base offset and leader
+epoch stand in front of the CRC.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from odradek.log.config import LogConfig
+from odradek.log.files import Buffer
+from odradek.log.time_index import NO_TIMESTAMP, TimestampOffset
+from odradek.records.batch import MAX_TIMESTAMP_AT, BatchHeader, TimestampType
+from odradek.records.convert import needs_recompression, recompress, target_codec
+from odradek.records.patch import assign_offsets
+from odradek.records.validate import validate_batches
+
+PREFIX = Struct(">qii")
+"""Base offset, length, leader epoch."""
+_TIMESTAMP = Struct(">q")
+
+
+def validated(
+    records: Buffer, config: LogConfig, *, from_client: bool, now_ms: int, produce_version: int | None
+) -> tuple[Buffer, list[BatchHeader]]:
+    """The batches, recompressed if the topic wants another codec, and their headers.
+
+    Raises `KafkaError` as `validate_batches` does.
+    """
+    headers = validate_batches(
+        records,
+        max_message_bytes=config.max_message_bytes,
+        now_ms=now_ms,
+        timestamp_type=timestamp_type(config),
+        timestamp_before_max_ms=config.message_timestamp_before_max_ms,
+        timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+        compacted=config.compact,
+        from_client=from_client,
+        produce_version=produce_version,
+    )
+    if config.compression_type != "producer":
+        codec = target_codec(config.compression_type)
+        if codec is not None and needs_recompression(headers, codec):
+            level = getattr(config, f"compression_{codec.name.lower()}_level", None)
+            return recompress(records, headers, codec, level=level)
+    return records, headers
+
+
+def timestamp_type(config: LogConfig) -> TimestampType:
+    """The topic's `message.timestamp.type`."""
+    if config.message_timestamp_type == "LogAppendTime":
+        return TimestampType.LOG_APPEND_TIME
+    return TimestampType.CREATE_TIME
+
+
+def stamped(
+    records: Buffer,
+    headers: list[BatchHeader],
+    kind: TimestampType,
+    *,
+    base_offset: int,
+    leader_epoch: int,
+    now_ms: int,
+) -> tuple[list[Buffer], int, list[BatchHeader]]:
+    """What to write: its parts, its size in bytes, and the headers as they are in it."""
+    header = headers[0]
+    if len(headers) == 1 and kind is TimestampType.CREATE_TIME:
+        (stored,) = _TIMESTAMP.unpack_from(records, MAX_TIMESTAMP_AT)
+        if stored == header[8]:
+            view = memoryview(records)
+            parts: list[Buffer] = [PREFIX.pack(base_offset, header[1], leader_epoch), view[PREFIX.size :]]
+            return parts, len(view), [BatchHeader(base_offset, header[1], leader_epoch, *header[3:])]
+    copy = bytearray(records)
+    headers = assign_offsets(
+        copy, base_offset, leader_epoch=leader_epoch, timestamp_type=kind, now_ms=now_ms, headers=headers
+    )
+    return [copy], len(copy), headers
+
+
+def newest_of(headers: list[BatchHeader]) -> TimestampOffset:
+    """The largest timestamp of some batches, and the last offset of the first that has it."""
+    newest = TimestampOffset(NO_TIMESTAMP, headers[-1].last_offset)
+    for header in headers:
+        if header[8] > newest[0]:
+            newest = TimestampOffset(header[8], header.last_offset)
+    return newest

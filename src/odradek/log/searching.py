@@ -1,0 +1,63 @@
+"""Finding records by their time.
+
+Both indexes help: the time index says from which offset on the time is reached, the offset index where to
+begin reading. Only batches that can hold the record are unpacked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from odradek.log.segment import Segment
+from odradek.records.batch import BatchHeader, batch_records
+
+
+class OffsetForTimestamp(NamedTuple):
+    """A record found by time. `leader_epoch` is -1 where it is not known."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+def find_newest(segments: Iterable[Segment], log_start_offset: int) -> OffsetForTimestamp | None:
+    """The first record with the largest timestamp; None where no record has one.
+
+    Raises `OSError`, `KafkaError` for a batch that does not unpack.
+    """
+    # Only the first segment can hold records that were deleted.
+    largest = [(segment.largest_from(log_start_offset), segment) for segment in segments]
+    (timestamp, offset), newest = max(largest, key=lambda entry: entry[0].timestamp)
+    return None if timestamp < 0 else first_record(newest, timestamp, log_start_offset, offset)
+
+
+def find_not_older(
+    segments: Iterable[Segment], log_start_offset: int, timestamp: int
+) -> OffsetForTimestamp | None:
+    """The first record that is not older than the timestamp; None if all are. Raises as `find_newest`."""
+    for segment in segments:
+        largest = segment.known_max_timestamp().timestamp
+        if segment.size and (largest < 0 or largest >= timestamp):
+            near = segment.time_index.lookup(timestamp).offset
+            found = first_record(segment, timestamp, log_start_offset, near)
+            if found is not None:
+                return found
+    return None
+
+
+def first_record(segment: Segment, timestamp: int, from_offset: int, near: int) -> OffsetForTimestamp | None:
+    """The segment's first record at or above an offset that is not older than the timestamp.
+
+    `near` is the last offset of a batch before which there is none. Raises as `find_newest`.
+    """
+    position = segment.offset_index.lookup(max(near, from_offset)).position
+    for step in segment.walk(position, segment.size):
+        if step.max_timestamp < timestamp or step.last_offset < from_offset:
+            continue
+        batch = segment.pread(step.size, step.position)
+        header = BatchHeader.parse(batch)
+        for record in batch_records(header, batch):
+            if record.timestamp >= timestamp and record.offset >= from_offset:
+                return OffsetForTimestamp(record.offset, record.timestamp, header.partition_leader_epoch)
+    return None
