@@ -68,9 +68,19 @@ def test_our_answers_are_kafkas(release: str) -> None:
             ours_names = {topic.name for topic in ours.topics}
             assert ours_names <= known | {None}
             del ours_json["topics"], theirs_json["topics"]
+        if key == ApiKey.METADATA:
+            _forgive_delay(ours_json, theirs_json)
         assert ours_json == theirs_json, (key, version, request)
         compared += 1
     assert compared > 2
+
+
+def _forgive_delay(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+    """Kafka needs a moment for what it creates and says LEADER_NOT_AVAILABLE until then, we only once."""
+    waiting = {topic["name"] for topic in theirs.get("topics", []) if topic["errorCode"] == 5}
+    for answer in (ours, theirs):
+        if "topics" in answer:
+            answer["topics"] = [topic for topic in answer["topics"] if topic["name"] not in waiting]
 
 
 def _plain(key: int, answer: dict[str, Any]) -> dict[str, Any]:

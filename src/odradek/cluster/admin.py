@@ -24,6 +24,7 @@ from odradek.errors import (
     InvalidRequestError,
     InvalidTopicError,
     KafkaError,
+    PolicyViolationError,
     ReassignmentInProgressError,
     TopicExistsError,
     UnknownServerError,
@@ -39,7 +40,7 @@ USE_DEFAULT = -1
 """As a partition count or replication factor: the broker's default."""
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
-"""More new partitions in one topic are refused: each is a folder, files and nodes."""
+"""More new partitions at once are refused, as by Kafka's newer controllers: each is a folder and nodes."""
 
 _PARTITIONS_PER_TRANSACTION = 500
 
@@ -113,10 +114,12 @@ class TopicAdmin(ABC):
         self.check_active()
         results: list[PlannedTopic | KafkaError] = []
         taken: set[str] = set()
+        new_partitions = 0
         for topic in wanted:
             try:
-                plan = self._plan(topic, taken)
+                plan = self._plan(topic, taken, new_partitions)
                 taken.add(topic.name)
+                new_partitions += len(plan.assignment)
                 results.append(plan)
             except KafkaError as error:
                 results.append(error)
@@ -140,7 +143,7 @@ class TopicAdmin(ABC):
                     failed |= {plan.name: _as_kafka(error, plan.name) for plan in group}
         return failed
 
-    def _plan(self, topic: NewTopic, taken: set[str]) -> PlannedTopic:
+    def _plan(self, topic: NewTopic, taken: set[str], new_partitions: int) -> PlannedTopic:
         image, name = self.image, topic.name
         if name in image.topics:
             marked = "is marked for deletion" if name in image.marked else "already exists"
@@ -156,13 +159,11 @@ class TopicAdmin(ABC):
                 "Both cannot be used at the same time."
             )
         if topic.assignment:
+            _check_size(new_partitions + len(topic.assignment))
             assignment: Mapping[int, Sequence[int]] = topic.assignment
         else:
             count = self.config.num_partitions if numbers[0] == USE_DEFAULT else numbers[0]
-            if count > MAX_PARTITIONS_PER_REQUEST:
-                raise InvalidPartitionsError(
-                    f"Number of partitions must not be larger than {MAX_PARTITIONS_PER_REQUEST}."
-                )
+            _check_size(new_partitions + count)
             factor = self.config.default_replication_factor if numbers[1] == USE_DEFAULT else numbers[1]
             assignment = assign_replicas(self._racks(), count, factor, chance=self.chance)
         topics.check_name(name)
@@ -231,6 +232,7 @@ class TopicAdmin(ABC):
             InvalidTopicError: it is being deleted.
             ReassignmentInProgressError: its partitions are being moved.
             InvalidPartitionsError: it has as many, or more.
+            PolicyViolationError: too many at once.
             InvalidReplicaAssignmentError: the assignments do not fit.
             NotControllerError: this broker does not hold the office.
         """
@@ -252,10 +254,7 @@ class TopicAdmin(ABC):
             )
         if count == present:
             raise InvalidPartitionsError(f"Topic already has {present} partitions.")
-        if count - present > MAX_PARTITIONS_PER_REQUEST:
-            raise InvalidPartitionsError(
-                f"The number of added partitions must not be larger than {MAX_PARTITIONS_PER_REQUEST}."
-            )
+        _check_size(count - present)
         if 0 not in topic.partitions:
             raise UnknownServerError(
                 f"Unexpected existing replica assignment for topic '{name}': no partition 0"
@@ -278,6 +277,11 @@ class TopicAdmin(ABC):
             except StoreError as error:
                 self._refresh()
                 raise _as_kafka(error, name) from error
+
+
+def _check_size(new_partitions: int) -> None:
+    if new_partitions > MAX_PARTITIONS_PER_REQUEST:
+        raise PolicyViolationError("Excessively large number of partitions per request.")
 
 
 def _groups(plans: Sequence[PlannedTopic]) -> Iterable[list[PlannedTopic]]:
