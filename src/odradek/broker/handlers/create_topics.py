@@ -4,7 +4,8 @@
 - A topic named twice, or the metadata log's name: INVALID_REQUEST. Otherwise each topic for itself:
   TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
   INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, POLICY_VIOLATION (too many partitions at once), NOT_CONTROLLER.
-- From 5 on the answer has the topic's size and configs, if these may be described (KIP-525); its id from 7 on.
+- From 5 on the answer has the topic's size and configs, if these may be described (KIP-525); its id from 7
+  on.
 - Topics exist and have leaders when the answer goes out, whatever `timeout_ms` says.
 """
 
