@@ -20,7 +20,10 @@ from odradek.errors.codes import ErrorCode
 from odradek.log.config import LogConfig
 from odradek.log.memory_files import MemoryFileSystem
 from odradek.log.partition_log import PartitionLog
+from odradek.log.producer_state import Origin
+from odradek.records.batch import iter_batches
 from odradek.records.builder import BatchBuilder
+from odradek.records.control import ControlType, end_marker_batch
 from odradek.replication.partition import Isolation, OffsetLookup, Partition
 from odradek.util.clock import ManualClock
 
@@ -188,6 +191,44 @@ def test_who_may_read_how_far(isolation: Isolation, records: int) -> None:
     # Between the high watermark and the log end there is nothing to read, and no error.
     at = partition.read(7, 10**6, isolation=isolation, min_one_batch=True)
     assert len(at.records) == (3 * len(batch()) if isolation == Isolation.LOG_END else 0)
+
+
+def test_a_committed_reader_is_told_what_was_aborted() -> None:
+    partition, _ = make()
+    lead(partition)
+
+    def transactional(producer_id: int, sequence: int) -> None:
+        builder = BatchBuilder(
+            producer_id=producer_id, producer_epoch=0, base_sequence=sequence, transactional=True
+        )
+        builder.append(NOW, b"k", b"v", ())
+        partition.append(builder.build(), required_acks=1, now_ms=NOW)
+
+    def end(producer_id: int, kind: ControlType) -> None:
+        marker = end_marker_batch(
+            kind, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp=NOW
+        )
+        partition.append(marker, required_acks=1, now_ms=NOW, origin=Origin.COORDINATOR)
+
+    transactional(7, 0)  # 0
+    transactional(8, 0)  # 1
+    end(7, ControlType.ABORT)  # 2
+    end(8, ControlType.COMMIT)  # 3
+    transactional(7, 1)  # 4
+    end(7, ControlType.ABORT)  # 5
+    transactional(9, 0)  # 6: open
+
+    def read(offset: int, isolation: Isolation, max_bytes: int = 10**6) -> tuple[int, list[tuple[int, int]]]:
+        got = partition.read(offset, max_bytes, isolation=isolation, min_one_batch=True)
+        records = sum(header.record_count for header, _ in iter_batches(got.records))
+        return records, [(one.producer_id, one.first_offset) for one in got.aborted_transactions]
+
+    assert partition.readable_end(Isolation.READ_COMMITTED) == 6
+    assert read(0, Isolation.READ_COMMITTED) == (6, [(7, 0), (7, 4)])
+    assert read(3, Isolation.READ_COMMITTED) == (3, [(7, 4)])
+    # What lies behind the records that were read is of no use yet.
+    assert read(0, Isolation.READ_COMMITTED, max_bytes=1) == (1, [(7, 0)])
+    assert read(0, Isolation.READ_UNCOMMITTED) == (7, [])
 
 
 def test_reading_outside_the_log() -> None:

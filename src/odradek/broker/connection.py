@@ -186,11 +186,10 @@ class Connection(asyncio.Protocol):
         try:
             answer = self._dispatch(self.peer, frame, slot)
         except ProtocolError as error:
-            self._listener.release(slot.size)
+            # Closing gives back what every request in work holds, this one among them.
             self.close(str(error), warn=True)
             return False
         except Exception:
-            self._listener.release(slot.size)
             log.exception("unforeseen failure peer=%s:%d", self.peer.host, self.peer.port)
             self.close("unforeseen failure", warn=True)
             return False

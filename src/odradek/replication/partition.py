@@ -34,9 +34,11 @@ from odradek.errors import (
 )
 from odradek.errors.codes import ErrorCode
 from odradek.log.producer_state import Origin
+from odradek.records.batch import iter_batches
 
 if TYPE_CHECKING:
     from odradek.log.partition_log import AppendInfo, PartitionLog
+    from odradek.log.txn_index import AbortedTxn
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +74,7 @@ class FetchedRecords(NamedTuple):
         high_watermark, last_stable_offset, log_start_offset, log_end_offset: as they were before the read.
         diverging_epoch: `(epoch, end_offset)` when the fetcher's log has left the leader's (KIP-595); the
             fetcher truncates there.
+        aborted_transactions: for READ_COMMITTED, those that the reader must leave out of the records.
     """
 
     records: bytes | memoryview
@@ -80,6 +83,7 @@ class FetchedRecords(NamedTuple):
     log_start_offset: int
     log_end_offset: int
     diverging_epoch: tuple[int, int] | None
+    aborted_transactions: Sequence[AbortedTxn] = ()
 
 
 class OffsetLookup(NamedTuple):
@@ -463,7 +467,14 @@ class Partition:
         if offset >= upper_bound or (max_bytes <= 0 and not min_one_batch):
             return FetchedRecords(b"", high_watermark, last_stable, start, end, None)
         result = log.read(offset, max_bytes, upper_bound=upper_bound, min_one_batch=min_one_batch)
-        return FetchedRecords(result.records, high_watermark, last_stable, start, end, None)
+        records = result.records
+        aborted: Sequence[AbortedTxn] = ()
+        if isolation == Isolation.READ_COMMITTED and records:
+            aborted = log.aborted_transactions(offset, upper_bound)
+            if aborted:
+                read_end = max(header.next_offset for header, _ in iter_batches(records))
+                aborted = [one for one in aborted if one.first_offset < read_end]
+        return FetchedRecords(records, high_watermark, last_stable, start, end, None, aborted)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """The largest known epoch not above `leader_epoch` and where it ended.

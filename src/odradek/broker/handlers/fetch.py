@@ -30,6 +30,7 @@ from odradek.errors.codes import ErrorCode
 from odradek.replication.partition import Isolation, Partition
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
@@ -257,7 +258,12 @@ class _Fetch:
             high_watermark=result.high_watermark,
             last_stable_offset=result.last_stable_offset,
             log_start_offset=result.log_start_offset,
-            aborted_transactions=[] if self.isolation == Isolation.READ_COMMITTED else None,
+            aborted_transactions=[
+                AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
+                for one in result.aborted_transactions
+            ]
+            if self.isolation == Isolation.READ_COMMITTED
+            else None,
             records=records,
         )
         diverging = result.diverging_epoch
