@@ -221,6 +221,26 @@ def test_a_handler_that_breaks_is_answered_and_the_connection_lives(
     run(main)
 
 
+@pytest.mark.parametrize("later", [False, True])
+def test_a_cancelled_answer_closes_the_connection(later: bool) -> None:
+    async def main() -> None:
+        def handle(context: Any, message: HeartbeatRequest) -> Any:
+            future = asyncio.get_running_loop().create_future()
+            if later:
+                asyncio.get_running_loop().call_soon(future.cancel)
+            else:
+                future.cancel()
+            return future
+
+        async with listening({ApiKey.HEARTBEAT: handle}) as listener:
+            reader, writer = await connect(listener)
+            writer.write(heartbeat(1))
+            assert await read_eof(reader) == b""
+            writer.close()
+
+    run(main)
+
+
 def test_no_response_and_close() -> None:
     async def main() -> None:
         def handle(context: Any, message: HeartbeatRequest) -> Any:

@@ -170,14 +170,15 @@ class Dispatcher:
         started_ms: float,
         metrics: Any,
     ) -> Answer:
-        if done.cancelled():
-            return _CLOSE
         response = self._result_of(handler, context, request, done)
         return self._finish(handler, context, response, peer, request_bytes, started_ms, metrics)
 
     def _result_of(
         self, handler: Handler, context: RequestContext, request: Any, done: asyncio.Future[Any]
     ) -> Any:
+        if done.cancelled():
+            context.close_connection = True
+            return None
         error = done.exception()
         if error is None:
             return done.result()
