@@ -209,6 +209,49 @@ def test_deleted_partitions_go_after_the_delay_also_through_a_stop(tmp_path):
     manager.close()
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_topic_made_again_is_not_told_what_the_deleted_one_had(tmp_path, killed):
+    """A checkpoint that still speaks of a deleted partition must not cut off its successor's records."""
+    manager = manager_of(tmp_path)
+    manager.load()
+    log = manager.create("t", 0, None, TOPIC_ID)
+    for number in range(5):
+        log.append(batch([b"%d" % number]), leader_epoch=0, now_ms=NOW_MS)
+    log.update_high_watermark(5)
+    log.delete_records_before(4)
+    log.flush()
+    manager.checkpoint()
+    manager.delete("t", 0)
+    if killed:
+        manager.unlock()
+        manager = manager_of(tmp_path)
+        assert manager.load() == []
+    log = manager.create("t", 0, None, bytes(range(2, 18)))
+    log.append(batch([b"new"]), leader_epoch=0, now_ms=NOW_MS)
+    manager.unlock()
+    manager = manager_of(tmp_path)
+    [log] = manager.load()
+    assert (log.log_start_offset, values_of(log)) == (0, [(0, b"new")])
+    manager.close()
+
+
+def test_a_topic_id_cut_short_by_a_power_failure_is_written_again(tmp_path):
+    manager = manager_of(tmp_path)
+    manager.load()
+    manager.create("t", 0, None, TOPIC_ID)
+    manager.unlock()
+    path = tmp_path / "t-0" / "partition.metadata"
+    content = path.read_bytes()
+    for size in (0, 7, 20, len(content) - 1):
+        path.write_bytes(content[:size])
+        manager = manager_of(tmp_path)
+        [log] = manager.load()
+        assert log.topic_id is None
+        manager.create("t", 0, None, TOPIC_ID)
+        assert path.read_bytes() == content
+        manager.unlock()
+
+
 def test_strange_folders_are_left_alone(tmp_path):
     names = ["t-0.0123456789abcdef-future", "t-1.0123456789abcdef-stray", "lost+found", "no-number", "x"]
     for name in names:

@@ -32,6 +32,8 @@ def decode_lines(content: bytes, fields: int, path: Path) -> list[list[str]]:
 
     An empty file has no entries, as one that Kafka has only just created.
     """
+    if content and not content.endswith(b"\n"):
+        raise CorruptCheckpointError(f"{path} breaks off in a line")
     try:
         lines = content.decode().splitlines()
         if len(lines) < 2:

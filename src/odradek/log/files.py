@@ -79,8 +79,11 @@ class FileSystem(Protocol):
         """The whole content of a small file."""
         ...
 
-    def write_atomically(self, path: Path, content: bytes) -> None:
-        """Replace the file by way of `.tmp` beside it, all synced: old or new content, never between."""
+    def write_atomically(self, path: Path, content: bytes, *, sync: bool = True) -> None:
+        """Replace the file by way of `.tmp` beside it: old or new content, never between.
+
+        Without `sync` a power failure may leave a part of the new content, or none.
+        """
         ...
 
     def exists(self, path: Path) -> bool:
@@ -117,6 +120,10 @@ class FileSystem(Protocol):
 
     def remove_tree(self, directory: Path) -> None:
         """Remove a folder with all in it; nothing happens where there is none."""
+        ...
+
+    def fsync(self, path: Path) -> None:
+        """Return when a file's content is on the disk; nothing happens where there is none."""
         ...
 
     def fsync_dir(self, directory: Path) -> None:
@@ -266,20 +273,22 @@ class RealFileSystem:
         """See `FileSystem.read`."""
         return path.read_bytes()
 
-    def write_atomically(self, path: Path, content: bytes) -> None:
+    def write_atomically(self, path: Path, content: bytes, *, sync: bool = True) -> None:
         """See `FileSystem.write_atomically`."""
         temporary = path.with_name(path.name + ".tmp")
         try:
             with temporary.open("wb") as out:
                 out.write(content)
-                out.flush()
-                os.fsync(out.fileno())
+                if sync:
+                    out.flush()
+                    os.fsync(out.fileno())
             temporary.replace(path)
         except OSError:
             # What was there stays; a half-written file beside it would only take up room.
             temporary.unlink(missing_ok=True)
             raise
-        self.fsync_dir(path.parent)
+        if sync:
+            self.fsync_dir(path.parent)
 
     def exists(self, path: Path) -> bool:
         """See `FileSystem.exists`."""
@@ -317,6 +326,17 @@ class RealFileSystem:
         """See `FileSystem.remove_tree`."""
         if directory.exists():
             shutil.rmtree(directory)
+
+    def fsync(self, path: Path) -> None:
+        """See `FileSystem.fsync`."""
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
     def fsync_dir(self, directory: Path) -> None:
         """See `FileSystem.fsync_dir`."""

@@ -82,6 +82,10 @@ class LogManager:
         self.unsupported: dict[TopicPartition, UnsupportedLogError] = {}
         self._deleted: list[tuple[int, Path]] = []
         """Folders of deleted partitions, and when they are to be removed."""
+        self._stale: set[TopicPartition] = set()
+        """Partitions that checkpoints on the disk may speak of, but that are gone."""
+        self._written: dict[Path, dict[TopicPartition, int]] = {}
+        """What the checkpoints on the disk say, as far as it was written here."""
         self._dirs: list[_DataDirectory] = []
         if len(set(self.data_dirs)) != len(self.data_dirs):
             raise DataDirectoryError(f"log.dirs names a folder twice: {', '.join(map(str, self.data_dirs))}")
@@ -161,6 +165,7 @@ class LogManager:
                 self._files.remove(directory.path / CLEAN_SHUTDOWN)
             for item in found:
                 self._open(item)
+            self._stale.difference_update(self._logs)
         except OSError as error:
             raise DataDirectoryError(f"loading the logs failed: {error}") from error
         return list(self._logs.values())
@@ -199,7 +204,9 @@ class LogManager:
 
     def _read_checkpoint(self, path: Path) -> dict[TopicPartition, int]:
         try:
-            return read_offsets(self._files, path)
+            offsets = read_offsets(self._files, path)
+            self._stale.update(offsets)
+            return offsets
         except CorruptCheckpointError as error:
             logger.warning("going on without %s: %s", path.name, error)
             return {}
@@ -250,12 +257,14 @@ class LogManager:
             raise KafkaStorageError(str(self.unsupported[key]))
         log = self._logs.get(key)
         if log is None:
+            if key in self._stale:
+                # What the checkpoints say is of a partition of this name that was deleted.
+                self.checkpoint()
             directory = self._emptiest() / partition_dir(topic, partition)
             try:
                 log = PartitionLog.open(
                     directory, topic, partition, config or self.defaults, self._files, self._clock
                 )
-                self._files.fsync_dir(directory.parent)
             except OSError as error:
                 raise KafkaStorageError(f"creating {directory} failed: {error}") from error
             self._logs[key] = log
@@ -288,7 +297,7 @@ class LogManager:
             raise log.storage_error("deleting", error) from error
         del self._logs[topic, partition]
         self._deleted.append((self._clock.now_ms() + log.config.file_delete_delay_ms, target))
-        self.checkpoint()
+        self._stale.add((topic, partition))
         return True
 
     # Periodic work. A failure of one log does not keep the others from being looked after.
@@ -348,18 +357,24 @@ class LogManager:
                 (LOG_START_OFFSETS, log_starts),
                 (HIGH_WATERMARKS, high_watermarks),
             ):
-                self._write_checkpoint(directory.path / name, offsets)
+                if not self._write_checkpoint(directory.path / name, offsets):
+                    return
+        self._stale.clear()
 
     def checkpoint_log_starts(self) -> None:
         """Write down the log starts, so that deleted records stay deleted."""
         self.checkpoint()
 
     def _write_checkpoint(self, path: Path, offsets: dict[TopicPartition, int]) -> bool:
+        if self._written.get(path) == offsets:
+            return True
+        self._written.pop(path, None)
         try:
             write_offsets(self._files, path, offsets)
         except OSError as error:
             logger.error("writing %s failed: %s", path, error)
             return False
+        self._written[path] = offsets
         return True
 
     def close(self) -> bool:

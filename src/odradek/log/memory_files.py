@@ -251,19 +251,21 @@ class MemoryFileSystem:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
         return bytes(self.files[path].data)
 
-    def write_atomically(self, path: Path, content: bytes) -> None:
+    def write_atomically(self, path: Path, content: bytes, *, sync: bool = True) -> None:
         """See `FileSystem.write_atomically`."""
         temporary = path.with_name(path.name + ".tmp")
         file = self.open(temporary, create=True)
         try:
             file.truncate(0)
             file.pwrite([content], 0)
-            file.fsync()
+            if sync:
+                file.fsync()
             self.rename(temporary, path)
         except OSError:
             self.files.pop(temporary, None)
             raise
-        self.fsync_dir(path.parent)
+        if sync:
+            self.fsync_dir(path.parent)
 
     def exists(self, path: Path) -> bool:
         """See `FileSystem.exists`."""
@@ -323,6 +325,11 @@ class MemoryFileSystem:
             self.remove(path)
         if directory in self.dirs:
             self.run("rmdir", directory, lambda: self.dirs.discard(directory))
+
+    def fsync(self, path: Path) -> None:
+        """See `FileSystem.fsync`."""
+        if path in self.files:
+            self.run("fsync", path, self.files[path].sync)
 
     def fsync_dir(self, directory: Path) -> None:
         """See `FileSystem.fsync_dir`."""

@@ -98,8 +98,8 @@ class PartitionLog:
         self.last_flush_ms = clock.now_ms()
         self._removals: list[tuple[int, list[Path]]] = []
         """Files marked as deleted, and when they are to be removed."""
-        self._names_changed = False
-        """Whether files were made that the folder's last sync does not cover."""
+        self._names_changed = True
+        """Whether files were made that the last sync does not cover: the folder itself, perhaps."""
         self._sync_failed = False
 
     @classmethod
@@ -169,6 +169,7 @@ class PartitionLog:
         except OSError as error:
             raise self.storage_error("writing partition.metadata", error) from error
         self.topic_id = topic_id
+        self._names_changed = True
 
     @property
     def size_bytes(self) -> int:
@@ -383,6 +384,9 @@ class PartitionLog:
         self.producers.end_offset = base
         self.snapshots.take(self.producers, sync=False)
         old.become_inactive()
+        if self._names_changed:
+            # So that a power failure cannot keep the new segment and lose the name of an older one.
+            self.files.fsync_dir(self.directory)
         segment = open_segment(self.files, self.directory, base, self.config)
         try:
             segment.create(now_ms, self.config.segment_bytes if self.config.preallocate else 0)
@@ -406,18 +410,26 @@ class PartitionLog:
         write, so appends are refused until the log is opened again.
         """
         end = self.log_end_offset
-        if end > self.recovery_point or self._names_changed:
+        if end > self.recovery_point:
             try:
                 for segment in self.segments.from_offset(self.recovery_point):
                     segment.fsync()
+                self.epochs.sync()
                 if self._names_changed:
-                    self.files.fsync_dir(self.directory)
+                    self._sync_names()
             except OSError as error:
                 self._sync_failed = True
                 raise self.storage_error("syncing", error) from error
             self._names_changed = False
             self.recovery_point = end
         self.last_flush_ms = self._clock.now_ms()
+
+    def _sync_names(self) -> None:
+        self.files.fsync(self.directory / PARTITION_METADATA)
+        if self.snapshots.latest is not None:
+            self.files.fsync(self.snapshots.path(self.snapshots.latest))
+        self.files.fsync_dir(self.directory)
+        self.files.fsync_dir(self.directory.parent)
 
     def is_flush_due(self, now_ms: int) -> bool:
         """Whether there is something to sync and `flush.ms` is up, or a whole segment waits for it."""
@@ -432,8 +444,7 @@ class PartitionLog:
         Raises `KafkaError` KAFKA_STORAGE_ERROR; the stop is then not a clean one.
         """
         try:
-            if self.snapshots.take(self.producers, sync=True) is not None:
-                self._names_changed = True
+            self.snapshots.take(self.producers, sync=True)
             self.segments.active.close()
         except OSError as error:
             raise self.storage_error("closing", error) from error

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
 from pathlib import Path
 
-from odradek.log.errors import DataDirectoryError
 from odradek.log.files import FileSystem
+
+logger = logging.getLogger(__name__)
 
 CURRENT_VERSION = 0
 ZERO_ID = bytes(16)
@@ -27,7 +29,10 @@ def encode(topic_id: bytes) -> bytes:
 
 
 def read(files: FileSystem, path: Path) -> bytes | None:
-    """The topic id, 16 bytes; None where there is no file. Raises `DataDirectoryError`, `OSError`."""
+    """The topic id, 16 bytes; None where there is no file, or one that a power failure has cut short.
+
+    Raises `OSError`.
+    """
     if not files.exists(path):
         return None
     try:
@@ -36,12 +41,11 @@ def read(files: FileSystem, path: Path) -> bytes | None:
         if int(fields["version"]) < CURRENT_VERSION or len(topic_id) != 16 or topic_id == ZERO_ID:
             raise ValueError
     except (ValueError, KeyError, binascii.Error):
-        raise DataDirectoryError(
-            f"{path} does not name a topic id. Restore it, or remove it to have it written again."
-        ) from None
+        logger.warning("%s does not name a topic id; it is written again when the topic is known", path)
+        return None
     return topic_id
 
 
 def write(files: FileSystem, path: Path, topic_id: bytes) -> None:
-    """Write the file. Raises `OSError`."""
-    files.write_atomically(path, encode(topic_id))
+    """Write the file, without syncing it. Raises `OSError`."""
+    files.write_atomically(path, encode(topic_id), sync=False)
