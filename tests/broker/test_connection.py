@@ -369,6 +369,21 @@ def test_max_connections_per_ip() -> None:
     run(main)
 
 
+def test_limits_may_change_while_it_runs() -> None:
+    async def main() -> None:
+        async with listening({}, NetworkLimits(max_connections=1)) as listener:
+            first, second = await connect(listener), await connect(listener)
+            await settle(lambda: listener.accepted == 1)
+            listener.update_limits(NetworkLimits(max_connections=3, max_connections_per_ip=2))
+            await settle(lambda: listener.accepted == 2)
+            third = await connect(listener)
+            assert await read_eof(third[0]) == b""
+            for _, writer in (first, second, third):
+                writer.close()
+
+    run(main)
+
+
 def test_max_connections_stops_accepting_until_one_closes() -> None:
     async def main() -> None:
         limits = NetworkLimits(max_connections=1)

@@ -383,6 +383,8 @@ class Broker:
                 log.info("configs changed names=%s", ",".join(sorted(changed)))
                 self._log_defaults = self._make_log_defaults()
                 self.replicas.reconfigure()
+                for listener in self.listeners:
+                    listener.update_limits(network_limits(self.config))
         self.replicas.apply(image, delta)
         for topic in delta.topics_gone:
             self.metrics.topics.forget(topic)

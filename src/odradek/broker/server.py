@@ -144,6 +144,12 @@ class Listener:
         self._accepting = self.loop.create_task(self._accept())
         self._schedule_idle_sweep()
 
+    def update_limits(self, limits: NetworkLimits) -> None:
+        """Take over changed limits; they hold for connections and requests that come from now on."""
+        self.limits = limits
+        self._per_host_limits = dict(limits.max_connections_per_ip_overrides)
+        self._slot_free.set()
+
     def stop_accepting(self) -> None:
         """Close the listening socket; open connections go on."""
         listening, self._socket = self._socket, None
