@@ -48,7 +48,7 @@ def test_interrupted_and_continued(tmp_path: Path) -> None:
         printed = ""
         for line in interrupted.stdout:
             printed += line
-            if re.search(r"\d+ s +batch", line):
+            if re.search(r"\d+ s +\d+ batches", line):
                 interrupted.send_signal(signal.SIGINT)
                 break
         printed += interrupted.stdout.read()

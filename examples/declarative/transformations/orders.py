@@ -1,6 +1,7 @@
 """Topic `orders` → table `priced` and topic `orders-priced`; table `revenue` by product and minute."""
 
 import os
+from typing import Any
 
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
@@ -12,11 +13,10 @@ ORDER = "order bigint, product string, quantity int, price_cents bigint, time_ms
 spark = SparkSession.active()
 
 
-@dp.table
-def priced() -> DataFrame:
-    """The orders that can be read, with their totals; each run adds what is new in the topic."""
+def orders(reader: Any) -> DataFrame:
+    """The orders that can be read, with their totals; `reader`: `spark.read` or `spark.readStream`."""
     raw = (
-        spark.readStream.format("odradek")
+        reader.format("odradek")
         .option("kafka.bootstrap.servers", SERVERS)
         .option("subscribe", "orders")
         .option("startingOffsets", "earliest")
@@ -30,11 +30,17 @@ def priced() -> DataFrame:
     )
 
 
+@dp.table
+def priced() -> DataFrame:
+    """Order by order; each run adds what is new in the topic."""
+    return orders(spark.readStream)
+
+
 @dp.materialized_view
 def revenue() -> DataFrame:
-    """Revenue by product and minute."""
+    """By product and minute; each run works it out anew from the whole topic."""
     return (
-        spark.read.table("priced")
+        orders(spark.read)
         .withColumn("time", f.timestamp_millis("time_ms"))
         .groupBy(f.date_trunc("minute", "time").alias("minute"), "product")
         .agg(f.count("*").alias("orders"), f.sum("total_cents").alias("revenue_cents"))
@@ -50,7 +56,7 @@ dp.create_sink(
 
 @dp.append_flow(target="priced_topic")
 def publish() -> DataFrame:
-    """The same orders for those who read topics."""
+    """The orders of `priced` for those who read topics."""
     return spark.readStream.table("priced").select(
         f.col("product").alias("key"), f.to_json(f.struct("*")).alias("value")
     )

@@ -66,7 +66,8 @@ def windows(spark: "SparkSession", bootstrap_servers: str, window_s: int) -> "Da
             calls("Fetch").alias("fetch_requests"),
             f.avg("total_ms").alias("request_ms"),
             f.sum(f.col("request_bytes") + f.col("response_bytes")).alias("request_bytes"),
-            (100 * growth("busy_s", "cpu") / growth("total_s", "cpu")).alias("cpu_percent"),
+            # A window with one sample in it has no growth, and no percentage.
+            f.try_divide(100 * growth("busy_s", "cpu"), growth("total_s", "cpu")).alias("cpu_percent"),
             f.avg(f.when(f.col("kind") == "memory", f.col("used_bytes"))).alias("memory_bytes"),
             (growth("written_bytes", "disk") / window_s).alias("disk_written_bytes_per_s"),
             (growth("received_bytes", "network") / window_s).alias("network_bytes_per_s"),

@@ -48,7 +48,8 @@ class Progress:
         elif elapsed - self._last_line >= _SECONDS_BETWEEN_LINES:
             self._last_line = elapsed
             counts = ", ".join(f"{b.topic} {b.produced} produced {b.read} read" for b in books)
-            self._console.print(f"{elapsed:4.0f} s  batch {batches}, {windows} windows; {counts}")
+            line = f"{elapsed:4.0f} s  {batches} batches, {windows} windows; {counts}"
+            self._console.print(line, soft_wrap=True)
 
     def _table(
         self,
@@ -66,7 +67,7 @@ class Progress:
             table.add_column(name, justify="right")
         for b in books:
             table.add_row(b.topic, f"{b.produced:,}", f"{b.carried_over + b.in_log:,}", f"{b.read:,}")
-        table.caption = f"Spark: batch {batches}, {batch_ms:.0f} ms; {windows} windows finished"
+        table.caption = f"Spark: {batches} batches, the last {batch_ms:.0f} ms; {windows} windows finished"
         if latest is not None:
             table.caption += (
                 f"; the last: processor {latest['cpu_percent'] or 0:.0f} %, {latest['requests']} requests"

