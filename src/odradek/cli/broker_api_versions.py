@@ -21,7 +21,8 @@ def command(bootstrap_server: str, config_file: str | None) -> None:
             theirs = {r.api_key: (r.min_version, r.max_version) for r in admin.api_versions(node.id)}
             rows = [version_line(key, theirs.get(key), ours.get(key)) for key in sorted({*theirs, *ours})]
             rack = node.rack if node.rack is not None else "null"
-            click.echo(f"{node.host}:{node.port} (id: {node.id} rack: {rack}) -> (")
+            # DescribeCluster tells of fenced brokers only when asked for them: none here is.
+            click.echo(f"{node.host}:{node.port} (id: {node.id} rack: {rack} isFenced: false) -> (")
             click.echo(",\n".join(f"\t{row}" for row in rows))
             click.echo(")")
 

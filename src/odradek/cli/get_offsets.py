@@ -7,11 +7,26 @@ from collections.abc import Callable
 
 import click
 
-from odradek.cli.tool import Tool, bootstrap_option, client_configs, command_config_option, matching
+from odradek.cli.tool import (
+    Tool,
+    bootstrap_option,
+    client_configs,
+    command_config_option,
+    echo_lines,
+    ignored_option,
+    matching,
+)
 from odradek.errors import OdradekError
 
 #: What `--time` may say besides a timestamp (epoch ms): Kafka's names and the numbers of ListOffsets.
-TIMES = {"latest": -1, "earliest": -2, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}
+TIMES = {
+    "latest": -1,
+    "earliest": -2,
+    "max-timestamp": -3,
+    "earliest-local": -4,
+    "latest-tiered": -5,
+    "earliest-pending-upload": -6,
+}
 
 
 @click.command(cls=Tool, name="get-offsets")
@@ -26,6 +41,8 @@ TIMES = {"latest": -1, "earliest": -2, "max-timestamp": -3, "earliest-local": -4
     "--time", "when", default="latest", show_default=True, help="latest, earliest, max-timestamp or ms."
 )
 @click.option("--exclude-internal-topics", is_flag=True, help="Leave internal topics out.")
+@ignored_option("--max-wait-ms", "requests have the client's time limits")
+@ignored_option("--offsets", "each partition has one offset for a time")
 def command(
     bootstrap_server: str,
     config_file: str | None,
@@ -45,7 +62,7 @@ def command(
     with Admin(**client_configs(bootstrap_server, config_file, client_id="odradek-get-offsets")) as admin:
         described = admin.describe_topics()
         chosen = [
-            TopicPartition(name, p.partition)
+            p
             for name, found in sorted(described.items())
             if not (exclude_internal_topics and found.is_internal)
             for p in sorted(found.partitions, key=lambda p: p.partition)
@@ -53,22 +70,29 @@ def command(
         ]
         if not chosen:
             raise OdradekError("Could not match any topic-partitions with the specified filters")
-        offsets = admin.list_offsets(dict.fromkeys(chosen, timestamp))
-    for partition in chosen:
-        found = offsets[partition]
-        if found.offset >= 0 or timestamp in (TIMES["latest"], TIMES["earliest"]):
-            click.echo(f"{partition.topic}:{partition.partition}:{found.offset}")
+        for p in chosen:
+            if p.leader < 0:
+                click.echo(f"Skip getting offsets for {p.topic}-{p.partition}: it has no leader", err=True)
+        led = [TopicPartition(p.topic, p.partition) for p in chosen if p.leader >= 0]
+        offsets = admin.list_offsets(dict.fromkeys(led, timestamp)) if led else {}
+    # No record is that young: no line, as with Kafka's tool since 3.0.
+    echo_lines(f"{p.topic}:{p.partition}:{offsets[p].offset}" for p in led if offsets[p].offset >= 0)
 
 
 def _time(text: str) -> int:
     if text in TIMES:
         return TIMES[text]
     try:
-        return int(text)
-    except ValueError as error:
+        when = int(text)
+    except ValueError:
+        when = min(TIMES.values()) - 1
+    if when < min(TIMES.values()):
+        names = " / ".join(f"{number} or {name}" for name, number in TIMES.items())
         raise click.BadParameter(
-            f"{text!r} is neither a timestamp nor one of {', '.join(TIMES)}", param_hint="--time"
-        ) from error
+            f"Malformed time argument {text}. Please use {names}, or a timestamp in milliseconds",
+            param_hint="--time",
+        )
+    return when
 
 
 def _plain_filter(topic: str | None, partitions: str | None) -> Callable[[str, int], bool]:
@@ -76,7 +100,8 @@ def _plain_filter(topic: str | None, partitions: str | None) -> Callable[[str, i
         ids = {int(p) for p in partitions.split(",")} if partitions else None
     except ValueError as error:
         raise click.BadParameter(
-            f"{partitions!r}: not numbers with commas", param_hint="--partitions"
+            f"expects a comma separated list of numeric partition ids, but received: {partitions}",
+            param_hint="--partitions",
         ) from error
 
     def wanted(name: str, partition: int) -> bool:

@@ -1,45 +1,108 @@
-"""What the tools share: how they end on an error, how they name a cluster, how they read client configs."""
+"""What the tools share: how they end, how they name a cluster, how they read client configs, how they print.
+
+Exit codes are those of Kafka's tools: 0 when all was done, 1 for everything else, wrong words included.
+Errors are one line on standard error; standard output has nothing but what was asked for.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import click
 
+from odradek import __version__
 from odradek.errors import OdradekError
-from odradek.util.properties import load_properties
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: A person waits: brokers that cannot be reached are reported sooner than a program's client would.
 UNREACHABLE_AFTER_MS = 15_000
+#: What a shell sees of a program that was ended by Ctrl-C.
+INTERRUPTED = 130
 
 
 class Tool(click.Command):
-    """A command whose expected failures end in one line on standard error and exit code 1."""
+    """A command whose expected failures end in one line on standard error and exit code 1.
+
+    Long options may have one dash (`-topic`), as the option parser of Kafka's tools has it.
+    """
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        attributes.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
+        super().__init__(*args, **attributes)
+        click.version_option(__version__, prog_name="odradek")(self)
+
+    def make_context(self, *args: Any, **more: Any) -> click.Context:
+        """Parse the words of the command line; a wrong one exits with 1, as with Kafka's tools."""
+        try:
+            return super().make_context(*args, **more)
+        except click.UsageError as error:
+            error.exit_code = 1
+            raise
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse, `-topic` as `--topic`."""
+        long = {name for p in self.get_params(ctx) for name in p.opts if name.startswith("--")}
+        words = []
+        for i, word in enumerate(args):
+            if word == "--":
+                words += args[i:]
+                break
+            words.append("-" + word if "-" + word.split("=")[0] in long else word)
+        return super().parse_args(ctx, words)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run it; turn an error of ours, or of the system, into a message."""
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning
+                warnings.simplefilter("always", UserWarning)
+                return super().invoke(ctx)
         except BrokenPipeError:
-            # The reader of our output has gone, as `head` does. Nothing is wrong, and nobody can be told.
-            os._exit(1)
+            # The reader of our output has gone, as `head` does. Nothing is wrong, and nobody can be told; what
+            # is still in buffers must not be tried again when the interpreter ends.
+            os._exit(0)
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(INTERRUPTED) from None
+        except click.UsageError as error:
+            error.exit_code = 1
+            raise
         except (OdradekError, OSError) as error:
             raise click.ClickException(str(error) or type(error).__name__) from error
 
 
+def _show_warning(message: Warning | str, *_: Any) -> None:
+    """A warning of the client, as of a config that it does not know, is a line for a person."""
+    click.echo(f"WARNING: {message}", err=True)
+
+
+def _zookeeper(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        raise click.UsageError(
+            "--zookeeper: the tools ask brokers, no longer ZooKeeper; give --bootstrap-server HOST:PORT instead"
+        )
+
+
 def bootstrap_option(*more_names: str, required: bool = True) -> Callable[[F], F]:
-    """`--bootstrap-server`, with older names that mean the same."""
-    return click.option(
-        "--bootstrap-server",
-        *more_names,
-        "bootstrap_server",
-        required=required,
-        metavar="HOST:PORT[,…]",
-        help="The brokers to ask first.",
-    )
+    """`--bootstrap-server`, with older names that mean the same, and `--zookeeper` with the remedy."""
+
+    def decorate(function: F) -> F:
+        function = click.option(
+            "--zookeeper", hidden=True, is_eager=True, expose_value=False, callback=_zookeeper
+        )(function)
+        return click.option(
+            "--bootstrap-server",
+            *more_names,
+            "bootstrap_server",
+            required=required,
+            metavar="HOST:PORT[,…]",
+            help="The brokers to ask first.",
+        )(function)
+
+    return decorate
 
 
 def command_config_option(*names: str) -> Callable[[F], F]:
@@ -52,6 +115,18 @@ def command_config_option(*names: str) -> Callable[[F], F]:
     )
 
 
+def ignored_option(name: str, why: str, *, is_flag: bool = False) -> Callable[[F], F]:
+    """An old option that changes nothing any more; it is taken, and a line says so."""
+
+    def note(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+        if value is not None and value is not False:
+            click.echo(f"WARNING: {name} has no effect: {why}", err=True)
+
+    return click.option(
+        name, hidden=True, expose_value=False, callback=note, is_flag=is_flag, default=None if not is_flag else False
+    )
+
+
 def key_values(pairs: Iterable[str], option: str) -> dict[str, str]:
     """`("a=1", "b=2")` → `{"a": "1", "b": "2"}`.
 
@@ -61,25 +136,49 @@ def key_values(pairs: Iterable[str], option: str) -> dict[str, str]:
     out: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
-        if not equals or not key:
+        if not equals or not key.strip():
             raise click.BadParameter(f"{pair!r} is not key=value", param_hint=option)
         out[key.strip()] = value
     return out
+
+
+def read_properties(path: str | None) -> dict[str, str]:
+    """A properties file; empty for None.
+
+    Raises:
+        click.ClickException: it cannot be read, or is no properties file.
+    """
+    if path is None:
+        return {}
+    from odradek.util.properties import load_properties
+
+    try:
+        return load_properties(path)
+    except (OSError, ValueError) as error:
+        raise click.ClickException(f"{path}: {error}") from error
+
+
+def python_names(configs: dict[str, str]) -> dict[str, str]:
+    """`linger.ms` → `linger_ms`. Serializers are Java's classes, and the tools move bytes: left out."""
+    return {
+        key.replace(".", "_"): value
+        for key, value in configs.items()
+        if not key.replace("_", ".").endswith((".serializer", ".deserializer"))
+    }
 
 
 def client_configs(
     bootstrap_server: str,
     config_file: str | None = None,
     properties: Iterable[str] = (),
-    option: str = "--property",
+    option: str = "--command-property",
     **ours: object,
 ) -> dict[str, Any]:
     """Configs for a client: the tool's own, then the file's, then `key=value` words; the last wins."""
     configs: dict[str, Any] = {"default_api_timeout_ms": UNREACHABLE_AFTER_MS}
     configs |= {key: value for key, value in ours.items() if value is not None}
-    if config_file is not None:
-        configs |= {key.replace(".", "_"): value for key, value in load_properties(config_file).items()}
-    configs |= {key.replace(".", "_"): value for key, value in key_values(properties, option).items()}
+    configs |= python_names(read_properties(config_file))
+    configs |= python_names(key_values(properties, option))
     return configs | {"bootstrap_servers": bootstrap_server}
 
 
@@ -101,7 +200,7 @@ def matching(pattern: str, names: Iterable[str]) -> list[str]:
 def table(rows: list[list[str]], widths: Iterable[int]) -> Iterable[str]:
     """Rows as Kafka's tools print them: left-justified, each column at least so wide, one blank between.
 
-    The last column is not padded.
+    A width of 0 means that the column is not padded.
     """
     least = list(widths)
     columns = [max(w, *(len(row[i]) for row in rows)) if w else 0 for i, w in enumerate(least)]
@@ -109,3 +208,11 @@ def table(rows: list[list[str]], widths: Iterable[int]) -> Iterable[str]:
         yield " ".join(
             f"{cell:<{width}}" if width else cell for cell, width in zip(row, columns, strict=True)
         )
+
+
+def echo_lines(lines: Iterable[str]) -> None:
+    """Lines to standard output, in one write."""
+    text = "".join(line + "\n" for line in lines)
+    if text:
+        sys.stdout.write(text)
+        sys.stdout.flush()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +12,8 @@ from odradek.cli.tool import (
     bootstrap_option,
     client_configs,
     command_config_option,
+    echo_lines,
+    ignored_option,
     key_values,
     matching,
 )
@@ -19,13 +21,34 @@ from odradek.errors import KafkaError, OdradekError
 
 if TYPE_CHECKING:
     from odradek import Admin
-    from odradek.client.types import PartitionInfo, TopicDescription
+    from odradek.client.types import ConfigEntry, PartitionInfo, TopicDescription
 
 ACTIONS = ("list", "create", "delete", "alter", "describe")
-#: DescribeConfigs' number for a config set on the topic itself.
-DYNAMIC_TOPIC_CONFIG = 1
+#: DescribeConfigs' number for a config that nobody has set.
+DEFAULT_CONFIG = 5
 #: DescribeConfigs' number for the resource type "topic".
 TOPIC = 2
+MOST_REPLICAS = 2**15 - 1
+
+#: Option → the actions that it belongs to, where that is not all of them.
+BELONGS_TO = {
+    "configs": ("create",),
+    "partitions": ("create", "alter"),
+    "replication_factor": ("create",),
+    "replica_assignment": ("create", "alter"),
+    "if_not_exists": ("create",),
+    "if_exists": ("alter", "delete", "describe"),
+    "topic_id": ("describe",),
+    "under_replicated_partitions": ("describe",),
+    "unavailable_partitions": ("describe",),
+    "under_min_isr_partitions": ("describe",),
+    "at_min_isr_partitions": ("describe",),
+    "topics_with_overrides": ("describe",),
+}
+ALTER_CONFIGS = (
+    "--alter changes the number of partitions; configs of a topic are changed by "
+    "odradek.Admin.incremental_alter_configs, or Kafka's own kafka-configs"
+)
 
 
 @click.command(cls=Tool, name="topics")
@@ -44,6 +67,7 @@ TOPIC = 2
     "--replica-assignment", metavar="1:2,2:3", help="Brokers of each partition, in place of numbers."
 )
 @click.option("--config", "configs", multiple=True, metavar="NAME=VALUE", help="A config of the new topic.")
+@click.option("--delete-config", multiple=True, hidden=True)
 @click.option("--if-exists", is_flag=True, help="No error where the topic does not exist.")
 @click.option("--if-not-exists", is_flag=True, help="No error where the topic exists already.")
 @click.option("--exclude-internal", is_flag=True, help="Leave internal topics out.")
@@ -54,122 +78,205 @@ TOPIC = 2
 @click.option("--under-min-isr-partitions", is_flag=True, help="Only partitions below min.insync.replicas.")
 @click.option("--at-min-isr-partitions", is_flag=True, help="Only partitions at min.insync.replicas.")
 @click.option("--topics-with-overrides", is_flag=True, help="Only topics with configs of their own.")
+@ignored_option("--force", "nothing here asks back", is_flag=True)
+@ignored_option("--disable-rack-aware", "the broker places replicas", is_flag=True)
+@ignored_option("--partition-size-limit-per-response", "answers are not cut into pages")
 def command(bootstrap_server: str, config_file: str | None, **options: Any) -> None:
     """Create, list, describe, alter and delete topics."""
-    actions = [name for name in ACTIONS if options[f"do_{name}"]]
-    if len(actions) != 1:
-        raise click.UsageError(f"give exactly one of {', '.join('--' + name for name in ACTIONS)}")
-    action = actions[0]
-    if action in {"create", "delete", "alter"} and not options["topic"]:
-        raise click.UsageError(f"--{action} needs --topic")
+    action = _check(options)
+    new_topic = _new_topic(options) if action == "create" else None
     from odradek import Admin
 
     with Admin(**client_configs(bootstrap_server, config_file, client_id="odradek-topics")) as admin:
-        {"list": _list, "create": _create, "delete": _delete, "alter": _alter, "describe": _describe}[action](
-            admin, options
+        if new_topic is not None:
+            _create(admin, new_topic, if_not_exists=options["if_not_exists"])
+        else:
+            {"list": _list, "delete": _delete, "alter": _alter, "describe": _describe}[action](admin, options)
+
+
+def _check(options: Mapping[str, Any]) -> str:
+    """The one action; raises `click.UsageError` for words that do not go together."""
+    actions = [name for name in ACTIONS if options[f"do_{name}"]]
+    if len(actions) != 1:
+        raise click.UsageError(
+            "Command must include exactly one action: --list, --describe, --create, --alter or --delete"
         )
+    action = actions[0]
+    if action in {"create", "delete", "alter"} and not options["topic"]:
+        raise click.UsageError('Missing required argument "[topic]"')
+    if (action == "alter" and options["configs"]) or options["delete_config"]:
+        raise click.UsageError(ALTER_CONFIGS)
+    for name, where in BELONGS_TO.items():
+        if options[name] not in (None, False, ()) and action not in where:
+            given = "config" if name == "configs" else name.replace("_", "-")
+            raise click.UsageError(f'Option "[{given}]" can\'t be used with option "[{action}]"')
+    if action == "alter" and options["partitions"] is None:
+        raise click.UsageError(f'Missing required argument "[partitions]": {ALTER_CONFIGS}')
+    if action == "describe" and options["if_exists"] and not (options["topic"] or options["topic_id"]):
+        raise click.UsageError("--topic or --topic-id is required to describe a topic")
+    given_numbers = options["partitions"] is not None or options["replication_factor"] is not None
+    if action == "create" and options["replica_assignment"] and given_numbers:
+        raise click.UsageError(
+            'Option "[replica-assignment]" can\'t be used with options "[partitions], [replication-factor]"'
+        )
+    return action
 
 
-def _chosen(admin: Admin, options: dict[str, Any], *, required: bool = True) -> list[str]:
-    """The topics that `--topic` means, all of them without it."""
-    names = admin.list_topics(internal=not options["exclude_internal"])
-    if not options["topic"]:
-        return sorted(names)
-    chosen = matching(options["topic"], names)
-    if not chosen and required and not options["if_exists"]:
-        raise OdradekError(f"Topic '{options['topic']}' does not exist as expected")
-    return chosen
-
-
-def _list(admin: Admin, options: dict[str, Any]) -> None:
-    for name in _chosen(admin, options, required=False):
-        click.echo(name)
-
-
-def _create(admin: Admin, options: dict[str, Any]) -> None:
+def _new_topic(options: Mapping[str, Any]) -> Any:
+    """The `NewTopic` that the options mean."""
     from odradek import NewTopic
 
-    name = options["topic"]
-    if "." in name or "_" in name:
+    partitions, replicas = options["partitions"], options["replication_factor"]
+    if partitions is not None and partitions < 1:
+        raise OdradekError("The partitions must be greater than 0")
+    if replicas is not None and not 1 <= replicas <= MOST_REPLICAS:
+        raise OdradekError(f"The replication factor must be between 1 and {MOST_REPLICAS} inclusive")
+    return NewTopic(
+        options["topic"],
+        num_partitions=-1 if partitions is None else partitions,
+        replication_factor=-1 if replicas is None else replicas,
+        replica_assignment=_assignment(options["replica_assignment"]),
+        configs={name: value.strip() for name, value in key_values(options["configs"], "--config").items()},
+    )
+
+
+def _assignment(text: str | None) -> dict[int, list[int]] | None:
+    """`1:2,2:3` → `{0: [1, 2], 1: [2, 3]}`."""
+    if not text:
+        return None
+    try:
+        assigned = {i: [int(b) for b in part.split(":")] for i, part in enumerate(text.split(","))}
+    except ValueError as error:
+        raise click.BadParameter(
+            f"{text!r} is not like 1:2,2:3", param_hint="--replica-assignment"
+        ) from error
+    for partition, brokers in assigned.items():
+        if len(set(brokers)) != len(brokers):
+            twice = ",".join(str(b) for b in sorted({b for b in brokers if brokers.count(b) > 1}))
+            raise OdradekError(f"Partition replica lists may not contain duplicate entries: {twice}")
+        if len(brokers) != len(assigned[0]):
+            raise OdradekError(f"Partition {partition} has different replication factor: {brokers}")
+    return assigned
+
+
+def _chosen(admin: Admin, options: Mapping[str, Any], *, required: bool = True) -> dict[str, TopicDescription]:
+    """The topics that `--topic` or `--topic-id` means, all of them without; by name."""
+    from odradek.wire.primitives import uuid_to_text
+
+    found = admin.describe_topics()
+    by_id = options["topic_id"]
+    if by_id:
+        names = sorted(name for name, t in found.items() if uuid_to_text(t.topic_id) == by_id)
+    elif options["topic"]:
+        names = matching(options["topic"], found)
+    else:
+        names = sorted(found)
+    names = [name for name in names if not (options["exclude_internal"] and found[name].is_internal)]
+    if not names and required and not options["if_exists"]:
+        if by_id:
+            raise OdradekError(f"TopicId '{by_id}' does not exist as expected")
+        if options["topic"]:
+            raise OdradekError(f"Topic '{options['topic']}' does not exist as expected")
+    return {name: found[name] for name in names}
+
+
+def _list(admin: Admin, options: Mapping[str, Any]) -> None:
+    echo_lines(_chosen(admin, options, required=False))
+
+
+def _create(admin: Admin, topic: Any, *, if_not_exists: bool) -> None:
+    if "." in topic.name or "_" in topic.name:
         click.echo(
             "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') "
             "could collide. To avoid issues it is best to use either, but not both.",
             err=True,
         )
-    topic = NewTopic(
-        name,
-        num_partitions=options["partitions"] if options["partitions"] is not None else -1,
-        replication_factor=options["replication_factor"] if options["replication_factor"] is not None else -1,
-        replica_assignment=_assignment(options["replica_assignment"]),
-        configs=key_values(options["configs"], "--config"),
-    )
     try:
         admin.create_topics([topic])
     except KafkaError as error:
-        if error.code.name == "TOPIC_ALREADY_EXISTS" and options["if_not_exists"]:
+        if error.code.name == "TOPIC_ALREADY_EXISTS" and if_not_exists:
             return
         raise
-    click.echo(f"Created topic {name}.")
+    click.echo(f"Created topic {topic.name}.")
 
 
-def _assignment(text: str | None) -> dict[int, list[int]] | None:
-    """`1:2,2:3` → `{0: [1, 2], 1: [2, 3]}`."""
-    if text is None:
-        return None
-    try:
-        return {i: [int(b) for b in part.split(":")] for i, part in enumerate(text.split(","))}
-    except ValueError as error:
-        raise click.BadParameter(
-            f"{text!r} is not like 1:2,2:3", param_hint="--replica-assignment"
-        ) from error
-
-
-def _delete(admin: Admin, options: dict[str, Any]) -> None:
+def _delete(admin: Admin, options: Mapping[str, Any]) -> None:
     chosen = _chosen(admin, options)
     if chosen:
         admin.delete_topics(chosen)
 
 
-def _alter(admin: Admin, options: dict[str, Any]) -> None:
-    if options["partitions"] is None:
-        raise click.UsageError(
-            "--alter needs --partitions; configs of topics are altered by `odradek configs`"
-        )
+def _alter(admin: Admin, options: Mapping[str, Any]) -> None:
     chosen = _chosen(admin, options)
-    if chosen:
-        admin.create_partitions(dict.fromkeys(chosen, options["partitions"]))
+    wanted = options["partitions"]
+    if not chosen:
+        return
+    assigned = _assignment(options["replica_assignment"])
+    new = {}
+    if assigned is not None:
+        # As in Kafka's tool, the words for partitions that are there already are passed over.
+        new = {name: list(assigned.values())[len(topic.partitions) :] for name, topic in chosen.items()}
+    admin.create_partitions(dict.fromkeys(chosen, wanted), assignments=new)
 
 
-def _describe(admin: Admin, options: dict[str, Any]) -> None:
+def _describe(admin: Admin, options: Mapping[str, Any]) -> None:
     chosen = _chosen(admin, options)
     if not chosen:
         return
-    described = admin.describe_topics(chosen)
-    configs = admin.describe_configs([("topic", name) for name in chosen])
+    configs = _configs(admin, chosen)
     live = {node.id for node in admin.describe_cluster().nodes}
-    from odradek.wire.primitives import uuid_to_text
+    # A topic without configs has been deleted since.
+    there = (topic for name, topic in chosen.items() if name in configs)
+    echo_lines(
+        line for topic in there for line in description(topic, configs[topic.name], live, options)
+    )
 
-    shows_all = not any(options[name] for name in _FILTERS)
-    for name in chosen:
-        topic = described[name]
-        if options["topic_id"] and uuid_to_text(topic.topic_id) != options["topic_id"]:
-            continue
-        entries = configs[TOPIC, name]
-        overrides = {key: e.value for key, e in sorted(entries.items()) if e.source == DYNAMIC_TOPIC_CONFIG}
-        if options["topics_with_overrides"] and not overrides:
-            continue
-        if shows_all:
-            click.echo(_headline(topic, overrides))
-        if options["topics_with_overrides"]:
-            continue
-        least = int(entries["min.insync.replicas"].value or 1)
-        for partition in sorted(topic.partitions, key=lambda p: p.partition):
-            if shows_all or any(options[f] and test(partition, least, live) for f, test in _FILTERS.items()):
-                click.echo(_partition_line(partition))
+
+def _configs(admin: Admin, names: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
+    """Topic → its configs; topics that are gone by now are left out."""
+    wanted = list(names)
+    while wanted:
+        try:
+            found = admin.describe_configs([("topic", name) for name in wanted])
+        except KafkaError as error:
+            problems: Mapping[tuple[int, str], KafkaError] = getattr(error, "errors", {})
+            gone = {n for (_, n), e in problems.items() if e.code.name == "UNKNOWN_TOPIC_OR_PARTITION"}
+            if not gone:
+                raise
+            wanted = [name for name in wanted if name not in gone]
+        else:
+            return {name: entries for (_, name), entries in found.items()}
+    return {}
+
+
+def description(
+    topic: TopicDescription,
+    configs: Mapping[str, ConfigEntry],
+    live: set[int],
+    options: Mapping[str, Any],
+) -> Iterator[str]:
+    """The lines of `--describe` for one topic.
+
+    Args:
+        topic: the topic.
+        configs: its configs, the defaults too.
+        live: ids of the brokers that are there.
+        options: which filters are set, by the names of `FILTERS`, and `topics_with_overrides`.
+    """
+    overrides = {name: e.value for name, e in sorted(configs.items()) if e.source != DEFAULT_CONFIG}
+    shows_all = not any(options[name] for name in FILTERS)
+    if shows_all and (overrides or not options["topics_with_overrides"]):
+        yield _headline(topic, overrides)
+    if options["topics_with_overrides"]:
+        return
+    least = int(configs["min.insync.replicas"].value or 1)
+    for partition in sorted(topic.partitions, key=lambda p: p.partition):
+        if shows_all or any(options[f] and test(partition, least, live) for f, test in FILTERS.items()):
+            yield _partition_line(partition)
 
 
 #: Flag → which partitions it lets through: (partition, min.insync.replicas, live brokers).
-_FILTERS: dict[str, Callable[[PartitionInfo, int, set[int]], bool]] = {
+FILTERS: dict[str, Callable[[PartitionInfo, int, set[int]], bool]] = {
     "under_replicated_partitions": lambda p, least, live: len(p.in_sync_replicas) < len(p.replicas),
     "unavailable_partitions": lambda p, least, live: p.leader not in live,
     "under_min_isr_partitions": lambda p, least, live: p.leader < 0 or len(p.in_sync_replicas) < least,
@@ -177,15 +284,16 @@ _FILTERS: dict[str, Callable[[PartitionInfo, int, set[int]], bool]] = {
 }
 
 
-def _headline(topic: TopicDescription, overrides: dict[str, str | None]) -> str:
+def _headline(topic: TopicDescription, overrides: Mapping[str, str | None]) -> str:
     from odradek.wire.primitives import uuid_to_text
 
     replication_factor = len(topic.partitions[0].replicas) if topic.partitions else 0
-    configs = ",".join(f"{key}={value}" for key, value in overrides.items())
+    configs = ",".join(f"{key}={'null' if value is None else value}" for key, value in overrides.items())
+    # Brokers before 2.8 have no topic ids.
+    topic_id = f"\tTopicId: {uuid_to_text(topic.topic_id)}" if any(topic.topic_id) else ""
     return (
-        f"Topic: {topic.name}\tTopicId: {uuid_to_text(topic.topic_id)}\t"
-        f"PartitionCount: {len(topic.partitions)}\tReplicationFactor: {replication_factor}\t"
-        f"Configs: {configs}"
+        f"Topic: {topic.name}{topic_id}\tPartitionCount: {len(topic.partitions)}\t"
+        f"ReplicationFactor: {replication_factor}\tConfigs: {configs}"
     )
 
 
@@ -194,7 +302,9 @@ def _partition_line(partition: PartitionInfo) -> str:
         return ",".join(map(str, brokers))
 
     leader = partition.leader if partition.leader >= 0 else "none"
+    # The eligible leader replicas (KIP-966) are not in Metadata, from which this is.
     return (
         f"\tTopic: {partition.topic}\tPartition: {partition.partition}\tLeader: {leader}\t"
-        f"Replicas: {ids(partition.replicas)}\tIsr: {ids(partition.in_sync_replicas)}"
+        f"Replicas: {ids(partition.replicas)}\tIsr: {ids(partition.in_sync_replicas)}\t"
+        "Elr: N/A\tLastKnownElr: N/A"
     )
