@@ -32,7 +32,6 @@ from odradek.client.types import TopicPartition as TP
 from odradek.errors import ProtocolError
 
 
-
 def names(assignment: dict[str, list[TP]]) -> dict[str, list[str]]:
     return {member: [f"{tp.topic}{tp.partition}" for tp in tps] for member, tps in assignment.items()}
 
@@ -46,7 +45,11 @@ def members(**topics: str) -> dict[str, Subscription]:
 RANGE = [
     ({"t": 3, "u": 3}, members(c0="t u", c1="t u"), {"c0": ["t0", "t1", "u0", "u1"], "c1": ["t2", "u2"]}),
     ({"t": 1}, members(c1="t", c2="t"), {"c1": ["t0"], "c2": []}),
-    ({"t": 3, "u": 2}, members(c1="t", c2="t u", c3="t"), {"c1": ["t0"], "c2": ["t1", "u0", "u1"], "c3": ["t2"]}),
+    (
+        {"t": 3, "u": 2},
+        members(c1="t", c2="t u", c3="t"),
+        {"c1": ["t0"], "c2": ["t1", "u0", "u1"], "c3": ["t2"]},
+    ),
     ({"t": 0}, members(c1="t"), {"c1": []}),
     ({}, members(c1="t"), {"c1": []}),
 ]
@@ -65,7 +68,11 @@ STICKY_FIRST = [
     ({"t": 3}, members(c1="t"), {"c1": ["t0", "t1", "t2"]}),
     ({"t": 2}, members(c1="t", c2="t"), {"c1": ["t0"], "c2": ["t1"]}),
     ({"t": 3, "u": 3}, members(c1="t u", c2="t u"), {"c1": ["t0", "t2", "u1"], "c2": ["t1", "u0", "u2"]}),
-    ({"t": 3, "u": 2}, members(c1="t", c2="t u", c3="t"), {"c1": ["t0", "t2"], "c2": ["u0", "u1"], "c3": ["t1"]}),
+    (
+        {"t": 3, "u": 2},
+        members(c1="t", c2="t u", c3="t"),
+        {"c1": ["t0", "t2"], "c2": ["u0", "u1"], "c3": ["t1"]},
+    ),
     ({"t": 1, "u": 2}, members(c1="t u"), {"c1": ["t0", "u0", "u1"]}),
 ]
 
@@ -91,7 +98,9 @@ def test_static_members_keep_their_place_whatever_their_member_ids(assignor: Ass
     assert [before[m] for m in ("x", "y", "z")] == [after[m] for m in ("z", "a", "m")]
 
 
-def rejoined(assignor: StickyAssignor, subscription: Subscription, owned: list[TP], generation: int) -> Subscription:
+def rejoined(
+    assignor: StickyAssignor, subscription: Subscription, owned: list[TP], generation: int
+) -> Subscription:
     """What a member says when it joins again with what it owned."""
     if isinstance(assignor, CooperativeStickyAssignor):
         return Subscription(
@@ -103,7 +112,9 @@ def rejoined(assignor: StickyAssignor, subscription: Subscription, owned: list[T
     return Subscription(subscription.topics, user_data=encode_owned(Owned(tuple(owned), generation)))
 
 
-def rounds(assignor: StickyAssignor, partitions: dict[str, int], group: dict[str, Subscription]) -> dict[str, list[TP]]:
+def rounds(
+    assignor: StickyAssignor, partitions: dict[str, int], group: dict[str, Subscription]
+) -> dict[str, list[TP]]:
     """Assign until nothing changes: a cooperative move takes two rounds."""
     assignment = assignor.assign(partitions, group)
     for generation in range(2, 8):
@@ -115,13 +126,17 @@ def rounds(assignor: StickyAssignor, partitions: dict[str, int], group: dict[str
     raise AssertionError("the group does not settle")
 
 
-def check_valid(partitions: dict[str, int], group: dict[str, Subscription], assignment: dict[str, list[TP]]) -> None:
+def check_valid(
+    partitions: dict[str, int], group: dict[str, Subscription], assignment: dict[str, list[TP]]
+) -> None:
     given_out = [tp for tps in assignment.values() for tp in tps]
     assert len(given_out) == len(set(given_out)), "nothing twice"
     for member, tps in assignment.items():
         assert all(tp.topic in group[member].topics for tp in tps), "only what was asked for"
     wanted = {topic for s in group.values() for topic in s.topics}
-    everything = {TP(topic, n) for topic, count in partitions.items() if topic in wanted for n in range(count)}
+    everything = {
+        TP(topic, n) for topic, count in partitions.items() if topic in wanted for n in range(count)
+    }
     assert set(given_out) == everything, "everything that anybody wants"
 
 
@@ -150,7 +165,10 @@ def test_any_first_assignment_is_valid(case: Any, kind: type[Assignor]) -> None:
 
 
 @settings(max_examples=80, deadline=None)
-@given(case=any_group(uniform=True), kind=st.sampled_from([StickyAssignor, CooperativeStickyAssignor, RoundRobinAssignor]))
+@given(
+    case=any_group(uniform=True),
+    kind=st.sampled_from([StickyAssignor, CooperativeStickyAssignor, RoundRobinAssignor]),
+)
 def test_equal_subscriptions_are_balanced_to_one(case: Any, kind: type[Assignor]) -> None:
     partitions, group = case
     counts = [len(tps) for tps in kind().assign(partitions, group).values()]
@@ -163,7 +181,9 @@ def test_equal_subscriptions_are_balanced_to_one(case: Any, kind: type[Assignor]
     kind=st.sampled_from([StickyAssignor, CooperativeStickyAssignor]),
     data=st.data(),
 )
-def test_sticky_keeps_what_it_can_when_members_come_and_go(case: Any, kind: type[StickyAssignor], data: Any) -> None:
+def test_sticky_keeps_what_it_can_when_members_come_and_go(
+    case: Any, kind: type[StickyAssignor], data: Any
+) -> None:
     partitions, group = case
     assignor = kind()
     before = rounds(assignor, partitions, group)
@@ -212,7 +232,10 @@ def test_unequal_subscriptions_end_with_no_useful_move_left(case: Any, data: Any
 def test_a_cooperative_move_takes_two_rounds() -> None:
     assignor = CooperativeStickyAssignor()
     owned = [TP("t", n) for n in range(4)]
-    group = {"a": rejoined(assignor, Subscription(("t",)), owned, 1), "b": Subscription(("t",), generation_id=-1)}
+    group = {
+        "a": rejoined(assignor, Subscription(("t",)), owned, 1),
+        "b": Subscription(("t",), generation_id=-1),
+    }
     first = assignor.assign({"t": 4}, group)
     assert (len(first["a"]), first["b"]) == (2, []), "what moves is nobody's until it is given up"
     group = {m: rejoined(assignor, Subscription(("t",)), first[m], 2) for m in group}
@@ -242,7 +265,9 @@ def test_claims_on_what_is_gone_are_ignored() -> None:
 
 
 def test_configs_name_assignors_in_kafkas_ways() -> None:
-    chosen = resolve_assignors(["range", "org.apache.kafka.clients.consumer.StickyAssignor", RoundRobinAssignor])
+    chosen = resolve_assignors(
+        ["range", "org.apache.kafka.clients.consumer.StickyAssignor", RoundRobinAssignor]
+    )
     assert [a.name for a in chosen] == ["range", "sticky", "roundrobin"]
     assert common_protocol(chosen) is RebalanceProtocol.EAGER
     assert common_protocol([CooperativeStickyAssignor()]) is RebalanceProtocol.COOPERATIVE
@@ -255,14 +280,10 @@ def test_configs_name_assignors_in_kafkas_ways() -> None:
 # Bytes
 
 
-
-
 def test_sticky_user_data_is_kafkas() -> None:
     owned = Owned((TP("t", 0), TP("t", 2), TP("u", 1)), 7)
     data = encode_owned(owned)
-    assert data.hex() == (
-        "00000002" "0001" "74" "00000002" "00000000" "00000002" "0001" "75" "00000001" "00000001" "00000007"
-    )
+    assert data.hex() == ("00000002000174000000020000000000000002000175000000010000000100000007")
     assert decode_owned(data) == owned
     assert decode_owned(data[:-4]) == Owned(owned.partitions, None), "version 0 has no generation"
     assert decode_owned(None) == Owned((), None)
@@ -286,7 +307,7 @@ def test_subscriptions_and_assignments_round_trip_and_newer_versions_are_read() 
 
 
 def test_old_subscriptions_own_nothing_and_have_no_generation() -> None:
-    version_0 = bytes.fromhex("0000" "00000001" "0001" "74" "ffffffff")
+    version_0 = bytes.fromhex("000000000001000174ffffffff")
     assert decode_subscription(version_0) == Subscription(("t",))
 
 

@@ -501,7 +501,9 @@ def test_arrow_round_trip(servers: str, admin: Admin) -> None:
             "key": pa.array([None if i % 3 else f"k{i}".encode() for i in range(5_000)], pa.binary()),
             "partition": pa.array([i % 2 for i in range(5_000)], pa.int32()),
             "timestamp": pa.array([1_700_000_000_000 + i for i in range(5_000)], pa.timestamp("ms")),
-            "headers": pa.array([[{"key": "n", "value": str(i).encode()}] for i in range(5_000)], header_type),
+            "headers": pa.array(
+                [[{"key": "n", "value": str(i).encode()}] for i in range(5_000)], header_type
+            ),
         }
     )
     with Producer(bootstrap_servers=servers, compression_type="lz4") as producer:

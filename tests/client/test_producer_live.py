@@ -61,7 +61,9 @@ def test_a_record_goes_where_its_metadata_says(servers: str, topic: str) -> None
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_every_codec_and_many_batches(servers: str, admin: Admin, codec: str) -> None:
     topic = new_topic(admin, 1)
-    with Producer(bootstrap_servers=servers, compression_type=codec, batch_size=2_000, linger_ms=5) as producer:
+    with Producer(
+        bootstrap_servers=servers, compression_type=codec, batch_size=2_000, linger_ms=5
+    ) as producer:
         futures = [producer.send(topic, f"{i}" * 50, key=str(i)) for i in range(500)]
         producer.flush(20)
         assert all(future.done() for future in futures)
@@ -327,7 +329,9 @@ def test_the_asyncio_producer(servers: str, topic: str) -> None:
 
 def test_the_asyncio_producer_waits_for_memory(servers: str, topic: str) -> None:
     async def run() -> None:
-        async with AsyncProducer(bootstrap_servers=servers, buffer_memory=20_000, batch_size=2_000) as producer:
+        async with AsyncProducer(
+            bootstrap_servers=servers, buffer_memory=20_000, batch_size=2_000
+        ) as producer:
             deliveries = [await producer.send(topic, b"x" * 500, partition=1) for i in range(300)]
             assert [(await d).offset for d in deliveries] == list(range(300))
 

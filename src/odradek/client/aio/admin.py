@@ -157,7 +157,9 @@ class AsyncAdmin:
         wanted = [NewTopic(topic) if isinstance(topic, str) else topic for topic in topics]
         request = create_topics_request(wanted, timeout_ms or self._config.request_timeout_ms, validate_only)
         response = await self._controller(
-            "create topics", request, lambda r: next((t.error_code for t in r.topics if t.error_code == 41), 0)
+            "create topics",
+            request,
+            lambda r: next((t.error_code for t in r.topics if t.error_code == 41), 0),
         )
         made: dict[str, TopicDescription] = {}
         problems: dict[str, KafkaError] = {}
@@ -191,7 +193,9 @@ class AsyncAdmin:
 
         response = await self._retry("delete topics", step)
         problems = {
-            r.name: error_for(r.error_code, r.error_message or f"topic {r.name!r}: {to_code(r.error_code).message}")
+            r.name: error_for(
+                r.error_code, r.error_message or f"topic {r.name!r}: {to_code(r.error_code).message}"
+            )
             for r in response.responses
             if r.error_code
         }
@@ -205,7 +209,9 @@ class AsyncAdmin:
 
     async def _to_controller(self, cluster: Cluster) -> Any:
         node = cluster.metadata.controller_id
-        return await (cluster.connection(node) if node in cluster.metadata.brokers else cluster.any_connection())
+        return await (
+            cluster.connection(node) if node in cluster.metadata.brokers else cluster.any_connection()
+        )
 
     async def list_topics(self, *, internal: bool = False) -> list[str]:
         """The names of all topics, ascending; the internal ones if asked for."""
@@ -220,7 +226,9 @@ class AsyncAdmin:
         for t in response.topics:
             # A topic that is being made has no leader yet; that is not a reason not to describe it.
             if t.error_code and t.error_code != ErrorCode.LEADER_NOT_AVAILABLE:
-                problems[t.name] = error_for(t.error_code, f"topic {t.name!r}: {to_code(t.error_code).message}")
+                problems[t.name] = error_for(
+                    t.error_code, f"topic {t.name!r}: {to_code(t.error_code).message}"
+                )
                 continue
             partitions = tuple(
                 PartitionInfo(
@@ -234,7 +242,9 @@ class AsyncAdmin:
                 )
                 for p in sorted(t.partitions, key=lambda p: p.partition_index)
             )
-            described[t.name] = TopicDescription(t.name, bytes(t.topic_id or ZERO_UUID), t.is_internal, partitions)
+            described[t.name] = TopicDescription(
+                t.name, bytes(t.topic_id or ZERO_UUID), t.is_internal, partitions
+            )
         _raise_first(problems)
         return described
 
@@ -265,7 +275,9 @@ class AsyncAdmin:
             counts, assignments or {}, self._config.request_timeout_ms, validate_only
         )
         response = await self._controller(
-            "create partitions", request, lambda r: next((t.error_code for t in r.results if t.error_code == 41), 0)
+            "create partitions",
+            request,
+            lambda r: next((t.error_code for t in r.results if t.error_code == 41), 0),
         )
         problems = {
             r.name: error_for(r.error_code, r.error_message or f"topic {r.name!r}")
@@ -381,7 +393,9 @@ class AsyncAdmin:
             await cluster.wait_update(self._config.request_timeout_ms)
             if node not in cluster.metadata.brokers:
                 known = ", ".join(map(str, sorted(cluster.metadata.brokers)))
-                raise error_for(ErrorCode.INVALID_REQUEST, f"there is no broker {node}: the cluster has {known}")
+                raise error_for(
+                    ErrorCode.INVALID_REQUEST, f"there is no broker {node}: the cluster has {known}"
+                )
         return await cluster.connection(node)
 
     async def alter_configs(
@@ -392,9 +406,7 @@ class AsyncAdmin:
         `incremental_alter_configs` changes single ones, and is what new code wants.
         """
         wanted = {resource_key(resource): dict(values) for resource, values in configs.items()}
-        await self._alter(
-            wanted, lambda part: alter_configs_request(part, validate_only), "alter configs"
-        )
+        await self._alter(wanted, lambda part: alter_configs_request(part, validate_only), "alter configs")
 
     async def incremental_alter_configs(
         self,
@@ -416,14 +428,19 @@ class AsyncAdmin:
         )
 
     async def _alter(
-        self, wanted: Mapping[tuple[int, str], Any], message: Callable[[Mapping[tuple[int, str], Any]], Any], what: str
+        self,
+        wanted: Mapping[tuple[int, str], Any],
+        message: Callable[[Mapping[tuple[int, str], Any]], Any],
+        what: str,
     ) -> None:
         problems: dict[tuple[int, str], KafkaError] = {}
         for node, keys in self._by_broker(wanted).items():
             request = message({key: wanted[key] for key in keys})
             if node is None:
                 response = await self._controller(
-                    what, request, lambda r: next((x.error_code for x in r.responses if x.error_code == 41), 0)
+                    what,
+                    request,
+                    lambda r: next((x.error_code for x in r.responses if x.error_code == 41), 0),
                 )
             else:
 
@@ -699,12 +716,27 @@ def _group(group: Any, connection: Any, cluster: Cluster) -> GroupDescription:
                 partitions = ()  # another program's idea of an assignment
         members.append(
             MemberDescription(
-                m.member_id, m.group_instance_id, m.client_id, m.client_host, bytes(m.member_metadata), partitions
+                m.member_id,
+                m.group_instance_id,
+                m.client_id,
+                m.client_host,
+                bytes(m.member_metadata),
+                partitions,
             )
         )
     coordinator = next(
-        (node for node in cluster.metadata.brokers.values() if f"{node.host}:{node.port}" == connection.address), None
+        (
+            node
+            for node in cluster.metadata.brokers.values()
+            if f"{node.host}:{node.port}" == connection.address
+        ),
+        None,
     )
     return GroupDescription(
-        group.group_id, group.group_state, group.protocol_type, group.protocol_data, tuple(members), coordinator
+        group.group_id,
+        group.group_state,
+        group.protocol_type,
+        group.protocol_data,
+        tuple(members),
+        coordinator,
     )

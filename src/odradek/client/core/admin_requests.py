@@ -54,7 +54,9 @@ def create_topics_request(
 def delete_topics_request(names: list[str], timeout_ms: int, version: int) -> DeleteTopicsRequest:
     """Version 6 names topics in another place."""
     if version >= 6:
-        return DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in names], timeout_ms=timeout_ms)
+        return DeleteTopicsRequest(
+            topics=[DeleteTopicState(name=name) for name in names], timeout_ms=timeout_ms
+        )
     return DeleteTopicsRequest(topic_names=names, timeout_ms=timeout_ms)
 
 
@@ -74,7 +76,11 @@ def create_partitions_request(
 
 
 def describe_configs_request(
-    keys: Iterable[tuple[int, str]], names: list[str] | None, synonyms: bool, documentation: bool, version: int
+    keys: Iterable[tuple[int, str]],
+    names: list[str] | None,
+    synonyms: bool,
+    documentation: bool,
+    version: int,
 ) -> DescribeConfigsRequest:
     """What the version cannot ask for (synonyms before 1, documentation before 3) is left out."""
     return DescribeConfigsRequest(

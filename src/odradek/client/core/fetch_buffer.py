@@ -65,10 +65,10 @@ class Chunk:
                 if not self._next_batch(check_crcs):
                     return out, True
             except KafkaError:
-                # What precedes the damage is good: it is given out first, and the error comes next time.
+                # The next call walks the chunk anew, and meets the damage again.
+                self._batches = None
                 if out:
-                    self._batches = None
-                    return out, False
+                    return out, False  # what precedes it is good, and is given out first
                 raise
         return out, False
 

@@ -64,6 +64,13 @@ def judge(
         return Verdict.WRITTEN
     if code == ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1:
         return Verdict.SPLIT
+    if (
+        code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        and sequences is not None
+        and sequences.surely_written(batch)
+    ):
+        # A repeat that the broker no longer recognises as one.
+        return Verdict.WRITTEN
     if not expired and batch.attempts < retries:
         again = code.retriable
         if sequences is not None:

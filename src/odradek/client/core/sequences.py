@@ -156,7 +156,8 @@ class Sequences:
         entry = self._entry(batch.tp)
         self._remove(entry, batch)
         if (batch.producer_id, batch.producer_epoch) == (entry.producer_id, entry.producer_epoch):
-            entry.last_acked = max(entry.last_acked, batch.last_sequence)
+            if entry.last_acked == NO_SEQUENCE or not _at_or_before(batch.last_sequence, entry.last_acked):
+                entry.last_acked = batch.last_sequence
         if base_offset >= 0:
             entry.last_acked_offset = max(entry.last_acked_offset, base_offset + batch.count - 1)
 
@@ -212,6 +213,13 @@ class Sequences:
             self._request_bump(batch.tp)
         return True
 
+    def surely_written(self, batch: ProducerBatch) -> bool:
+        """Whether a later batch of the same epoch was acknowledged: then the log has this one, too."""
+        entry = self._entry(batch.tp)
+        same = (batch.producer_id, batch.producer_epoch) == (entry.producer_id, entry.producer_epoch)
+        known = entry.last_acked != NO_SEQUENCE and not batch.sequence_was_reset
+        return same and known and _at_or_before(batch.last_sequence, entry.last_acked)
+
     @staticmethod
     def _is_next(entry: PartitionSequence, sequence: int) -> bool:
         return sequence == ((entry.last_acked + 1) & 0x7FFF_FFFF if entry.last_acked != NO_SEQUENCE else 0)
@@ -224,3 +232,8 @@ class Sequences:
     def in_flight(self, tp: TopicPartition) -> list[ProducerBatch]:
         """What of a partition was sent and not acknowledged, in order of sequence."""
         return list(self._entry(tp).in_flight)
+
+
+def _at_or_before(a: int, b: int) -> bool:
+    """Whether sequence `a` is `b` or comes before it; they wrap at 2^31, so their distance tells."""
+    return ((b - a) & 0x7FFF_FFFF) < 0x4000_0000

@@ -116,9 +116,7 @@ class Producer:
         while True:
             known = engine.topic(record.topic)
             if known is None or (record.partition is not None and record.partition > known[0][-1]):
-                self._thread.run(
-                    wait_for_partition(engine, record.topic, record.partition, deadline)
-                )
+                self._thread.run(wait_for_partition(engine, record.topic, record.partition, deadline))
             freed = threading.Event()
             with self._lock:
                 future = engine.try_append(record)
