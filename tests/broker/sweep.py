@@ -107,9 +107,9 @@ class Sweeper:
             listener = self.broker.listeners[0]
             await settle(lambda: listener.queued_bytes == 0, "for a connection to go")
 
-    async def ask(self, message: Any, version: int) -> Any:
+    async def ask(self, message: Any, version: int, client_id: str = "sweep") -> Any:
         """A message and its answer; see `ask_raw`."""
-        return await self.ask_raw(message.API_KEY, version, message.encode_parts(version), message)
+        return await self.ask_raw(message.API_KEY, version, message.encode_parts(version), client_id)
 
     async def send_unanswered(self, version: int, body: Any) -> None:
         """A produce request with acks=0: nothing comes, but the next request is answered.
@@ -122,45 +122,65 @@ class Sweeper:
         writer.writelines(encode_request(0, version, self._correlation_id, "sweep", _Encoded([body])))
         await self.ask(ApiVersionsRequest(), 0)
 
-    async def ask_raw(self, key: int, version: int, body: Any, message: Any = None) -> Any:
+    async def ask_raw(self, key: int, version: int, body: Any, client_id: str = "sweep") -> Any:
         """Send a request, and move time while its answer is outstanding.
 
         Raises:
             Closed: the connection was closed instead.
             AssertionError: another correlation id, or no answer whatever the time.
         """
-        reader, writer = await self._connection()
+        _, writer = await self._connection()
         self._correlation_id += 1
         parts = body if isinstance(body, list) else [body]
-        writer.writelines(encode_request(key, version, self._correlation_id, "sweep", _Encoded(parts)))
+        writer.writelines(encode_request(key, version, self._correlation_id, client_id, _Encoded(parts)))
+        frame = await self._receive(f"{ApiKey(key).api_name} {version}")
+        if frame is None:
+            raise Closed
+        correlation_id, response = decode_response(frame, key, version)
+        assert correlation_id == self._correlation_id
+        return response
+
+    async def send_frame(self, frame: bytes) -> bytes | None:
+        """Send any bytes as a frame.
+
+        Returns:
+            The frame that came back; empty when none did (but the next request was answered); None when the
+            connection was closed.
+        """
+        _, writer = await self._connection()
+        writer.write(len(frame).to_bytes(4, "big") + frame)
+        marker = 2**31 - 1
+        writer.writelines(encode_request(18, 0, marker, "sweep", ApiVersionsRequest()))
+        answer = await self._receive(frame.hex())
+        if answer is None or int.from_bytes(answer[:4], "big") == marker != int.from_bytes(frame[4:8], "big"):
+            return answer and b""
+        await self._receive("what follows")
+        return answer
+
+    async def _receive(self, what: str) -> bytes | None:
+        """The next frame, moving time until it comes; None when the connection is closed."""
+        assert self._stream is not None
+        reader, writer = self._stream
         reading = asyncio.ensure_future(_read_frame(reader))
         steps = iter(_STEPS_MS)
-        requests = self.broker.listeners[0]
+        listener = self.broker.listeners[0]
         while not reading.done():
-            await settle(
-                lambda: reading.done() or requests.queued_bytes > 0,
-                f"for {ApiKey(key).api_name} {version}",
-            )
+            await settle(lambda: reading.done() or listener.queued_bytes > 0, f"for {what}")
             if not reading.done():
                 step = next(steps, None)
                 if step is None:
                     reading.cancel()
-                    raise AssertionError(
-                        f"{ApiKey(key).api_name} {version} is never answered: {message!r:.500}"
-                    )
+                    raise AssertionError(f"never answered: {what}")
                 self.timers.advance(step)
                 for _ in range(20):
                     await asyncio.sleep(0)
                 await asyncio.sleep(0.001)
         try:
-            frame = reading.result()
+            return reading.result()
         except (asyncio.IncompleteReadError, ConnectionError):
             self._stream = None
             writer.close()
-            raise Closed from None
-        correlation_id, response = decode_response(frame, key, version)
-        assert correlation_id == self._correlation_id
-        return response
+            return None
 
     async def is_alive(self) -> None:
         """Another connection is still answered."""

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
 
 
+MAX_VALUE_BYTES = 32767
+"""The longest text of the protocol."""
+
+
 class ResourceKind(IntEnum):
     """What has configs; the numbers go over the wire (`ConfigResource.Type`)."""
 
@@ -107,6 +111,7 @@ def _change_topic(context: RequestContext, name: str, change: Change, validate_o
         raise UnknownTopicOrPartitionError(f"The topic '{name}' does not exist.")
     try:
         configs = change(controller.image.topic_config(name), TOPIC_CONFIGS)
+        _check_lengths(configs)
         validate_topic_configs(configs, context.broker.config.topic_defaults())
     except ConfigValueError as error:
         raise InvalidConfigurationError(
@@ -118,6 +123,13 @@ def _change_topic(context: RequestContext, name: str, change: Change, validate_o
         controller.alter_config(f"topics/{name}", configs)
 
 
+def _check_lengths(configs: Mapping[str, str]) -> None:
+    """A list can be appended to until no response carries it any more; it stays below that."""
+    for name, value in configs.items():
+        if len(value.encode()) > MAX_VALUE_BYTES:
+            raise ConfigError(f"Configuration {name} would be longer than {MAX_VALUE_BYTES} bytes")
+
+
 def _change_broker(context: RequestContext, name: str, change: Change, validate_only: bool) -> None:
     if name:
         check_broker_name(context, name)
@@ -125,6 +137,7 @@ def _change_broker(context: RequestContext, name: str, change: Change, validate_
     entity = f"brokers/{controller.broker_id if name else DEFAULT_ENTITY}"
     try:
         configs = change(controller.image.config(entity), BROKER_CONFIGS)
+        _check_lengths(configs)
         context.broker.config.validate_dynamic(configs, per_broker=bool(name))
     except ConfigError as error:
         raise InvalidRequestError(str(error)) from error

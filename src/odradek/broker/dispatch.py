@@ -15,6 +15,7 @@ from odradek.broker.registry import Handler, Handlers
 from odradek.errors import KafkaError, ProtocolError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey, request_class
+from odradek.wire.errors import InvalidMessageError
 from odradek.wire.headers import RequestHeader, decode_request_header, encode_response
 from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 
@@ -218,6 +219,19 @@ class Dispatcher:
 
         return response_class(handler.api_key)
 
+    @staticmethod
+    def _encode(handler: Handler, context: RequestContext, response: Any) -> Buffers:
+        key, version, correlation_id = handler.api_key, context.api_version, context.header.correlation_id
+        try:
+            return encode_response(key, version, correlation_id, response)
+        except InvalidMessageError:
+            # Error messages quote what was asked for, which may be as long as any text can be.
+            from odradek.broker.long_messages import shorten_messages
+
+            if not shorten_messages(response):
+                raise
+            return encode_response(key, version, correlation_id, response)
+
     def _finish(
         self,
         handler: Handler,
@@ -233,9 +247,7 @@ class Dispatcher:
             size = 0
         else:
             try:
-                buffers = encode_response(
-                    handler.api_key, context.api_version, context.header.correlation_id, response
-                )
+                buffers = self._encode(handler, context, response)
             except Exception:
                 log.exception(
                     "a response could not be encoded api=%s version=%d client_id=%s",

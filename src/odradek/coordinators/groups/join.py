@@ -37,6 +37,7 @@ from odradek.wire.messages.sync_group import SyncGroupResponse
 FIRST_VERSION_WITH_REBALANCE_TIMEOUT = 1
 FIRST_VERSION_REQUIRING_MEMBER_ID = 4
 FIRST_VERSION_SKIPPING_ASSIGNMENT = 9
+_MAX_PREFIX_BYTES = 32_000
 
 
 class JoinAttempt:
@@ -139,10 +140,18 @@ def _turn_away(env: GroupEnv, group: ClassicGroup, member_id: str) -> Outcome:
     return Outcome(then.records, refusal, then.on_appended, then.on_failed)
 
 
+def _as_prefix(name: str) -> str:
+    """As much of a name as leaves room for the rest of a member id in the longest text there is."""
+    if len(name) <= _MAX_PREFIX_BYTES // 4:
+        return name
+    return name.encode()[:_MAX_PREFIX_BYTES].decode(errors="ignore")
+
+
 def _join_without_id(env: GroupEnv, group: ClassicGroup, attempt: JoinAttempt) -> Outcome:
     request = attempt.request
     instance_id = request.group_instance_id
-    member_id = f"{attempt.caller.client_id if instance_id is None else instance_id}-{env.new_uuid()}"
+    named_after = attempt.caller.client_id if instance_id is None else instance_id
+    member_id = f"{_as_prefix(named_after)}-{env.new_uuid()}"
     if instance_id is not None:
         present = group.static_members.get(instance_id)
         if present is not None:
