@@ -1,11 +1,12 @@
 """A TCP proxy in front of a broker that cuts connections where a test wants it.
 
-It reads frames (four bytes of length, then so many bytes), so that it can cut *between* a request that the broker
-has got and its answer: the client then cannot know what became of it.
+It reads frames (four bytes of length, then so many bytes), so that it can cut *between* a request that the
+broker has got and its answer: the client then cannot know what became of it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 import threading
@@ -103,29 +104,23 @@ class Proxy:
             except OSError:
                 break
         for sock in (source, sink):
-            try:
+            with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
 
     def cut_all(self) -> None:
         """Cut every connection that is open now."""
         with self._lock:
             sockets = list(self._sockets)
         for sock in sockets:
-            try:
+            with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
 
     def close(self) -> None:
         """End everything."""
         with self._lock:
             self._closed = True
-        try:
+        with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
         self._listener.close()
         self.cut_all()
         for thread in self._threads:

@@ -12,10 +12,10 @@ from odradek.client import Admin, AsyncAdmin, Consumer, NewTopic, OffsetAndMetad
 from odradek.client.errors import ClientTimeoutError, ClosedError, UnsupportedByBrokerError
 from odradek.errors import (
     GroupIdNotFoundError,
+    GroupNotEmptyError,
     InvalidConfigurationError,
     InvalidRequestError,
     KafkaError,
-    GroupNotEmptyError,
     TopicExistsError,
     UnknownTopicOrPartitionError,
 )
@@ -174,9 +174,9 @@ def test_what_the_broker_does_not_offer_is_told(admin: Admin, topic: str, group:
 
 
 def test_an_unreachable_cluster_is_told_with_the_reason() -> None:
-    with Admin(bootstrap_servers="127.0.0.1:1,127.0.0.1:2", default_api_timeout_ms=400) as client:
-        with pytest.raises(ClientTimeoutError, match=r"127\.0\.0\.1:[12]: .*refused"):
-            client.list_topics()
+    client = Admin(bootstrap_servers="127.0.0.1:1,127.0.0.1:2", default_api_timeout_ms=400)
+    with client, pytest.raises(ClientTimeoutError, match=r"127\.0\.0\.1:[12]: .*refused"):
+        client.list_topics()
     with pytest.raises(ClosedError):
         client.list_topics()
 
@@ -184,7 +184,7 @@ def test_an_unreachable_cluster_is_told_with_the_reason() -> None:
 def test_the_asyncio_admin_and_the_other_have_the_same_methods(servers: str) -> None:
     def public(cls: type) -> dict[str, Any]:
         return {
-            name: [p for p in inspect.signature(member).parameters]
+            name: list(inspect.signature(member).parameters)
             for name, member in vars(cls).items()
             if not name.startswith("_") and callable(member)
         }

@@ -28,11 +28,11 @@ from odradek.client.core.group_protocol import (
     encode_subscription,
 )
 from odradek.client.errors import ConfigError
-from odradek.client.types import TopicPartition as TP
+from odradek.client.types import TopicPartition
 from odradek.errors import ProtocolError
 
 
-def names(assignment: dict[str, list[TP]]) -> dict[str, list[str]]:
+def names(assignment: dict[str, list[TopicPartition]]) -> dict[str, list[str]]:
     return {member: [f"{tp.topic}{tp.partition}" for tp in tps] for member, tps in assignment.items()}
 
 
@@ -99,7 +99,7 @@ def test_static_members_keep_their_place_whatever_their_member_ids(assignor: Ass
 
 
 def rejoined(
-    assignor: StickyAssignor, subscription: Subscription, owned: list[TP], generation: int
+    assignor: StickyAssignor, subscription: Subscription, owned: list[TopicPartition], generation: int
 ) -> Subscription:
     """What a member says when it joins again with what it owned."""
     if isinstance(assignor, CooperativeStickyAssignor):
@@ -114,7 +114,7 @@ def rejoined(
 
 def rounds(
     assignor: StickyAssignor, partitions: dict[str, int], group: dict[str, Subscription]
-) -> dict[str, list[TP]]:
+) -> dict[str, list[TopicPartition]]:
     """Assign until nothing changes: a cooperative move takes two rounds."""
     assignment = assignor.assign(partitions, group)
     for generation in range(2, 8):
@@ -127,7 +127,7 @@ def rounds(
 
 
 def check_valid(
-    partitions: dict[str, int], group: dict[str, Subscription], assignment: dict[str, list[TP]]
+    partitions: dict[str, int], group: dict[str, Subscription], assignment: dict[str, list[TopicPartition]]
 ) -> None:
     given_out = [tp for tps in assignment.values() for tp in tps]
     assert len(given_out) == len(set(given_out)), "nothing twice"
@@ -135,7 +135,10 @@ def check_valid(
         assert all(tp.topic in group[member].topics for tp in tps), "only what was asked for"
     wanted = {topic for s in group.values() for topic in s.topics}
     everything = {
-        TP(topic, n) for topic, count in partitions.items() if topic in wanted for n in range(count)
+        TopicPartition(topic, n)
+        for topic, count in partitions.items()
+        if topic in wanted
+        for n in range(count)
     }
     assert set(given_out) == everything, "everything that anybody wants"
 
@@ -231,7 +234,7 @@ def test_unequal_subscriptions_end_with_no_useful_move_left(case: Any, data: Any
 
 def test_a_cooperative_move_takes_two_rounds() -> None:
     assignor = CooperativeStickyAssignor()
-    owned = [TP("t", n) for n in range(4)]
+    owned = [TopicPartition("t", n) for n in range(4)]
     group = {
         "a": rejoined(assignor, Subscription(("t",)), owned, 1),
         "b": Subscription(("t",), generation_id=-1),
@@ -246,20 +249,20 @@ def test_a_cooperative_move_takes_two_rounds() -> None:
 
 def test_of_two_claims_the_newer_generation_counts_and_equal_ones_lose() -> None:
     assignor = CooperativeStickyAssignor()
-    tp = TP("t", 0)
+    tp = TopicPartition("t", 0)
 
-    def claim(generation: int, *partitions: TP) -> Subscription:
+    def claim(generation: int, *partitions: TopicPartition) -> Subscription:
         return rejoined(assignor, Subscription(("t",)), list(partitions), generation)
 
     newer = assignor.assign({"t": 2}, {"a": claim(1, tp), "b": claim(2, tp)})
     assert newer["b"] == [tp]
-    equal = assignor.assign({"t": 2}, {"a": claim(2, tp, TP("t", 1)), "b": claim(2, tp)})
+    equal = assignor.assign({"t": 2}, {"a": claim(2, tp, TopicPartition("t", 1)), "b": claim(2, tp)})
     assert tp not in equal["a"] + equal["b"], "it has to be given up by both first"
 
 
 def test_claims_on_what_is_gone_are_ignored() -> None:
     assignor = StickyAssignor()
-    owned = [TP("t", 0), TP("t", 9), TP("gone", 0)]
+    owned = [TopicPartition("t", 0), TopicPartition("t", 9), TopicPartition("gone", 0)]
     group = {"a": rejoined(assignor, Subscription(("t", "gone")), owned, 1)}
     assert names(assignor.assign({"t": 2}, group)) == {"a": ["t0", "t1"]}
 
@@ -281,7 +284,7 @@ def test_configs_name_assignors_in_kafkas_ways() -> None:
 
 
 def test_sticky_user_data_is_kafkas() -> None:
-    owned = Owned((TP("t", 0), TP("t", 2), TP("u", 1)), 7)
+    owned = Owned((TopicPartition("t", 0), TopicPartition("t", 2), TopicPartition("u", 1)), 7)
     data = encode_owned(owned)
     assert data.hex() == ("00000002000174000000020000000000000002000175000000010000000100000007")
     assert decode_owned(data) == owned
@@ -293,12 +296,14 @@ def test_sticky_user_data_is_kafkas() -> None:
 
 
 def test_subscriptions_and_assignments_round_trip_and_newer_versions_are_read() -> None:
-    subscription = Subscription(("t", "u"), b"data", (TP("t", 1), TP("u", 0)), 4, "rack")
+    subscription = Subscription(
+        ("t", "u"), b"data", (TopicPartition("t", 1), TopicPartition("u", 0)), 4, "rack"
+    )
     data = encode_subscription(subscription)
     assert decode_subscription(data) == subscription
     newer = (9).to_bytes(2, "big") + data[2:] + b"what version 9 adds"
     assert decode_subscription(newer, "static").group_instance_id == "static"
-    tps = (TP("t", 1), TP("t", 3), TP("u", 0))
+    tps = (TopicPartition("t", 1), TopicPartition("t", 3), TopicPartition("u", 0))
     assert decode_assignment(encode_assignment(tps)) == tps
     assert decode_assignment(b"") == ()
     for bad in (b"\x00", b"\xff\xff\x00\x00", data[:9]):

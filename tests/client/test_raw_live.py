@@ -168,7 +168,7 @@ def test_data_loss_is_told_or_stepped_over(servers: str, admin: Admin) -> None:
             writer.flush()
     admin.delete_records({(topic, 0): 35})
     with RawReader(servers) as reader:
-        with pytest.raises(PartitionLostError, match="offset 20 .* holds 35 to 100"):
+        with pytest.raises(PartitionLostError, match=r"offset 20 .* holds 35 to 100"):
             list(reader.fetch_columns(topic, 0, 20, 60))
         assert offsets(reader.fetch_columns(topic, 0, 20, 60, fail_on_data_loss=False)) == list(range(35, 60))
         assert offsets(reader.fetch_columns(topic, 0, 20, 30, fail_on_data_loss=False)) == []

@@ -33,7 +33,7 @@ class Built(NamedTuple):
 
     tp: TopicPartition
     data: bytes | bytearray
-    count: int
+    rows: int
 
     def as_record(self) -> Prepared:
         """For the error when there is no room."""

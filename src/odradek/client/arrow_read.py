@@ -25,7 +25,9 @@ def empty_table(with_headers: bool, options: dict[str, Any]) -> pa.Table:
 
 
 def to_table(parts: list[tuple[Position, pa.RecordBatch]]) -> pa.Table:
-    """key, value, topic, partition, offset, timestamp, timestampType(, headers); rows in the order they came."""
+    """key, value, topic, partition, offset, timestamp, timestampType(, headers); rows in the order they
+    came.
+    """
     batches = []
     for position, batch in parts:
         topic, partition = position.tp

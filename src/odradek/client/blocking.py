@@ -1,4 +1,6 @@
-"""Blocking sockets around the same sans-I/O core: for one thread, without a loop, safe to make after a fork."""
+"""Blocking sockets around the same sans-I/O core: for one thread, without a loop, safe to make after a
+fork.
+"""
 
 from __future__ import annotations
 
@@ -259,7 +261,9 @@ class Retrying:
         self._deadline = now_ms() + self._config.default_api_timeout_ms
 
     def failed(self, problem: OdradekError) -> None:
-        """Wait before the next try. Raises `problem` if it cannot be retried, else `ClientTimeoutError` in the end."""
+        """Wait before the next try. Raises `problem` if it cannot be retried, else `ClientTimeoutError` in
+        the end.
+        """
         if not (
             isinstance(problem, KafkaError)
             and (problem.retriable or isinstance(problem, NoBrokersAvailableError))

@@ -119,8 +119,8 @@ class ProducerConfig(CommonConfig):
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
             if "delivery_timeout_ms" in given:
                 raise ConfigError(
-                    f"delivery.timeout.ms ({self.delivery_timeout_ms}) is less than linger.ms + request.timeout.ms"
-                    f" ({self.linger_ms} + {self.request_timeout_ms})"
+                    f"delivery.timeout.ms ({self.delivery_timeout_ms}) is less than linger.ms + "
+                    f"request.timeout.ms ({self.linger_ms} + {self.request_timeout_ms})"
                 )
             changes["delivery_timeout_ms"] = self.linger_ms + self.request_timeout_ms
         if not self.client_id:

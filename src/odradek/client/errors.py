@@ -12,7 +12,8 @@ from odradek.errors import (
 )
 
 # Where Kafka's own client raises the exception of a code, the class here is a subclass of that code's class,
-# so that `except` clauses written for codes work. None takes `code=`: `error_for` keeps giving the code's own.
+# so that `except` clauses written for codes work. None takes `code=`: `error_for` keeps giving the code's
+# own.
 
 
 class ConfigError(OdradekError, ValueError):

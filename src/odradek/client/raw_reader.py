@@ -113,7 +113,8 @@ class RawReader:
 
         Raises:
             PartitionLostError: part of the range is no longer in the log (`fail_on_data_loss`).
-            KafkaError: what the broker says when it cannot be retried; `ClientTimeoutError` after the timeout.
+            KafkaError: what the broker says when it cannot be retried; `ClientTimeoutError` after the
+                timeout.
         """
         for _, _, rows in self.fetch_columns_many(
             [PartitionRange(topic, partition, start_offset, end_offset)],
@@ -171,7 +172,9 @@ class RawReader:
         return self._offsets(dict.fromkeys(partitions, EARLIEST))
 
     def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """The offset after the last readable record: high watermark, with read_committed last stable offset."""
+        """The offset after the last readable record: high watermark, with read_committed last stable
+        offset.
+        """
         return self._offsets(dict.fromkeys(partitions, LATEST))
 
     def offsets_for_times(
@@ -411,8 +414,8 @@ class _Fetching:
         last = reader.end_offsets([tp])[tp]
         if reading.fail_on_data_loss:
             raise PartitionLostError(
-                f"{tp}: offset {reading.fetch_offset} of the range up to {reading.end} is not in the log, which "
-                f"now holds {first} to {last}: records were deleted, or the topic was made anew"
+                f"{tp}: offset {reading.fetch_offset} of the range up to {reading.end} is not in the log, "
+                f"which now holds {first} to {last}: records were deleted, or the topic was made anew"
             )
         assert reading.decoder is not None
         if reading.fetch_offset < first < reading.end:

@@ -22,7 +22,8 @@ _DEFAULTS = {
 
 
 class RawWriter:
-    """Writes Arrow batches through a `Producer` of its own (whose thread begins here, so make it after a fork).
+    """Writes Arrow batches through a `Producer` of its own (whose thread begins here, so make it after a
+    fork).
 
     Args:
         bootstrap_servers: 'host:port[,host:port…]' or a list of such.
@@ -45,9 +46,9 @@ class RawWriter:
     ) -> int:
         """Queue the rows and check what has been acknowledged meanwhile.
 
-        Columns: value (binary or string; required), key, topic (if `topic` is None), partition (integer, null:
-        by key), headers (list of struct<key, value>), timestamp (timestamp or integer ms). Rows without key and
-        partition go round the partitions, a batch each.
+        Columns: value (binary or string; required), key, topic (if `topic` is None), partition (integer,
+        null: by key), headers (list of struct<key, value>), timestamp (timestamp or integer ms). Rows
+        without key and partition go round the partitions, a batch each.
 
         Args:
             columns: other names for them, as for `Producer.send_arrow` (`value_column='payload'`).

@@ -94,6 +94,6 @@ def to_bytes(serialize: Serialize | None, topic: str, value: Any, what: str) -> 
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
     raise SerializationError(
-        f"the {what} for topic {topic!r} is {type(value).__name__}: bytes, str or None it must be, or configure "
-        f"{what}.serializer"
+        f"the {what} for topic {topic!r} is {type(value).__name__}: bytes, str or None it must be, "
+        f"or configure {what}.serializer"
     )

@@ -20,7 +20,9 @@ class TopicPartition(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed position: the next offset to read, a note, and the leader epoch it was read under (or -1)."""
+    """A committed position: the next offset to read, a note, and the leader epoch it was read under (or
+    -1).
+    """
 
     offset: int
     metadata: str = ""

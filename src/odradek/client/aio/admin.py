@@ -1,8 +1,8 @@
 """`AsyncAdmin`: topics, configs, groups, offsets, the cluster.
 
 Calls about several things return a dictionary and raise the first error after all were asked; `errors` on the
-exception has the others (`AdminError`). A request that may go to any broker does; one for the controller, a leader or
-a coordinator goes there, and is tried again where these have moved.
+exception has the others (`AdminError`). A request that may go to any broker does; one for the controller, a
+leader or a coordinator goes there, and is tried again where these have moved.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ class AsyncAdmin:
         async with AsyncAdmin(bootstrap_servers="127.0.0.1:9092") as admin:
             await admin.create_topics([NewTopic("events", num_partitions=6)])
 
-    Every call takes at most `default_api_timeout_ms`, and raises `KafkaError` (`ClientTimeoutError` after that time).
-    Where one call names several things and some fail, the others are done; the exception is that of the first, with
-    all of them in its attribute `errors`.
+    Every call takes at most `default_api_timeout_ms`, and raises `KafkaError` (`ClientTimeoutError` after
+    that time). Where one call names several things and some fail, the others are done; the exception is
+    that of the first, with all of them in its attribute `errors`.
 
     Args:
         config, configs: Kafka's admin configs under Python's names or, in a mapping, Kafka's.
@@ -127,7 +127,9 @@ class AsyncAdmin:
         return await self._retry(what, step)
 
     async def _controller(self, what: str, message: Any, failed: Callable[[Any], int]) -> Any:
-        """Ask the controller; once more where `failed(response)` says that it is not the controller any more."""
+        """Ask the controller; once more where `failed(response)` says that it is not the controller any
+        more.
+        """
         cluster = self._started()
 
         async def step() -> Any:
@@ -150,7 +152,8 @@ class AsyncAdmin:
     ) -> dict[str, TopicDescription]:
         """Create topics.
 
-        Returns: name → what was made; the id is zeros and the partitions are empty where the broker does not say.
+        Returns: name → what was made; the id is zeros and the partitions are empty where the broker does
+            not say.
 
         Raises `TopicExistsError` and whatever else the controller says.
         """
@@ -336,7 +339,9 @@ class AsyncAdmin:
     async def list_offsets(
         self, timestamps: Mapping[Any, int], *, isolation_level: str = "read_uncommitted"
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Offsets by time (epoch ms), or -1 latest, -2 earliest, -3 of the largest timestamp; offset -1: none."""
+        """Offsets by time (epoch ms), or -1 latest, -2 earliest, -3 of the largest timestamp; offset -1:
+        none.
+        """
         wanted = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
         isolation = 1 if isolation_level == "read_committed" else 0
         return await list_offsets(self._started(), wanted, isolation, self._config.default_api_timeout_ms)
@@ -351,7 +356,8 @@ class AsyncAdmin:
         synonyms: bool = False,
         documentation: bool = False,
     ) -> dict[tuple[int, str], dict[str, ConfigEntry]]:
-        """Configs of topics, brokers and broker loggers: ('topic', name), ('broker', id), ('broker-logger', id).
+        """Configs of topics, brokers and broker loggers: ('topic', name), ('broker', id),
+        ('broker-logger', id).
 
         Returns: (type's number, name) → config name → entry.
         """
@@ -417,8 +423,8 @@ class AsyncAdmin:
         """Change single configs.
 
         Args:
-            configs: resource → config → value to set, None to delete it, or ('append' | 'subtract', value) for
-                configs that are lists.
+            configs: resource → config → value to set, None to delete it, or ('append' | 'subtract', value)
+                for configs that are lists.
         """
         wanted = {resource_key(resource): dict(values) for resource, values in configs.items()}
         await self._alter(

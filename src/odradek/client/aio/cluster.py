@@ -94,8 +94,8 @@ class Cluster:
         """A connection to a broker, made if there is none.
 
         Args:
-            purpose: distinguishes connections to the same broker, so that what waits on one (a long fetch) does
-                not hold up the other (heartbeats).
+            purpose: distinguishes connections to the same broker, so that what waits on one (a long fetch)
+                does not hold up the other (heartbeats).
 
         Raises `ConnectionFailedError`; at once, without a try, while the broker's backoff runs.
         """

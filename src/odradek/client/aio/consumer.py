@@ -505,7 +505,8 @@ class AsyncConsumer:
         """Records, at most `max_records` (default `max_poll_records`); none when `timeout_ms` passes without.
 
         Raises:
-            NoOffsetForPartitionError, OffsetOutOfRangeError, LogTruncationError: with auto_offset_reset 'none'.
+            NoOffsetForPartitionError, OffsetOutOfRangeError, LogTruncationError: with auto_offset_reset
+                'none'.
             SerializationError: a deserializer refused the next record.
             KafkaError: not authorized, fenced, damaged data, ….
         """

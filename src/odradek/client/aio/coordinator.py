@@ -1,9 +1,9 @@
 """The consumer's side of its group: finding the coordinator, joining, heartbeats, commits.
 
-As in Kafka's client, a rebalance goes on only while the application is in `poll`: there the listener is called and
-positions are committed. The requests of a join themselves run as a task, so that a short `poll` can return and the
-next one take up where it stood. Heartbeats run beside; when `poll` stays away for `max_poll_interval_ms`, they
-leave the group.
+As in Kafka's client, a rebalance goes on only while the application is in `poll`: there the listener is
+called and positions are committed. The requests of a join themselves run as a task, so that a short `poll`
+can return and the next one take up where it stood. Heartbeats run beside; when `poll` stays away for
+`max_poll_interval_ms`, they leave the group.
 """
 
 from __future__ import annotations
@@ -138,7 +138,9 @@ class GroupCoordinator:
         self._coordinator = None
 
     async def ask(self, message: Any, *, timeout_ms: float | None = None, at_most: int | None = None) -> Any:
-        """Ask the coordinator once. Raises `KafkaError`; a broken connection makes the coordinator unknown."""
+        """Ask the coordinator once. Raises `KafkaError`; a broken connection makes the coordinator
+        unknown.
+        """
         node = await self.coordinator()
         try:
             return await self._cluster.request(
@@ -165,8 +167,8 @@ class GroupCoordinator:
         """Be a member of the group, with an assignment that is current.
 
         Args:
-            deadline_ms: when to stop waiting for the group (monotonic); the join then goes on by itself and is
-                taken up by the next call. Listeners and the commit before a rebalance are never cut short.
+            deadline_ms: when to stop waiting for the group (monotonic); the join then goes on by itself and
+                is taken up by the next call. Listeners and the commit before a rebalance are never cut short.
 
         Returns: whether the member is in the group and up to date.
 
@@ -285,7 +287,9 @@ class GroupCoordinator:
             assignments = await self._assign(answer)
         return await self._sync(connection, assignments)
 
-    async def _sync(self, connection: Any, assignments: list[SyncGroupRequestAssignment]) -> Any:
+    async def _sync(
+        self, connection: Any, assignments: list[SyncGroupRequestAssignment]
+    ) -> tuple[Generation, tuple[TopicPartition, ...]]:
         generation = self.member.generation
         version = connection.pick(ApiKey.SYNC_GROUP, at_least=3 if self._config.group_instance_id else None)
         request = SyncGroupRequest(
@@ -353,7 +357,7 @@ class GroupCoordinator:
         if assignor is None:
             raise error_for(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-                f"group {self.group_id!r} chose the assignor {answer.protocol_name!r}, unknown to this member",
+                f"group {self.group_id!r} chose the assignor {answer.protocol_name!r}, unknown here",
             )
         subscriptions = {
             m.member_id: decode_subscription(m.metadata, m.group_instance_id) for m in answer.members
@@ -506,7 +510,7 @@ class GroupCoordinator:
             generation = self.member.generation
             if generation.number < 0:
                 raise CommitFailedError(
-                    f"group {self.group_id!r}: nothing was committed, because this consumer is not in the group: "
+                    f"group {self.group_id!r}: nothing was committed: this consumer is not in the group; "
                     "it was rebalanced out, or did not join yet"
                 )
         topics: dict[str, list[OffsetCommitRequestPartition]] = {}

@@ -1,7 +1,7 @@
 """The consumer's fetching: one request at a time to each broker, answered into the buffer ahead of `poll`.
 
-A broker is asked again when each of its partitions has at most one chunk waiting, and then for all of them: asking
-for some only would park the request at the broker while the others run dry.
+A broker is asked again when each of its partitions has at most one chunk waiting, and then for all of them:
+asking for some only would park the request at the broker while the others run dry.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ class Fetcher:
             self._fail(
                 error_for(
                     ErrorCode.MESSAGE_TOO_LARGE,
-                    f"{position.tp}: the batch at offset {next_offset} is larger than max.partition.fetch.bytes",
+                    f"{position.tp}: the batch at offset {next_offset} exceeds max.partition.fetch.bytes",
                 )
             )
             return True
@@ -307,7 +307,8 @@ class Fetcher:
             self._fail(
                 error_for(
                     ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"{position.tp}: offset {position.fetch_offset} is out of range, and auto.offset.reset is 'none'",
+                    f"{position.tp}: offset {position.fetch_offset} is out of range, and "
+                    "auto.offset.reset is 'none'",
                 )
             )
             position.not_before_ms = self._cluster.now_ms() + self._config.retry_backoff_max_ms

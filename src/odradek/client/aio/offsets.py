@@ -150,7 +150,9 @@ async def list_offsets(
 async def epoch_end_offsets_once(
     cluster: Cluster, epochs: Mapping[TopicPartition, int]
 ) -> tuple[dict[TopicPartition, tuple[int, int]], KafkaError | None]:
-    """For each partition the (epoch, end offset) of the newest epoch not above the given one, from its leader."""
+    """For each partition the (epoch, end offset) of the newest epoch not above the given one, from its
+    leader.
+    """
     found: dict[TopicPartition, tuple[int, int]] = {}
     problem: KafkaError | None = None
     for node, part in _by_leader(cluster, epochs).items():

@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.client.aio.cluster import Cluster
@@ -151,11 +152,13 @@ class ProducerEngine:
         size = record_size(key, value, pairs)
         if size > self.config.max_request_size:
             raise MessageTooLargeError(
-                f"the record for topic {topic!r} takes {size} bytes; max.request.size is {self.config.max_request_size}"
+                f"the record for topic {topic!r} takes {size} bytes; "
+                f"max.request.size is {self.config.max_request_size}"
             )
         if size > self.config.buffer_memory:
             raise MessageTooLargeError(
-                f"the record for topic {topic!r} takes {size} bytes; buffer.memory is {self.config.buffer_memory}"
+                f"the record for topic {topic!r} takes {size} bytes; "
+                f"buffer.memory is {self.config.buffer_memory}"
             )
         return Prepared(topic, partition, timestamp_ms, key, value, pairs, size, on_delivery)
 
@@ -205,9 +208,7 @@ class ProducerEngine:
                     record.topic, available or numbers, self._queue_length(record.topic)
                 )
         if partition not in self.cluster.metadata.topics[record.topic].partitions:
-            raise ValueError(
-                f"topic {record.topic!r} has no partition {partition}: it has {len(numbers)}, from {numbers[0]}"
-            )
+            raise ValueError(f"topic {record.topic!r} has no partition {partition}: it has {len(numbers)}")
         future, look, closed = accumulator.append(
             TopicPartition(record.topic, partition),
             record.timestamp,
@@ -235,7 +236,9 @@ class ProducerEngine:
     # Memory
 
     def when_memory(self, waiter: Callable[[], None]) -> None:
-        """Under `lock`: call `waiter` when some memory was freed. Until `no_longer_waiting`, batches hurry."""
+        """Under `lock`: call `waiter` when some memory was freed. Until `no_longer_waiting`, batches
+        hurry.
+        """
         self.accumulator.waiting_for_memory += 1
         self._memory_waiters.append(waiter)
         self.wake()
@@ -417,7 +420,7 @@ class AsyncProducer:
             while not engine.accumulator.has_room(len(built.data)):
                 await self._wait_memory(engine, built.as_record(), deadline)
             outcomes.append(
-                engine.accumulator.append_built(built.tp, built.data, built.count, engine.now_ms())
+                engine.accumulator.append_built(built.tp, built.data, built.rows, engine.now_ms())
             )
             engine.wake()
             deadline = engine.now_ms() + self._config.max_block_ms
@@ -450,7 +453,9 @@ class AsyncProducer:
         return producer_metrics(self._started())
 
     async def close(self, timeout: float | None = None) -> None:
-        """Wait until all records are acknowledged, at most `timeout` seconds; then end. What is left fails."""
+        """Wait until all records are acknowledged, at most `timeout` seconds; then end. What is left
+        fails.
+        """
         if self._closed:
             return
         engine = self._engine
@@ -490,8 +495,13 @@ async def wait_for_partition(
         state = engine.cluster.metadata.topics.get(topic)
         if state is not None and partition not in state.partitions:
             raise ClientTimeoutError(
-                f"partition {partition} of topic {topic!r} is not in the metadata: it has {len(state.partitions)}"
+                f"partition {partition} of topic {topic!r} is not in the metadata: "
+                f"it has {len(state.partitions)}"
             )
+
+
+def _set_soon(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
+    loop.call_soon_threadsafe(event.set)
 
 
 async def wait_for_outcomes(outcomes: Iterable[BatchOutcome]) -> None:
@@ -503,7 +513,7 @@ async def wait_for_outcomes(outcomes: Iterable[BatchOutcome]) -> None:
             current = pending.pop()
             if not current.settled:
                 event = asyncio.Event()
-                current.when_settled(lambda event=event: loop.call_soon_threadsafe(event.set))  # type: ignore[misc]
+                current.when_settled(partial(_set_soon, loop, event))
                 await event.wait()
             if current.moved is not None:
                 pending.extend({id(o): o for o, _ in current.moved}.values())

@@ -1,4 +1,6 @@
-"""Finds the positions that are not known: committed offsets, resets, and validation after a change of leader."""
+"""Finds the positions that are not known: committed offsets, resets, and validation after a change of
+leader.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The producer's I/O task: takes batches that are ready, sends them to the leaders, deals with the answers."""
+"""The producer's I/O task: takes batches that are ready, sends them to the leaders, deals with the
+answers.
+"""
 
 from __future__ import annotations
 

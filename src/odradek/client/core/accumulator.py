@@ -127,7 +127,9 @@ class Accumulator:
             batch.append_closed = closed = look = True
         return future, look, closed
 
-    def append_built(self, tp: TopicPartition, data: bytes, count: int, now_ms: float) -> BatchOutcome:
+    def append_built(
+        self, tp: TopicPartition, data: bytes | bytearray, count: int, now_ms: float
+    ) -> BatchOutcome:
         """Queue a whole record batch that was built elsewhere (from columns)."""
         batch = ProducerBatch(tp, self.codec, self.level, now_ms)
         batch.adopt(data, count)
@@ -174,7 +176,8 @@ class Accumulator:
 
     def _wait_ms(self, batch: ProducerBatch, more_behind: bool, hurry: bool, now_ms: float) -> float:
         if batch.attempts > 0:
-            return batch.last_attempt_ms + self._backoff.initial_ms * 2 ** min(batch.attempts - 1, 3) - now_ms
+            backoff = min(self._backoff.max_ms, self._backoff.initial_ms * 2.0 ** min(batch.attempts - 1, 30))
+            return batch.last_attempt_ms + backoff - now_ms
         if hurry or more_behind or batch.append_closed:
             return 0.0
         return batch.created_ms + self.linger_ms - now_ms
@@ -188,7 +191,8 @@ class Accumulator:
     def drain(
         self, node: int, partitions: Iterable[TopicPartition], max_bytes: int, now_ms: float
     ) -> list[ProducerBatch]:
-        """Take at most one batch of each partition that `node` leads, up to `max_bytes` in all (or one batch).
+        """Take at most one batch of each partition that `node` leads, up to `max_bytes` in all (or one
+        batch).
 
         The partition to begin with goes round, so that none starves.
         """

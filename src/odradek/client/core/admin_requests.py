@@ -121,12 +121,12 @@ def incremental_alter_configs_request(
     for (kind, name), values in wanted.items():
         configs = []
         for key, value in values.items():
-            operation: int | None = SET
+            operation = SET
             if isinstance(value, tuple):
                 word, value = value
-                operation = _OPERATIONS.get(word) if isinstance(word, str) else word
-                if operation is None:
+                if isinstance(word, str) and word not in _OPERATIONS:
                     raise ValueError(f"{word!r} is no operation on a config: {', '.join(_OPERATIONS)}")
+                operation = _OPERATIONS[word] if isinstance(word, str) else word
             elif value is None:
                 operation = DELETE
             configs.append(

@@ -62,8 +62,8 @@ class ProducerBatch:
         self.base_sequence = NO_SEQUENCE
         self.sequence_was_reset = False
         self.failed_leader_epoch: int | None = None
-        self.data: bytes | None = None
-        self.built: bytes | None = None
+        self.data: bytes | bytearray | None = None
+        self.built: bytes | bytearray | None = None
 
     def append(
         self, timestamp: int, key: Any, value: Any, headers: Any, callback: Callback | None
@@ -107,7 +107,7 @@ class ProducerBatch:
         else:
             self.data = stamp(self.built, producer_id, producer_epoch, base_sequence)
 
-    def adopt(self, data: bytes, count: int) -> None:
+    def adopt(self, data: bytes | bytearray, count: int) -> None:
         """Be a batch that was built elsewhere, of `count` records."""
         self.built = self.data = data
         self.count = count
@@ -121,7 +121,7 @@ class ProducerBatch:
         self.set_producer_state(producer_id, producer_epoch, base_sequence)
         self.sequence_was_reset = True
 
-    def encode(self) -> bytes:
+    def encode(self) -> bytes | bytearray:
         """The bytes of the record batch."""
         if self.data is None:
             self.append_closed = True
@@ -182,8 +182,10 @@ class ProducerBatch:
         return parts
 
 
-def stamp(data: bytes, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
-    """A copy of a whole record batch with another producer id, epoch and sequence, and the CRC that goes with it."""
+def stamp(data: bytes | bytearray, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
+    """A copy of a whole record batch with another producer id, epoch and sequence, and the CRC that goes
+    with it.
+    """
     batch = bytearray(data)
     _PRODUCER.pack_into(batch, PRODUCER_ID_AT, producer_id, producer_epoch, base_sequence)
     batch[CRC_AT : CRC_AT + 4] = compute_crc(batch).to_bytes(4, "big")

@@ -100,9 +100,10 @@ class ConnectionState:
         retry = handshake_retry_version(frame, asked.version)
         if retry is not None:
             return self._ask_versions(retry, asked.deadline_ms)
-        correlation_id, message = decode_response(frame, asked.key, asked.version)
+        correlation_id, answer = decode_response(frame, asked.key, asked.version)
         if correlation_id != asked.correlation_id:
             raise ProtocolError(f"response {correlation_id} came where {asked.correlation_id} was awaited")
+        message: Any = answer
         if message.error_code:
             raise error_for(message.error_code, f"ApiVersions failed with error {message.error_code}")
         self.versions = NodeVersions.from_response(message.api_keys)

@@ -46,8 +46,8 @@ class Chunk:
     def take(self, limit: int, check_crcs: bool) -> tuple[list[ConsumerRecord], bool]:
         """Up to `limit` records from the position on. Returns (records, whether the chunk is used up).
 
-        The position moves past what is returned. Raises `KafkaError` for a batch that is damaged; the position
-        then stands before it.
+        The position moves past what is returned. Raises `KafkaError` for a batch that is damaged; the
+        position then stands before it.
         """
         position = self.position
         out: list[ConsumerRecord] = []
@@ -90,7 +90,7 @@ class Chunk:
                 first = position.offset
                 new = tuple.__new__
                 self._pending = [
-                    new(ConsumerRecord, (topic, partition, *record, epoch))  # type: ignore[type-var]
+                    new(ConsumerRecord, (topic, partition, *record, epoch))
                     for record in batch_records(header, batch)
                     if record.offset >= first
                 ]
@@ -145,8 +145,8 @@ class FetchBuffer:
         check_crcs: whether each batch's checksum is checked.
         key, value: deserializers, None for bytes.
 
-    Chunks may be added by one thread while another takes: both ends of a deque are safe for that. `used` counts
-    the chunks that are gone, so that the other thread can tell when to fetch more.
+    Chunks may be added by one thread while another takes: both ends of a deque are safe for that. `used`
+    counts the chunks that are gone, so that the other thread can tell when to fetch more.
     """
 
     def __init__(self, check_crcs: bool, key: Serialize | None, value: Serialize | None) -> None:
@@ -182,8 +182,8 @@ class FetchBuffer:
     def take(self, limit: int) -> list[ConsumerRecord]:
         """Up to `limit` records. Those of paused partitions wait on.
 
-        Raises `KafkaError` for damaged data, `SerializationError` if a deserializer refuses: the position then
-        stands at that record, to be skipped with `seek`.
+        Raises `KafkaError` for damaged data, `SerializationError` if a deserializer refuses: the position
+        then stands at that record, to be skipped with `seek`.
         """
         out: list[ConsumerRecord] = []
         for chunk in list(self._chunks):
@@ -204,7 +204,8 @@ class FetchBuffer:
                 good, problem = self._deserialized(records)
                 out += good
                 if problem is not None:
-                    # What precedes the bad record is given out first; the error comes when it is at the front.
+                    # What precedes the bad record is given out first; the error comes when it is at the
+                    # front.
                     chunk.go_back_to(records[len(good)].offset)
                     if out:
                         break

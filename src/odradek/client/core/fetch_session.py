@@ -1,7 +1,7 @@
 """A fetch session with one broker (KIP-227): after a full request, only what changed is named.
 
-The broker keeps the list of partitions under a session id; an epoch per request keeps both sides in step. Whatever
-goes wrong, the next request is a full one, which begins a new session.
+The broker keeps the list of partitions under a session id; an epoch per request keeps both sides in step.
+Whatever goes wrong, the next request is a full one, which begins a new session.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class FetchSession:
     def answered(self, error_code: int, session_id: int) -> None:
         """Take the top level of an answer."""
         if error_code:
-            # A session that is not there cannot be closed; any other error leaves it, and a full request with its
-            # id replaces it.
+            # A session that is not there cannot be closed; any other error leaves it, and a full request
+            # with its id replaces it.
             if error_code in _SESSION_GONE:
                 self._id = 0
             self._epoch = FULL_EPOCH

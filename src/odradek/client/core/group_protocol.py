@@ -1,7 +1,8 @@
-"""The bytes that members of a consumer group exchange through the broker (KIP-134's embedded consumer protocol).
+"""The bytes that members of a consumer group exchange through the broker (KIP-134's embedded consumer
+protocol).
 
-Version 3 is written. A newer version than known is read as the newest known one: Kafka promises that later ones only
-add fields at the end.
+Version 3 is written. A newer version than known is read as the newest known one: Kafka promises that later
+ones only add fields at the end.
 """
 
 from __future__ import annotations

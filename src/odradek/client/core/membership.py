@@ -4,9 +4,10 @@
         ▲                      │                            │                           │
         └──────────────────────┴────── an error that `ANSWERS` maps to a reaction ──────┘
 
-The coordinator answers Join, Sync, Heartbeat and OffsetCommit with error codes; `ANSWERS` says what each means. What
-is not in the table is fatal: the caller raises it. A generation is identified by (number, member id); an answer to a
-request of an older one must not undo the newer, so every reaction carries the generation that it is about.
+The coordinator answers Join, Sync, Heartbeat and OffsetCommit with error codes; `ANSWERS` says what each
+means. What is not in the table is fatal: the caller raises it. A generation is identified by (number,
+member id); an answer to a request of an older one must not undo the newer, so every reaction carries the
+generation that it is about.
 """
 
 from __future__ import annotations

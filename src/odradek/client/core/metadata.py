@@ -1,4 +1,6 @@
-"""What is known of the cluster: brokers, topics, leaders; older answers never overwrite newer ones (KIP-320)."""
+"""What is known of the cluster: brokers, topics, leaders; older answers never overwrite newer ones
+(KIP-320).
+"""
 
 from __future__ import annotations
 
@@ -142,7 +144,9 @@ class MetadataCache:
         return state.partitions.get(partition) if state is not None else None
 
     def leader(self, tp: TopicPartition | tuple[str, int]) -> int | None:
-        """The leader's id; None if the partition is unknown or has none, or the leader's address is unknown."""
+        """The leader's id; None if the partition is unknown or has none, or the leader's address is
+        unknown.
+        """
         state = self.partition(*tp)
         return state.leader if state is not None and state.leader in self.brokers else None
 

@@ -1,8 +1,8 @@
 """Which partition a record without one goes to.
 
-A partitioner is any callable `(topic, key_bytes, value_bytes, partitions, available) -> int` (partition numbers
-ascending; `available` those with a leader). Without one, the built-in rule: the murmur2 hash of the key, or for
-records without a key the sticky partition of `StickyPartitions` (KIP-480, KIP-794).
+A partitioner is any callable `(topic, key, value, partitions, available) -> int` (bytes; partition numbers
+ascending; `available` those with a leader). Without one, the built-in rule: the murmur2 hash of the key, or
+for records without a key the sticky partition of `StickyPartitions` (KIP-480, KIP-794).
 """
 
 from __future__ import annotations
@@ -61,9 +61,11 @@ _BY_NAME: dict[str, Callable[[], Partitioner] | None] = {
 
 
 def resolve_partitioner(value: Any) -> Partitioner | None:
-    """A config value: None, a callable, or a name ('roundrobin', or Kafka's class name). Raises `ConfigError`."""
+    """A config value: None, a callable, or a name ('roundrobin', or Kafka's class name). Raises
+    `ConfigError`.
+    """
     if value is None or (callable(value) and not isinstance(value, type)):
-        return value  # type: ignore[no-any-return]
+        return value
     if isinstance(value, type):
         return value()  # type: ignore[no-any-return]
     if value in _BY_NAME:

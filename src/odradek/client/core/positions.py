@@ -7,8 +7,8 @@ A partition is in one of these conditions, by which the shell knows what to do n
     offset, validation wanted    → OffsetForLeaderEpoch: was the log cut below the position? (KIP-320)
     offset                       → fetch, unless paused
 
-`fetch_offset` runs ahead of `offset` by what is buffered. `turn` changes with every seek: what was fetched for an
-older turn is thrown away.
+`fetch_offset` runs ahead of `offset` by what is buffered. `turn` changes with every seek: what was fetched
+for an older turn is thrown away.
 """
 
 from __future__ import annotations
@@ -117,7 +117,9 @@ class Positions:
     # Subscription
 
     def subscribe(self, topics: Iterable[str]) -> bool:
-        """By name. Returns whether that changes anything. Raises `IllegalStateError` if another way is in use."""
+        """By name. Returns whether that changes anything. Raises `IllegalStateError` if another way is in
+        use.
+        """
         self._use(Subscribing.TOPICS)
         new = frozenset(topics)
         changed = new != self.topics
@@ -158,7 +160,8 @@ class Positions:
     def _use(self, how: Subscribing) -> None:
         if self.how not in (Subscribing.NOT, how):
             raise IllegalStateError(
-                "subscribing to topics, to a pattern, and assigning partitions exclude each other: unsubscribe first"
+                "subscribing to topics, to a pattern, and assigning partitions exclude each other: "
+                "unsubscribe first"
             )
         self.how = how
 
@@ -183,7 +186,9 @@ class Positions:
         return iter(list(self.assigned.values()))
 
     def apply_policy(self, position: Position) -> None:
-        """There is no committed offset, or it is out of range. Raises `NoOffsetForPartitionError` for 'none'."""
+        """There is no committed offset, or it is out of range. Raises `NoOffsetForPartitionError` for
+        'none'.
+        """
         timestamp = RESET_TIMESTAMP.get(self._reset_policy)
         if timestamp is None:
             raise NoOffsetForPartitionError(
@@ -209,7 +214,9 @@ class Positions:
         }
 
     def leader_changed(self, tp: TopicPartition, epoch: int) -> None:
-        """The metadata has a leader epoch; if it is a new one, the position has to be validated before it is used."""
+        """The metadata has a leader epoch; if it is a new one, the position has to be validated before it
+        is used.
+        """
         position = self.assigned.get(tp)
         if position is None or epoch <= position.leader_epoch:
             return

@@ -84,7 +84,9 @@ def judge(
 
 
 def failure(batch: ProducerBatch, answer: Any) -> tuple[KafkaError, dict[int, Exception] | None]:
-    """The error of a batch that is given up, and those of single records where the broker named them (KIP-467)."""
+    """The error of a batch that is given up, and those of single records where the broker named them
+    (KIP-467).
+    """
     code = to_code(answer.error_code)
     message = answer.error_message or code.message
     if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:

@@ -1,12 +1,13 @@
 """The idempotent producer's memory: which sequence each partition gets next, and what to do when one is lost.
 
 KIP-98 and KIP-360. Brokers write a batch only if its sequence follows the last one of (producer id, epoch) in
-that partition, and remember five batches to recognise repeats. So a try that may have reached the log keeps its
-sequence for ever. If a sequence is lost for good (a batch expired unacknowledged, or the broker forgot the
-producer), the producer raises its epoch, by which the partition counts anew from 0.
+that partition, and remember five batches to recognise repeats. So a try that may have reached the log keeps
+its sequence for ever. If a sequence is lost for good (a batch expired unacknowledged, or the broker forgot
+the producer), the producer raises its epoch, by which the partition counts anew from 0.
 
-Invariants: a partition's batches in flight are ordered by sequence and without gaps among themselves; a batch of
-a new epoch is sent only when none of the old epoch is in flight, but for those rewritten to the new one.
+Invariants: a partition's batches in flight are ordered by sequence and without gaps among themselves; a
+batch of a new epoch is sent only when none of the old epoch is in flight, but for those rewritten to the
+new one.
 """
 
 from __future__ import annotations
@@ -83,7 +84,9 @@ class Sequences:
         self._to_rewrite.clear()
 
     def apply_bump(self) -> None:
-        """Raise the epoch if that was asked for since the last call. Called between requests, never amid one."""
+        """Raise the epoch if that was asked for since the last call. Called between requests, never amid
+        one.
+        """
         if not self._bump_wanted or self.state is not IdState.READY:
             return
         self._bump_wanted = False
@@ -155,9 +158,10 @@ class Sequences:
         """The batch is in the log."""
         entry = self._entry(batch.tp)
         self._remove(entry, batch)
-        if (batch.producer_id, batch.producer_epoch) == (entry.producer_id, entry.producer_epoch):
-            if entry.last_acked == NO_SEQUENCE or not _at_or_before(batch.last_sequence, entry.last_acked):
-                entry.last_acked = batch.last_sequence
+        current = (batch.producer_id, batch.producer_epoch) == (entry.producer_id, entry.producer_epoch)
+        first = entry.last_acked == NO_SEQUENCE
+        if current and (first or not _at_or_before(batch.last_sequence, entry.last_acked)):
+            entry.last_acked = batch.last_sequence
         if base_offset >= 0:
             entry.last_acked_offset = max(entry.last_acked_offset, base_offset + batch.count - 1)
 
@@ -207,9 +211,11 @@ class Sequences:
             return True
         unresolved = self._unresolved.get(batch.tp)
         if unresolved is None:
-            if self._is_next(entry, batch.base_sequence) and not batch.sequence_was_reset:
-                self._request_bump(batch.tp)
-        elif unresolved == batch.base_sequence:
+            # If it is not the next one, those before it are yet to be dealt with.
+            lost = self._is_next(entry, batch.base_sequence) and not batch.sequence_was_reset
+        else:
+            lost = unresolved == batch.base_sequence
+        if lost:
             self._request_bump(batch.tp)
         return True
 

@@ -1,7 +1,7 @@
 """Which version of each API is spoken with a broker: the newest that both sides know (KIP-35, KIP-511).
 
-`SPOKEN` is what this client speaks. Its floor is that of brokers 0.11 and newer for records (record batches v2)
-and of 0.10 for the rest; older brokers, which have no ApiVersions, are met by a table of their own later.
+`SPOKEN` is what this client speaks. Its floor is that of brokers 0.11 and newer for records (record batches
+v2) and of 0.10 for the rest; older brokers, which have no ApiVersions, are met by a table of their own later.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class NodeVersions:
         version = min(high, theirs[1])
         if version < max(low, theirs[0]):
             raise UnsupportedByBrokerError(
-                f"{name}: this call needs a version from {low} to {high}, the broker offers {theirs[0]} to {theirs[1]}"
+                f"{name}: this call needs a version from {low} to {high}, the broker offers {theirs[0]} "
+                f"to {theirs[1]}"
             )
         return version
 
@@ -88,8 +89,8 @@ class NodeVersions:
 def handshake_retry_version(frame: bytes | memoryview, sent_version: int) -> int | None:
     """What to do with an answer to ApiVersions: None to decode it, or the version to ask again with.
 
-    A broker that does not know the version asked for answers in version 0 with UNSUPPORTED_VERSION; brokers since
-    2.4 add the range that they do know, older ones add nothing and mean 0 (KIP-511).
+    A broker that does not know the version asked for answers in version 0 with UNSUPPORTED_VERSION; brokers
+    since 2.4 add the range that they do know, older ones add nothing and mean 0 (KIP-511).
 
     Args:
         frame: the whole response frame without its size; the header of this response is version 0 always.

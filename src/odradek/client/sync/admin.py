@@ -30,7 +30,8 @@ class Admin:
         with Admin(bootstrap_servers="127.0.0.1:9092") as admin:
             admin.create_topics([NewTopic("events", num_partitions=6)])
 
-    Its methods are those of `AsyncAdmin`, with the same arguments, results and errors; each waits for its result.
+    Its methods are those of `AsyncAdmin`, with the same arguments, results and errors; each waits for its
+    result.
 
     Args:
         config, configs: Kafka's admin configs under Python's names or, in a mapping, Kafka's.
@@ -119,7 +120,7 @@ def _waiting(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         return self._run(name, *args, **more)
 
     # `wraps` would have it look like a coroutine function to whoever asks.
-    del call.__wrapped__  # type: ignore[attr-defined]
+    del call.__wrapped__
     call.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
     return call
 

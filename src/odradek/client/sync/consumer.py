@@ -1,6 +1,7 @@
 """`Consumer`: the engine of `AsyncConsumer` in a background thread, records taken by the calling one.
 
-Listeners run in the application's thread: while `poll` waits for the background thread, it does what that asks.
+Listeners run in the application's thread: while `poll` waits for the background thread, it does what that
+asks.
 """
 
 from __future__ import annotations
@@ -128,7 +129,8 @@ class Consumer:
             while True:
                 item = self._todo.get()
                 if item is future:
-                    return future.result()
+                    result: T = future.result()
+                    return result
                 if isinstance(item, _Invocation):
                     item.run()
         except BaseException:
@@ -180,7 +182,8 @@ class Consumer:
         """Records, at most `max_records` (default `max_poll_records`); none when `timeout_ms` passes without.
 
         Raises:
-            NoOffsetForPartitionError, OffsetOutOfRangeError, LogTruncationError: with auto_offset_reset 'none'.
+            NoOffsetForPartitionError, OffsetOutOfRangeError, LogTruncationError: with auto_offset_reset
+                'none'.
             SerializationError: a deserializer refused the next record.
             KafkaError: not authorized, fenced, damaged data, ….
         """

@@ -90,8 +90,8 @@ class Producer:
             partition: else chosen by key, or sticky without one.
             timestamp_ms: of the record, epoch milliseconds; now if None.
             headers: (name, value) pairs or a mapping.
-            on_delivery: called with (metadata, None) or (None, error) from the background thread when the fate
-                is known; it must not block.
+            on_delivery: called with (metadata, None) or (None, error) from the background thread when the
+                fate is known; it must not block.
 
         Returns: a future; `result(timeout)` gives the `RecordMetadata`.
 
@@ -149,8 +149,8 @@ class Producer:
     ) -> ArrowDelivery:
         """Queue the rows of an Arrow table as records, column by column.
 
-        Partitions are chosen as by `send`: the partition column where it is not null, else the key's hash, else
-        sticky. Interceptors, serializers and a `partitioner` of one's own are not asked.
+        Partitions are chosen as by `send`: the partition column where it is not null, else the key's hash,
+        else sticky. Interceptors, serializers and a `partitioner` of one's own are not asked.
 
         Args:
             topic: for all rows; without it the topic column says.
@@ -188,9 +188,7 @@ class Producer:
                 with self._lock:
                     if engine.accumulator.has_room(len(built.data)):
                         outcomes.append(
-                            engine.accumulator.append_built(
-                                built.tp, built.data, built.count, engine.now_ms()
-                            )
+                            engine.accumulator.append_built(built.tp, built.data, built.rows, engine.now_ms())
                         )
                         self._wake()
                         break
@@ -230,7 +228,9 @@ class Producer:
         return producer_metrics(self._engine)
 
     def close(self, timeout: float | None = None) -> None:
-        """Wait until all records are acknowledged, at most `timeout` seconds; then end. What is left fails."""
+        """Wait until all records are acknowledged, at most `timeout` seconds; then end. What is left
+        fails.
+        """
         if self._closed:
             return
         self._closed = self._engine.closed = True

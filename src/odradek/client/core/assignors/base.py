@@ -61,7 +61,9 @@ class Assignor:
 
 
 def member_order(subscriptions: Mapping[str, Subscription]) -> list[str]:
-    """Member ids in the order of static ids first, so that a static member keeps its place across restarts."""
+    """Member ids in the order of static ids first, so that a static member keeps its place across
+    restarts.
+    """
 
     def key(member_id: str) -> tuple[bool, str]:
         instance = subscriptions[member_id].group_instance_id

@@ -9,7 +9,9 @@ from odradek.client.types import TopicPartition
 
 
 class RangeAssignor(Assignor):
-    """Kafka's RangeAssignor: topics with equally many partitions are co-partitioned. Racks are not regarded."""
+    """Kafka's RangeAssignor: topics with equally many partitions are co-partitioned. Racks are not
+    regarded.
+    """
 
     name = "range"
 

@@ -1,8 +1,8 @@
 """The sticky assignors: balanced, and as much as possible stays where it is (KIP-54, KIP-429, KIP-792).
 
-What the members owned comes with their subscriptions: `StickyAssignor` has it in its user data, the cooperative
-one in the subscription's own fields (and the generation in its user data, for the leaders of before 3.2). Equal
-subscriptions are balanced by `sticky_uniform`, unequal ones by `sticky_general`.
+What the members owned comes with their subscriptions: `StickyAssignor` has it in its user data, the
+cooperative one in the subscription's own fields (and the generation in its user data, for the leaders of
+before 3.2). Equal subscriptions are balanced by `sticky_uniform`, unequal ones by `sticky_general`.
 """
 
 from __future__ import annotations
@@ -129,7 +129,9 @@ class StickyAssignor(Assignor):
 
 
 class CooperativeStickyAssignor(StickyAssignor):
-    """Kafka's CooperativeStickyAssignor: what must first be given up by its owner is left out of this round."""
+    """Kafka's CooperativeStickyAssignor: what must first be given up by its owner is left out of this
+    round.
+    """
 
     name = "cooperative-sticky"
     protocols = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)

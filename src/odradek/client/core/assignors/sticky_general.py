@@ -1,8 +1,8 @@
 """Sticky assignment when members subscribe to different topics.
 
 First what was owned stays, then each free partition goes to the member with the fewest that may have it, then
-partitions move from members with more to members with fewer until no move makes it more even. If the moves did not
-make it more even in the end, they are taken back.
+partitions move from members with more to members with fewer until no move makes it more even. If the moves
+did not make it more even in the end, they are taken back.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from odradek.client.types import TopicPartition
 class _Movements:
     """Which partitions of a topic moved between which members in this rebalance.
 
-    If a partition of a topic has moved from A to B, and now one of the same topic shall move from B to A, then the
-    first one is moved back instead: the result is as even, and one partition less changes hands.
+    If a partition of a topic has moved from A to B, and now one of the same topic shall move from B to A,
+    then the first one is moved back instead: the result is as even, and one partition less changes hands.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Sticky assignment when all members subscribe to the same topics.
 
-Everyone gets the floor of the average, as many as needed one more (the ceiling). Members keep what they owned up to
-that; what is left goes round the members that have too little, in order of their ids.
+Everyone gets the floor of the average, as many as needed one more (the ceiling). Members keep what they
+owned up to that; what is left goes round the members that have too little, in order of their ids.
 """
 
 from __future__ import annotations
