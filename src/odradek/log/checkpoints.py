@@ -69,7 +69,12 @@ def read_offsets(files: FileSystem, path: Path) -> dict[TopicPartition, int]:
     return offsets
 
 
-def write_offsets(files: FileSystem, path: Path, offsets: Mapping[TopicPartition, int]) -> None:
-    """Replace the file. Raises `OSError`, the old file then being still there."""
+def write_offsets(
+    files: FileSystem, path: Path, offsets: Mapping[TopicPartition, int], *, sync: bool = True
+) -> None:
+    """Replace the file. Raises `OSError`, the old file then being still there.
+
+    Without `sync` a power failure may leave a file that does not parse.
+    """
     lines = (f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
-    files.write_atomically(path, encode_lines(lines))
+    files.write_atomically(path, encode_lines(lines), sync=sync)

@@ -129,10 +129,6 @@ class IndexFile:
         """Cut the file to its entries."""
         self._file().truncate(self.entries * self.entry_bytes)
 
-    def fsync(self) -> None:
-        """Get the entries to the disk."""
-        self._file().fsync()
-
     def close(self) -> None:
         """Let go of the descriptor; further use opens the file again."""
         handle, self._handle = self._handle, None

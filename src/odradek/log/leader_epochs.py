@@ -27,17 +27,17 @@ class LeaderEpochs:
     """The epochs of one partition. Invariant: epochs and start offsets both rise strictly.
 
     A change is written to the file before it counts, except a truncation, which loading the log repeats; it
-    may be left out of the file until the next change. The file is not synced then: until `sync` the epochs
-    are found again in the records, which are not below the recovery point either.
+    may be left out of the file until the next change. The file is not synced here (`writes` counts):
+    until it is, the epochs are found again in the records, which are not below the recovery point either.
     """
 
     def __init__(self, files: FileSystem, path: Path) -> None:
         self._files = files
         self._path = path
         self._entries: list[EpochEntry] = []
+        self.writes = 0
         self._written: list[EpochEntry] | None = None
         """What the file says, as far as that is known."""
-        self._unsynced = False
 
     def load(self) -> None:
         """Read the file, if there is one. Raises `CorruptCheckpointError`, `OSError`."""
@@ -112,13 +112,7 @@ class LeaderEpochs:
         lines = (f"{entry.epoch} {entry.start_offset}" for entry in entries)
         self._files.write_atomically(self._path, encode_lines(lines), sync=False)
         self._written = list(entries)
-        self._unsynced = True
-
-    def sync(self) -> None:
-        """Get the file to the disk. Raises `OSError`."""
-        if self._unsynced:
-            self._files.fsync(self._path)
-            self._unsynced = False
+        self.writes += 1
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEntry | None:
         """The largest known epoch not above this one, and where it ended; None if that cannot be said.

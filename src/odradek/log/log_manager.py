@@ -30,6 +30,7 @@ from odradek.log.file_names import (
     partition_dir,
 )
 from odradek.log.files import DirectoryLock, FileSystem, LockHeldError
+from odradek.log.flushing import FlushJob
 from odradek.log.partition_log import PartitionLog
 from odradek.log.recovery import RecoveryPlan, plan_recovery
 from odradek.util.clock import Clock
@@ -327,14 +328,32 @@ class LogManager:
 
     def flush_dirty(self, now_ms: int) -> int:
         """Sync the logs that `flush.ms` is up for, and segments that are complete; how many logs."""
-        flushed = 0
+        jobs = self.begin_flushes(now_ms)
+        for job in jobs:
+            job.run()
+        return self.finish_flushes(jobs)
+
+    def begin_flushes(self, now_ms: int) -> list[FlushJob]:
+        """What `flush_dirty` would sync. `run` may be called in another thread, `finish_flushes` after it."""
+        jobs = []
         for log in self.all():
-            if log.is_flush_due(now_ms):
-                try:
-                    log.flush()
-                    flushed += 1
-                except KafkaError:
-                    continue
+            try:
+                job = log.begin_flush(whole_segments_only=not log.is_flush_overdue(now_ms))
+            except KafkaError:
+                continue
+            if job is not None:
+                jobs.append(job)
+        return jobs
+
+    def finish_flushes(self, jobs: Sequence[FlushJob]) -> int:
+        """Take note of what has been synced; how many logs it went well for."""
+        flushed = 0
+        for job in jobs:
+            try:
+                job.finish()
+                flushed += 1
+            except KafkaError:
+                continue
         return flushed
 
     def expire_producers(self, now_ms: int) -> int:
@@ -370,7 +389,8 @@ class LogManager:
             return True
         self._written.pop(path, None)
         try:
-            write_offsets(self._files, path, offsets)
+            # High watermarks change with every append and are found again: no need to wait for the disk.
+            write_offsets(self._files, path, offsets, sync=path.name != HIGH_WATERMARKS)
         except OSError as error:
             logger.error("writing %s failed: %s", path, error)
             return False

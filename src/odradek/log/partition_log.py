@@ -24,6 +24,7 @@ from odradek.log import partition_metadata, retention
 from odradek.log.config import LogConfig
 from odradek.log.file_names import DELETED_SUFFIX, LEADER_EPOCHS, PARTITION_METADATA, with_marker
 from odradek.log.files import Buffer, FileSystem
+from odradek.log.flushing import FlushJob, NamesVersion
 from odradek.log.leader_epochs import EpochEntry, LeaderEpochs
 from odradek.log.preparing import PREFIX, newest_of, stamped, timestamp_type, validated
 from odradek.log.producer_snapshots import ProducerSnapshots
@@ -98,9 +99,11 @@ class PartitionLog:
         self.last_flush_ms = clock.now_ms()
         self._removals: list[tuple[int, list[Path]]] = []
         """Files marked as deleted, and when they are to be removed."""
-        self._names_changed = True
-        """Whether files were made that the last sync does not cover: the folder itself, perhaps."""
+        self._names_made = 1
+        self._names_synced: NamesVersion = (0, 0)
         self._sync_failed = False
+        self._generation = 0
+        """Counts truncations: what a sync that was begun before one has done is not what the log is now."""
 
     @classmethod
     def open(
@@ -169,7 +172,7 @@ class PartitionLog:
         except OSError as error:
             raise self.storage_error("writing partition.metadata", error) from error
         self.topic_id = topic_id
-        self._names_changed = True
+        self._names_made += 1
 
     @property
     def size_bytes(self) -> int:
@@ -384,7 +387,7 @@ class PartitionLog:
         self.producers.end_offset = base
         self.snapshots.take(self.producers, sync=False)
         old.become_inactive()
-        if self._names_changed:
+        if self._names_made != self._names_synced[0]:
             # So that a power failure cannot keep the new segment and lose the name of an older one.
             self.files.fsync_dir(self.directory)
         segment = open_segment(self.files, self.directory, base, self.config)
@@ -398,7 +401,7 @@ class PartitionLog:
         old.forget_tail()
         old.release()
         self.segments.add(segment)
-        self._names_changed = True
+        self._names_made += 1
         return segment
 
     # Flushing and closing.
@@ -409,34 +412,51 @@ class PartitionLog:
         Raises `KafkaError` KAFKA_STORAGE_ERROR. After that the kernel may have dropped what it could not
         write, so appends are refused until the log is opened again.
         """
-        end = self.log_end_offset
-        if end > self.recovery_point:
+        job = self.begin_flush()
+        if job is not None:
+            job.run()
+            job.finish()
+
+    def begin_flush(self, *, whole_segments_only: bool = False) -> FlushJob | None:
+        """What is to be done to sync the log, or only the segments that are complete; None for nothing.
+
+        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        """
+        active = self.segments.active
+        up_to = active.base_offset if whole_segments_only else self.log_end_offset
+        if up_to <= self.recovery_point:
+            return None
+        paths: list[Path] = []
+        for segment in self.segments.from_offset(self.recovery_point):
+            if segment is active and whole_segments_only:
+                break
             try:
-                for segment in self.segments.from_offset(self.recovery_point):
-                    segment.fsync()
-                self.epochs.sync()
-                if self._names_changed:
-                    self._sync_names()
+                segment.txn_index.write_pending()
             except OSError as error:
-                self._sync_failed = True
                 raise self.storage_error("syncing", error) from error
-            self._names_changed = False
-            self.recovery_point = end
+            paths += segment.paths()
+        directories = []
+        names = (self._names_made, self.epochs.writes)
+        if names != self._names_synced:
+            paths += [self.directory / LEADER_EPOCHS, self.directory / PARTITION_METADATA]
+            directories = [self.directory, self.directory.parent]
+        if self.snapshots.latest is not None:
+            paths.append(self.snapshots.path(self.snapshots.latest))
+        return FlushJob(self, self.files, up_to, self._generation, names, paths, directories)
+
+    def finish_flush(self, job: FlushJob) -> None:
+        """A `FlushJob` has run. Raises `KafkaError` KAFKA_STORAGE_ERROR."""
+        if job.error is not None:
+            self._sync_failed = True
+            raise self.storage_error("syncing", job.error) from job.error
+        if job.generation == self._generation:
+            self.recovery_point = max(self.recovery_point, job.up_to)
+        self._names_synced = max(self._names_synced, job.names)
         self.last_flush_ms = self._clock.now_ms()
 
-    def _sync_names(self) -> None:
-        self.files.fsync(self.directory / PARTITION_METADATA)
-        if self.snapshots.latest is not None:
-            self.files.fsync(self.snapshots.path(self.snapshots.latest))
-        self.files.fsync_dir(self.directory)
-        self.files.fsync_dir(self.directory.parent)
-
-    def is_flush_due(self, now_ms: int) -> bool:
-        """Whether there is something to sync and `flush.ms` is up, or a whole segment waits for it."""
-        if self.log_end_offset <= self.recovery_point:
-            return False
-        overdue = now_ms - self.last_flush_ms >= self.config.flush_ms
-        return overdue or self.segments.active.base_offset > self.recovery_point
+    def is_flush_overdue(self, now_ms: int) -> bool:
+        """Whether `flush.ms` is up."""
+        return now_ms - self.last_flush_ms >= self.config.flush_ms
 
     def close(self) -> None:
         """Stop in good order: a snapshot of the producers, trimmed indexes, everything synced.
@@ -550,6 +570,7 @@ class PartitionLog:
 
     def truncate_to(self, offset: int) -> bool:
         """Drop the records from the offset on; whether there were any. Raises `KafkaError`."""
+        self._generation += 1
         try:
             if offset >= self.log_end_offset:
                 # An epoch may have been noted whose first record never came.
@@ -579,6 +600,7 @@ class PartitionLog:
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop everything and go on at the offset. Raises `KafkaError`."""
+        self._generation += 1
         try:
             for segment in reversed(list(self.segments)):
                 self.drop_segment(segment)
@@ -589,7 +611,7 @@ class PartitionLog:
             self.snapshots.restart_at(offset)
         except OSError as error:
             raise self.storage_error(f"truncating to nothing at {offset}", error) from error
-        self._names_changed = True
+        self._names_made += 1
         self.producers.clear()
         self.producers.end_offset = offset
         self.log_start_offset = self.log_end_offset = self.high_watermark = self.recovery_point = offset

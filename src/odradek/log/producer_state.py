@@ -20,7 +20,7 @@ from odradek.errors import (
     OutOfOrderSequenceError,
     TransactionCoordinatorFencedError,
 )
-from odradek.records.batch import BatchHeader
+from odradek.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
 from odradek.records.control import ControlType, EndTransactionMarker
 
 logger = logging.getLogger(__name__)
@@ -30,6 +30,7 @@ NO_EPOCH = -1
 NO_SEQUENCE = -1
 NO_OFFSET = -1
 _SEQUENCE_MASK = 0x7FFF_FFFF
+_NOT_PLAIN = CONTROL_BIT | TRANSACTIONAL_BIT
 
 
 class Origin(Enum):
@@ -296,6 +297,12 @@ def replay(
 
     Returns the transaction that it ended and the last stable offset then.
     """
+    entry = state.entries.get(header[9])
+    plain = entry is not None and entry.epoch == header[10] and not header[5] & _NOT_PLAIN
+    if plain and entry is not None and entry.txn_first_offset < 0:
+        # Nearly all batches: the producer goes on, without transactions.
+        state.append(header, None)
+        return None
     try:
         if marker is None:
             state.check(header, Origin.REPLICATION)

@@ -24,13 +24,16 @@ from odradek.log.files import FileSystem
 from odradek.log.folder import FolderContents, read_folder
 from odradek.log.index_file import CorruptIndexError
 from odradek.log.producer_state import BATCHES_KEPT, BatchMetadata, ProducerState, replay
-from odradek.log.scan import SegmentScan, find_batch_after, first_magic, scan_segment
+from odradek.log.scan import SCAN_BLOCK, SegmentScan, find_batch_after, first_magic, scan_segment
 from odradek.log.segment import BrokenBatchError, Segment, Step
 from odradek.log.txn_index import AbortedTxn
-from odradek.records.batch import HEADER_BYTES, BatchHeader, batch_records
+from odradek.records.batch import HEADER_BYTES, HEADER_STRUCT, LOG_OVERHEAD, BatchHeader, batch_records
 from odradek.records.control import EndTransactionMarker, parse_end_marker
 
 logger = logging.getLogger(__name__)
+
+_LENGTH = 1
+_PRODUCER_ID = 9
 
 RECALLED_BYTES = 1024 * 1024
 """How far back from a snapshot's offset batches are looked for that its producers may send again."""
@@ -221,15 +224,23 @@ def iter_producer_batches(
 ) -> Iterator[tuple[BatchHeader, EndTransactionMarker | None]]:
     """The batches of producers, with the marker of each control batch that has one; and no others.
 
-    Raises `OSError`, `BrokenBatchError`.
+    They have been checked before. Raises `OSError`.
     """
-    for step in segment.walk(position, end):
-        header = BatchHeader.parse(segment.pread(HEADER_BYTES, step.position))
-        if header.has_producer_id:
+    block_at, block = position, b""
+    unpack = HEADER_STRUCT.unpack_from
+    while position + HEADER_BYTES <= end:
+        start = position - block_at
+        if start + HEADER_BYTES > len(block):
+            block_at, start = position, 0
+            block = segment.pread(min(SCAN_BLOCK, end - position), position)
+        fields = unpack(block, start)
+        if fields[_PRODUCER_ID] >= 0:
+            header = BatchHeader._make(fields)
             marker = None
             if header.is_control and header.record_count:
-                marker = read_marker(header, segment.pread(step.size, step.position))
+                marker = read_marker(header, segment.pread(header.size, position))
             yield header, marker
+        position += fields[_LENGTH] + LOG_OVERHEAD
 
 
 def read_marker(header: BatchHeader, batch: bytes | memoryview) -> EndTransactionMarker | None:

@@ -67,56 +67,69 @@ def scan_segment(files: FileSystem, path: Path, base_offset: int, index_interval
 
 
 def _scan(scan: SegmentScan, file: File, index_interval: int) -> None:
+    """The loop over all batches: its cost is that of a start after a kill, so it calls little."""
     position = 0
     last_index_entry = 0
     last_time_entry = NO_TIMESTAMP
-    size, base_offset = scan.size, scan.base_offset
-    block_at, block = 0, memoryview(b"")
-    unpack = HEADER_STRUCT.unpack_from
+    size, base_offset, next_offset = scan.size, scan.base_offset, scan.next_offset
+    largest = NO_TIMESTAMP
+    latest_epoch = -1
+    block_at, block_end, block = 0, 0, memoryview(b"")
+    unpack, crc_of = HEADER_STRUCT.unpack_from, crc32.iscsi
+    tail: list[tuple[int, int, int, int, int]] = []
     while position < size:
-        if size - position < HEADER_BYTES:
-            scan.problem = f"{size - position} bytes are too few for a batch"
-            scan.torn = True
-            break
-        if position + HEADER_BYTES > block_at + len(block):
+        if position + HEADER_BYTES > block_end:
+            if size - position < HEADER_BYTES:
+                scan.problem = f"{size - position} bytes are too few for a batch"
+                scan.torn = True
+                break
             block_at, block = position, memoryview(file.pread(SCAN_BLOCK, position))
-        header = unpack(block, position - block_at)
-        batch_size = header[1] + LOG_OVERHEAD
-        scan.problem = _header_problem(header, scan.next_offset, base_offset)
+            block_end = block_at + len(block)
+        start = position - block_at
+        header = unpack(block, start)
+        offset, length, epoch, _, crc, _, delta, _, max_timestamp, producer_id, _, _, _ = header
+        end = position + length + LOG_OVERHEAD
+        scan.problem = _header_problem(header, next_offset, base_offset)
         if scan.problem is not None:
             break
-        if position + batch_size > size:
-            scan.problem = f"the batch there has {batch_size} bytes, of which {size - position} are there"
+        if end > size:
+            scan.problem = f"the batch there has {end - position} bytes, of which {size - position} are there"
             # The end of a log has no gaps: any other offset makes the length doubtful as well.
-            scan.torn = header[0] == scan.next_offset
+            scan.torn = offset == next_offset
             break
-        if position + batch_size > block_at + len(block):
-            block_at, block = position, memoryview(file.pread(max(SCAN_BLOCK, batch_size), position))
-        start = position - block_at
-        crc = crc32.iscsi(block[start + ATTRIBUTES_AT : start + batch_size])
-        if crc != header[4]:
-            scan.problem = f"the batch there has CRC {crc:#010x}, its header says {header[4]:#010x}"
+        if end > block_end:
+            block_at = position
+            block = memoryview(file.pread(max(SCAN_BLOCK, end - position), position))
+            block_end = block_at + len(block)
+            start = 0
+        computed = crc_of(block[start + ATTRIBUTES_AT : end - block_at])
+        if computed != crc:
+            scan.problem = f"the batch there has CRC {computed:#010x}, its header says {crc:#010x}"
             break
-        last_offset = header[0] + header[6]
-        if header[8] > scan.max_timestamp[0]:
-            scan.max_timestamp = TimestampOffset(header[8], last_offset)
+        last_offset = offset + delta
+        if max_timestamp > largest:
+            largest = max_timestamp
+            scan.max_timestamp = TimestampOffset(max_timestamp, last_offset)
         if position - last_index_entry > index_interval:
             scan.offset_entries += OffsetIndex.layout.pack(last_offset - base_offset, position)
-            if scan.max_timestamp[0] > last_time_entry:
+            if largest > last_time_entry:
                 last_time_entry = _add_time_entry(scan)
             last_index_entry = position
-        if header[2] >= 0 and (not scan.epochs or header[2] > scan.epochs[-1].epoch):
-            scan.epochs.append(EpochEntry(header[2], header[0]))
-        if header[9] >= 0:
+        if epoch > latest_epoch:
+            latest_epoch = epoch
+            scan.epochs.append(EpochEntry(epoch, offset))
+        if producer_id >= 0:
             scan.has_producers = True
-        scan.tail.append(Step(position, batch_size, header[0], last_offset, header[8]))
-        if len(scan.tail) > 2 * TAIL_BATCHES:
-            del scan.tail[:TAIL_BATCHES]
+        tail.append((position, end - position, offset, last_offset, max_timestamp))
+        if len(tail) > 2 * TAIL_BATCHES:
+            del tail[:TAIL_BATCHES]
         scan.batches += 1
-        scan.next_offset = last_offset + 1
-        position += batch_size
+        next_offset = last_offset + 1
+        position = end
     scan.valid_bytes = position
-    if scan.max_timestamp[0] > last_time_entry:
+    scan.next_offset = next_offset
+    scan.tail = [Step(*step) for step in tail]
+    if largest > last_time_entry:
         _add_time_entry(scan)
 
 

@@ -162,13 +162,6 @@ class Segment:
         self.offset_index.reserve()
         self.time_index.reserve()
 
-    def fsync(self) -> None:
-        """Get everything to the disk."""
-        self._file().fsync()
-        self.offset_index.fsync()
-        self.time_index.fsync()
-        self.txn_index.fsync()
-
     def paths(self) -> list[Path]:
         """All files of the segment, whether they exist or not."""
         return [self.path, self.offset_index.path, self.time_index.path, self.txn_index.path]

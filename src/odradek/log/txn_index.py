@@ -108,13 +108,3 @@ class TxnIndex:
         finally:
             file.close()
         self.write_pending()
-
-    def fsync(self) -> None:
-        """Get the entries to the disk."""
-        self.write_pending()
-        if self.entries:
-            file = self._files.open(self.path)
-            try:
-                file.fsync()
-            finally:
-                file.close()
