@@ -122,6 +122,7 @@ class Broker:
         self._started = False
         self._groups: GroupRuntime | None = None
         self._checkpointed: list[Any] = []
+        self._flushing = False
         self._log_defaults = LogConfig()
 
     # ------------------------------------------------------------------ what handlers ask for
@@ -335,7 +336,7 @@ class Broker:
         every("retention", config.log_retention_check_interval_ms, lambda: logs.apply_retention(now_ms()))
         # Also without flush.ms: complete segments are synced, so that a recovery need not read them again.
         flush_ms = min(_FLUSH_CHECK_MS, config.log_flush_scheduler_interval_ms)
-        every("flush", flush_ms, lambda: logs.flush_dirty(now_ms()))
+        every("flush", flush_ms, self._flush)
         every("checkpoints", config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint)
         every(
             "producer expiry",
@@ -361,6 +362,25 @@ class Broker:
                 partial(_connection_count, listener),
                 listener=listener.name,
             )
+
+    def _flush(self) -> None:
+        """Sync what is due, in another thread: the disk takes its time over a large segment."""
+        if self._flushing:
+            return
+        jobs = self.logs.begin_flushes(self.clock.now_ms())
+        if not jobs:
+            return
+
+        def run() -> None:
+            for job in jobs:
+                job.run()
+
+        def finish(_: object) -> None:
+            self._flushing = False
+            self.logs.finish_flushes(jobs)
+
+        self._flushing = True
+        self.loop.run_in_executor(None, run).add_done_callback(finish)
 
     def _checkpoint(self) -> None:
         """All three checkpoints, at the shortest of their intervals; they are synced, so only what is new."""
