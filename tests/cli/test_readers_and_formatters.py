@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 import pytest
 
-from odradek.cli.console_consumer import Formatter
-from odradek.cli.console_producer import LineError, LineReader
+from odradek.cli.formatter import Formatter
+from odradek.cli.line_reader import LineError, LineReader
 from odradek.cli.offset_resets import parse_datetime, parse_duration
 from odradek.client.types import ConsumerRecord
 

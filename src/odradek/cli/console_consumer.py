@@ -1,4 +1,4 @@
-"""`odradek console-consumer`: kafka-console-consumer."""
+"""`odradek console-consumer`: kafka-console-consumer. How records become lines is in `formatter`."""
 
 from __future__ import annotations
 
@@ -6,92 +6,41 @@ import signal
 import sys
 import time
 import uuid
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from odradek.cli.tool import Tool, bootstrap_option, client_configs, command_config_option, key_values
+from odradek.cli.formatter import FormatError, Formatter, formatter_class
+from odradek.cli.tool import (
+    INTERRUPTED,
+    TERMINATED,
+    Terminated,
+    Tool,
+    bootstrap_option,
+    client_configs,
+    command_config_option,
+    ignored_option,
+    key_values,
+    python_names,
+    read_properties,
+)
+from odradek.errors import OdradekError
 
 if TYPE_CHECKING:
     from odradek import Consumer, ConsumerRecord
 
-
-@dataclass(frozen=True)
-class Formatter:
-    """Records into lines, by the properties of Kafka's DefaultMessageFormatter."""
-
-    print_timestamp: bool = False
-    print_partition: bool = False
-    print_offset: bool = False
-    print_delivery: bool = False
-    print_epoch: bool = False
-    print_headers: bool = False
-    print_key: bool = False
-    print_value: bool = True
-    key_separator: bytes = b"\t"
-    line_separator: bytes = b"\n"
-    headers_separator: bytes = b","
-    null_literal: bytes = b"null"
-    #: Kafka's configs that name Java classes: accepted where they say what bytes-as-they-are means.
-    deserializers: dict[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def from_properties(cls, properties: dict[str, str]) -> Formatter:
-        """From `print.key=true` and the like.
-
-        Raises:
-            click.BadParameter: a property that the formatter does not have.
-        """
-        settings: dict[str, Any] = {}
-        for name, text in properties.items():
-            attribute = name.replace(".", "_")
-            if name.endswith(".deserializer"):
-                settings.setdefault("deserializers", {})[name] = text
-            elif attribute not in cls.__dataclass_fields__ or attribute == "deserializers":
-                known = ", ".join(
-                    f.replace("_", ".") for f in cls.__dataclass_fields__ if f != "deserializers"
-                )
-                raise click.BadParameter(f"{name!r} is not one of {known}", param_hint="--property")
-            elif attribute.startswith("print_"):
-                settings[attribute] = text.strip().lower() == "true"
-            else:
-                settings[attribute] = text.encode()
-        return cls(**settings)
-
-    def line(self, record: ConsumerRecord) -> bytes:
-        """The record as Kafka's console consumer prints it, with its line separator."""
-        parts: list[bytes] = []
-        if self.print_timestamp:
-            kind = "LogAppendTime" if record.timestamp_type == 1 else "CreateTime"
-            parts.append(f"{kind}:{record.timestamp}".encode() if record.timestamp >= 0 else b"NO_TIMESTAMP")
-        if self.print_partition:
-            parts.append(b"Partition:%d" % record.partition)
-        if self.print_offset:
-            parts.append(b"Offset:%d" % record.offset)
-        if self.print_delivery:
-            parts.append(b"Delivery:NOT_PRESENT")
-        if self.print_epoch:
-            parts.append(
-                b"Epoch:%d" % record.leader_epoch if record.leader_epoch >= 0 else b"Epoch:NOT_PRESENT"
-            )
-        if self.print_headers:
-            pairs = [
-                b"%s:%s" % (k.encode(), self.null_literal if v is None else v) for k, v in record.headers
-            ]
-            parts.append(self.headers_separator.join(pairs) if pairs else b"NO_HEADERS")
-        if self.print_key:
-            parts.append(self.null_literal if record.key is None else record.key)
-        if self.print_value:
-            parts.append(self.null_literal if record.value is None else record.value)
-        return self.key_separator.join(parts) + self.line_separator
+#: Milliseconds that one poll takes at most: so soon Ctrl-C is seen.
+POLL_MS = 200
 
 
 @click.command(cls=Tool, name="console-consumer")
-@bootstrap_option()
+@bootstrap_option("--broker-list")
 @click.option("--topic", help="The topic to read.")
 @click.option("--include", "--whitelist", "include", help="A regular expression for the topics to read.")
-@click.option("--partition", type=int, help="Read this partition alone, without a group.")
+@click.option("--partition", type=click.IntRange(0), help="Read this partition alone, without a group.")
 @click.option(
     "--offset", help="Where to begin in --partition: a number, earliest or latest.  [default: latest]"
 )
@@ -103,11 +52,20 @@ class Formatter:
 @click.option("--group", help="The consumer group.")
 @click.option("--isolation-level", type=click.Choice(["read_uncommitted", "read_committed"]),
               default="read_uncommitted", show_default=True)  # fmt: skip
+@click.option("--formatter", "formatter_name", default="DefaultMessageFormatter", show_default=True,
+              help="Or NoOpMessageFormatter, which prints nothing.")  # fmt: skip
 @click.option("--property", "--formatter-property", "properties", multiple=True, metavar="NAME=VALUE",
               help="For the output: print.key, print.timestamp, key.separator, null.literal, …")  # fmt: skip
-@click.option("--consumer-property", multiple=True, metavar="NAME=VALUE", help="A consumer config.")
+@click.option("--formatter-config", type=click.Path(exists=True, dir_okay=False),
+              help="A properties file for the output.")  # fmt: skip
+@click.option("--key-deserializer", help="How to read keys: LongDeserializer, ….")
+@click.option("--value-deserializer", help="How to read values: LongDeserializer, ….")
+@click.option("--consumer-property", "--command-property", multiple=True, metavar="NAME=VALUE",
+              help="A consumer config.")  # fmt: skip
 @command_config_option("--consumer.config", "--command-config")
 @click.option("--skip-message-on-error", is_flag=True, help="Go on after a record that cannot be printed.")
+@ignored_option("--enable-systest-events", "there are none", is_flag=True)
+@ignored_option("--new-consumer", "there is no other any more", is_flag=True)
 def command(
     bootstrap_server: str,
     topic: str | None,
@@ -119,21 +77,35 @@ def command(
     timeout_ms: int | None,
     group: str | None,
     isolation_level: str,
+    formatter_name: str,
     properties: tuple[str, ...],
+    formatter_config: str | None,
+    key_deserializer: str | None,
+    value_deserializer: str | None,
     consumer_property: tuple[str, ...],
     config_file: str | None,
     skip_message_on_error: bool,
 ) -> None:
     """Print the records of topics."""
     if (topic is None) == (include is None):
-        raise click.UsageError("give exactly one of --topic and --include")
+        raise click.UsageError("Exactly one of --include/--topic is required.")
     if partition is not None and topic is None:
-        raise click.UsageError("--partition needs --topic")
+        raise click.UsageError("The topic is required when partition is specified.")
     if offset is not None and partition is None:
-        raise click.UsageError("--offset needs --partition")
+        raise click.UsageError("The partition is required when offset is specified.")
     if offset is not None and from_beginning:
-        raise click.UsageError("--from-beginning and --offset cannot be used together")
-    formatter = Formatter.from_properties(key_values(properties, "--property"))
+        raise click.UsageError("Options from-beginning and offset cannot be specified together.")
+    start = _start(offset or ("earliest" if from_beginning else "latest"))
+    deserializers = {"key.deserializer": key_deserializer, "value.deserializer": value_deserializer}
+    formatter = formatter_class(formatter_name).from_properties(
+        {name: value for name, value in deserializers.items() if value is not None}
+        | read_properties(formatter_config)
+        | key_values(properties, "--formatter-property")
+    )
+    given = python_names(read_properties(config_file)) | python_names(
+        key_values(consumer_property, "--consumer-property")
+    )
+    _check(given, group, partition, from_beginning=from_beginning)
     configs = client_configs(
         bootstrap_server,
         config_file,
@@ -146,75 +118,183 @@ def command(
     )
     if partition is None and not configs.get("group_id"):
         # As Kafka's: a group of one's own, that leaves no offsets behind.
-        configs |= {"group_id": f"console-consumer-{uuid.uuid4().int % 100_000}", "enable_auto_commit": False}
-    from odradek import Consumer, TopicPartition
-
-    signal.signal(signal.SIGTERM, _interrupt)
+        configs["group_id"] = f"console-consumer-{uuid.uuid4().int % 100_000}"
+        configs.setdefault("enable_auto_commit", False)
     printer = Printer(formatter, max_messages, timeout_ms, skip_message_on_error)
     try:
+        _look_first(configs, topic, partition)
+        from odradek import Consumer, TopicPartition
+
         with Consumer(**configs) as consumer:
             if partition is not None:
                 assert topic is not None
                 at = TopicPartition(topic, partition)
                 consumer.assign([at])
-                _seek(consumer, at, offset or ("earliest" if from_beginning else "latest"))
+                _seek(consumer, at, start)
             elif topic is not None:
                 consumer.subscribe([topic])
             else:
                 consumer.subscribe(pattern=include)
             printer.run(consumer)
-    except KeyboardInterrupt:
-        pass
     finally:
         click.echo(f"Processed a total of {printer.count} messages", err=True)
+    if printer.ended_by is not None:
+        raise click.exceptions.Exit(TERMINATED if printer.ended_by == signal.SIGTERM else INTERRUPTED)
 
 
-def _interrupt(_: int, __: object) -> None:
-    raise KeyboardInterrupt
+def _check(
+    given: Mapping[str, str], group: str | None, partition: int | None, *, from_beginning: bool
+) -> None:
+    """Refuse what contradicts the consumer configs that were given."""
+    groups = {name for name in (group, given.get("group_id")) if name is not None}
+    if len(groups) > 1:
+        raise click.UsageError(
+            "The group ids provided in different places (directly using '--group', via "
+            "'--consumer-property', or via '--consumer.config') do not match. Detected group ids: "
+            + ", ".join(f"'{name}'" for name in sorted(groups))
+        )
+    if groups and partition is not None:
+        raise click.UsageError("Options group and partition cannot be specified together.")
+    reset = given.get("auto_offset_reset", "earliest")
+    if from_beginning and reset != "earliest":
+        raise click.UsageError(
+            f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', "
+            "please remove one option"
+        )
 
 
-def _seek(consumer: Consumer, at: Any, offset: str) -> None:
-    if offset == "earliest":
+def _start(text: str) -> int | str:
+    """What `--offset` says; raises `click.BadParameter`."""
+    if text.lower() in ("earliest", "latest"):
+        return text.lower()
+    if text.isascii() and text.isdigit():
+        return int(text)
+    raise click.BadParameter(
+        f"The provided offset value '{text}' is incorrect. Valid values are 'earliest', 'latest', or a "
+        "non-negative long.",
+        param_hint="--offset",
+    )
+
+
+def _look_first(configs: Mapping[str, Any], topic: str | None, partition: int | None) -> None:
+    """Tell early what a consumer would wait for in silence: that no broker answers, or a topic is not there.
+
+    Raises:
+        ClientTimeoutError: no broker can be reached.
+        OdradekError: the topic has no such partition.
+    """
+    from odradek import Admin
+
+    names = (
+        "bootstrap_servers",
+        "client_id",
+        "default_api_timeout_ms",
+        "request_timeout_ms",
+        "security_protocol",
+    )
+    with Admin(**{name: configs[name] for name in names if name in configs}) as admin:
+        topics = admin.describe_topics()
+    if topic is None:
+        return
+    if topic not in topics:
+        click.echo(f"WARNING: topic '{topic}' does not exist; waiting for it", err=True)
+        return
+    ids = {p.partition for p in topics[topic].partitions}
+    if partition is not None and partition not in ids:
+        raise OdradekError(f"Topic '{topic}' has no partition {partition}; it has {len(ids)}, from 0 on")
+
+
+def _seek(consumer: Consumer, at: Any, start: int | str) -> None:
+    if start == "earliest":
         consumer.seek_to_beginning(at)
-    elif offset == "latest":
+    elif start == "latest":
         consumer.seek_to_end(at)
-    elif offset.isdigit():
-        consumer.seek(at, int(offset))
     else:
-        raise click.BadParameter(f"{offset!r} is not a number, earliest or latest", param_hint="--offset")
+        consumer.seek(at, int(start))
 
 
 @dataclass
 class Printer:
-    """Prints what a consumer reads until the count is reached or nothing comes any more."""
+    """Prints what a consumer reads until the count is reached, nothing comes any more, or a signal came.
+
+    Invariant: when `run` returns or raises, the consumer's positions are not beyond what has been written, so
+    that what is committed on closing has been seen by whoever reads the output.
+    """
 
     formatter: Formatter
     max_messages: int | None
     timeout_ms: int | None
     skip_message_on_error: bool
     count: int = 0
+    #: The signal that ended it.
+    ended_by: int | None = None
 
     def run(self, consumer: Consumer) -> None:
-        """Print until told to end."""
+        """Print until told to end.
+
+        Raises:
+            BrokenPipeError: whoever read the output has gone.
+            FormatError: a record cannot be printed, and `skip_message_on_error` is not set.
+        """
         out = sys.stdout.buffer
+        most = self.max_messages if self.max_messages is not None and self.max_messages >= 0 else None
+        limit_ms = self.timeout_ms if self.timeout_ms is not None and self.timeout_ms >= 0 else None
         last = time.monotonic()
-        while self.max_messages is None or self.count < self.max_messages:
-            room = {} if self.max_messages is None else {"max_records": self.max_messages - self.count}
-            records = consumer.poll(timeout_ms=min(self.timeout_ms or 1000, 1000), **room)
-            if records:
-                last = time.monotonic()
-            elif self.timeout_ms is not None and (time.monotonic() - last) * 1000 >= self.timeout_ms:
-                click.echo(f"No message came within {self.timeout_ms} ms (--timeout-ms)", err=True)
-                break
+        with self._noting_signals():
+            while self.ended_by is None and (most is None or self.count < most):
+                room = {} if most is None else {"max_records": most - self.count}
+                records = consumer.poll(timeout_ms=min(limit_ms or POLL_MS, POLL_MS), **room)
+                if records:
+                    self._print_all(out, records, consumer)
+                    last = time.monotonic()
+                elif limit_ms is not None and (time.monotonic() - last) * 1000 >= limit_ms:
+                    click.echo(f"No message came within {limit_ms} ms (--timeout-ms)", err=True)
+                    break
+
+    def _print_all(self, out: BinaryIO, records: list[ConsumerRecord], consumer: Consumer) -> None:
+        written = 0
+        try:
             for record in records:
+                if self.ended_by is not None:
+                    break
                 self._print(out, record)
+                written += 1
             out.flush()
+        except OSError:
+            # What of these lines has come through is not known: they count as not written.
+            self.count -= written
+            written = 0
+            raise
+        finally:
+            first: dict[tuple[str, int], int] = {}
+            for record in records[written:]:
+                first.setdefault((record.topic, record.partition), record.offset)
+            for at, offset in first.items():
+                if at in consumer.assignment():
+                    consumer.seek(at, offset)
 
     def _print(self, out: BinaryIO, record: ConsumerRecord) -> None:
         try:
             out.write(self.formatter.line(record))
-        except (TypeError, ValueError) as error:
+        except FormatError as error:
+            where = f"{record.topic}-{record.partition} at offset {record.offset}"
             if not self.skip_message_on_error:
-                raise
-            click.echo(f"Error processing message, skipping this message: {error}", err=True)
+                raise FormatError(f"{where}: {error}") from error
+            click.echo(f"Error processing message, skipping this message: {where}: {error}", err=True)
         self.count += 1
+
+    @contextmanager
+    def _noting_signals(self) -> Iterator[None]:
+        """Within, Ctrl-C and SIGTERM are noted; a second one ends at once."""
+
+        def note(number: int, _: object) -> None:
+            if self.ended_by is not None:
+                raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+            self.ended_by = number
+
+        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

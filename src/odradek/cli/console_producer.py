@@ -1,102 +1,32 @@
-"""`odradek console-producer`: kafka-console-producer."""
+"""`odradek console-producer`: kafka-console-producer. How lines become records is in `line_reader`."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
-from odradek.cli.tool import Tool, bootstrap_option, client_configs, command_config_option, key_values
+from odradek.cli.line_reader import LineReader, read_lines
+from odradek.cli.tool import (
+    UNREACHABLE_AFTER_MS,
+    Tool,
+    bootstrap_option,
+    client_configs,
+    command_config_option,
+    ignored_option,
+    key_values,
+    read_properties,
+)
 from odradek.errors import OdradekError
 
+if TYPE_CHECKING:
+    from odradek import Producer
+
 ACKS = {"all": "all", "-1": "all", "0": 0, "1": 1}
-
-
-class LineError(OdradekError):
-    """A line that is not what the reader's properties promise."""
-
-
-@dataclass(frozen=True)
-class LineReader:
-    """Lines into records, by the properties of Kafka's LineMessageReader (KIP-798, KIP-810)."""
-
-    parse_key: bool = False
-    parse_headers: bool = False
-    key_separator: bytes = b"\t"
-    headers_delimiter: bytes = b"\t"
-    headers_separator: bytes = b","
-    headers_key_separator: bytes = b":"
-    ignore_error: bool = False
-    null_marker: bytes | None = None
-
-    @classmethod
-    def from_properties(cls, properties: dict[str, str]) -> LineReader:
-        """From `parse.key=true` and the like.
-
-        Raises:
-            click.BadParameter: a property that the reader does not have, or a delimiter that is another's.
-        """
-        settings: dict[str, Any] = {}
-        for name, text in properties.items():
-            attribute = name.replace(".", "_")
-            if attribute not in cls.__dataclass_fields__:
-                known = ", ".join(field.replace("_", ".") for field in cls.__dataclass_fields__)
-                raise click.BadParameter(f"{name!r} is not one of {known}", param_hint="--property")
-            flag = attribute in {"parse_key", "parse_headers", "ignore_error"}
-            settings[attribute] = text.strip().lower() == "true" if flag else text.encode()
-        reader = cls(**settings)
-        if reader.parse_headers and reader.headers_delimiter == reader.headers_separator:
-            raise click.BadParameter("headers.delimiter and headers.separator may not be equal")
-        if reader.parse_headers and reader.headers_separator == reader.headers_key_separator:
-            raise click.BadParameter("headers.separator and headers.key.separator may not be equal")
-        return reader
-
-    def records(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-        """Keyword arguments for `Producer.send`: key, value, headers.
-
-        Raises:
-            LineError: a line without an announced separator, unless `ignore.error`.
-        """
-        for number, line in enumerate(lines, 1):
-            yield self._record(line.rstrip(b"\n").removesuffix(b"\r"), number)
-
-    def _record(self, line: bytes, number: int) -> dict[str, Any]:
-        rest = line
-        headers: list[tuple[str, bytes | None]] = []
-        key: bytes | None = None
-        if self.parse_headers:
-            part, rest = self._cut(rest, self.headers_delimiter, number, "headers delimiter")
-            if part is not None and not self._is_null(part):
-                headers = [self._header(pair, number) for pair in part.split(self.headers_separator)]
-        if self.parse_key:
-            key, rest = self._cut(rest, self.key_separator, number, "key separator")
-        return {
-            "key": None if key is None or self._is_null(key) else key,
-            "value": None if self._is_null(rest) else rest,
-            "headers": headers,
-        }
-
-    def _cut(self, line: bytes, by: bytes, number: int, what: str) -> tuple[bytes | None, bytes]:
-        before, found, after = line.partition(by)
-        if found:
-            return before, after
-        if self.ignore_error:
-            return None, line
-        raise LineError(f"No {what} found on line number {number}: '{line.decode(errors='replace')}'")
-
-    def _header(self, pair: bytes, number: int) -> tuple[str, bytes | None]:
-        name, value = self._cut(pair, self.headers_key_separator, number, "header key separator")
-        if name is None:
-            name, value = pair, b""
-        if self._is_null(name):
-            raise LineError(f"Header keys should not be equal to the null marker: line {number}")
-        return name.decode(), None if self._is_null(value) else value
-
-    def _is_null(self, text: bytes) -> bool:
-        return self.null_marker is not None and text == self.null_marker
+LINE_READERS = ("LineMessageReader", "ConsoleProducer$LineMessageReader")
+OURS = "the keys and values are lines' bytes"
 
 
 @click.command(cls=Tool, name="console-producer")
@@ -115,11 +45,23 @@ class LineReader:
 @click.option("--request-required-acks", type=click.Choice(list(ACKS)), default="all", show_default=True)
 @click.option("--request-timeout-ms", type=int, help="Milliseconds to wait for an acknowledgement.")
 @click.option("--metadata-expiry-ms", type=int, help="Milliseconds after which metadata is asked again.")
-@click.option("--max-block-ms", type=int, help="Milliseconds that a send may wait for room or metadata.")
+@click.option("--max-block-ms", type=int, default=UNREACHABLE_AFTER_MS, show_default=True,
+              help="Milliseconds that a send may wait for room or metadata.")  # fmt: skip
+@click.option("--socket-buffer-size", type=int, help="Bytes of the socket's send buffer.")
 @click.option("--property", "--reader-property", "properties", multiple=True, metavar="NAME=VALUE",
               help="For the line reader: parse.key, key.separator, parse.headers, …")  # fmt: skip
-@click.option("--producer-property", multiple=True, metavar="NAME=VALUE", help="A producer config.")
+@click.option("--reader-config", type=click.Path(exists=True, dir_okay=False),
+              help="A properties file for the line reader.")  # fmt: skip
+@click.option("--line-reader", help="The class of the reader; Kafka's LineMessageReader is the only one.")
+@click.option("--producer-property", "--command-property", multiple=True, metavar="NAME=VALUE",
+              help="A producer config.")  # fmt: skip
 @command_config_option("--producer.config", "--command-config")
+@ignored_option("--key-serializer", OURS)
+@ignored_option("--value-serializer", OURS)
+@ignored_option("--queue-size", "--max-memory-bytes bounds what waits")
+@ignored_option("--queue-enqueuetimeout-ms", "--max-block-ms bounds how long a send waits")
+@ignored_option("--new-producer", "there is no other any more", is_flag=True)
+@ignored_option("--old-producer", "there is only the new one", is_flag=True)
 def command(
     bootstrap_server: str,
     topic: str,
@@ -127,12 +69,22 @@ def command(
     compression_codec: str,
     request_required_acks: str,
     properties: tuple[str, ...],
+    reader_config: str | None,
+    line_reader: str | None,
     producer_property: tuple[str, ...],
     config_file: str | None,
     **numbers: int | None,
 ) -> None:
     """Send each line of standard input to a topic."""
-    reader = LineReader.from_properties(key_values(properties, "--property"))
+    if line_reader is not None and line_reader.rpartition(".")[2] not in LINE_READERS:
+        raise click.BadParameter(
+            f"{line_reader!r}: Java classes cannot be loaded; LineMessageReader is built in",
+            param_hint="--line-reader",
+        )
+    reader = LineReader.from_properties(
+        {k: v for k, v in read_properties(reader_config).items() if k != "topic"}
+        | key_values(properties, "--reader-property")
+    )
     from odradek import Producer
 
     configs = client_configs(
@@ -152,29 +104,52 @@ def command(
         request_timeout_ms=numbers["request_timeout_ms"],
         metadata_max_age_ms=numbers["metadata_expiry_ms"],
         max_block_ms=numbers["max_block_ms"],
+        send_buffer_bytes=numbers["socket_buffer_size"],
     )
-    failures: list[BaseException] = []
-    prompt = sys.stdin.isatty()
+    # What was read is sent, whatever ends this: closing the producer waits for it.
+    with Producer(**configs) as producer:
+        failures = _send(producer, topic, reader, sync=sync)
+    if failures:
+        raise OdradekError(f"{len(failures)} records were not delivered")
 
-    def lines() -> Iterator[bytes]:
-        while True:
-            if prompt:
-                click.echo(">", nl=False)
-            line = sys.stdin.buffer.readline()
-            if not line:
-                return
-            yield line
+
+def _send(producer: Producer, topic: str, reader: LineReader, *, sync: bool) -> list[BaseException]:
+    """Send all lines; returns the errors of those that were not delivered, which are printed already."""
+    from odradek.client.errors import MessageTooLargeError
+
+    failures: list[BaseException] = []
+    longest = producer.config.max_request_size
+
+    def failed(error: BaseException) -> None:
+        click.echo(f"Error when sending message to topic {topic}: {error}", err=True)
+        failures.append(error)
 
     def delivered(_: object, error: BaseException | None) -> None:
         if error is not None:
-            click.echo(f"Error when sending message to topic {topic}: {error}", err=True)
-            failures.append(error)
+            failed(error)
 
-    with Producer(**configs) as producer:
-        for record in reader.records(lines()):
-            future = producer.send(topic, on_delivery=delivered, **record)
+    for number, line in enumerate(_lines(longest), 1):
+        if line is None:
+            failed(MessageTooLargeError(f"line {number} has more than {longest} bytes (max.request.size)"))
+            continue
+        record = reader.record(line, number)
+        try:
             if sync:
-                future.result()
-        producer.flush()
-    if failures:
-        raise OdradekError(f"{len(failures)} records were not delivered")
+                producer.send(topic, **record).result()
+            else:
+                producer.send(topic, on_delivery=delivered, **record)
+        except MessageTooLargeError as error:
+            failed(error)
+    producer.flush()
+    return failures
+
+
+def _lines(longest: int) -> Iterator[bytes | None]:
+    """Lines of standard input, with a prompt where a person types them."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        yield from read_lines(sys.stdin.buffer, longest)
+        return
+    click.echo(">", nl=False)
+    for line in read_lines(sys.stdin.buffer, longest):
+        yield line
+        click.echo(">", nl=False)

@@ -7,9 +7,12 @@ Errors are one line on standard error; standard output has nothing but what was 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
@@ -20,8 +23,8 @@ from odradek.errors import OdradekError
 F = TypeVar("F", bound=Callable[..., Any])
 #: A person waits: brokers that cannot be reached are reported sooner than a program's client would.
 UNREACHABLE_AFTER_MS = 15_000
-#: What a shell sees of a program that was ended by Ctrl-C.
-INTERRUPTED = 130
+#: What a shell sees of a JVM that was ended by Ctrl-C, and by SIGTERM.
+INTERRUPTED, TERMINATED = 130, 143
 
 
 class Tool(click.Command):
@@ -40,8 +43,7 @@ class Tool(click.Command):
         try:
             return super().make_context(*args, **more)
         except click.UsageError as error:
-            error.exit_code = 1
-            raise
+            raise _with_status_1(error) from error
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse, `-topic` as `--topic`."""
@@ -57,24 +59,54 @@ class Tool(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run it; turn an error of ours, or of the system, into a message."""
         try:
-            with warnings.catch_warnings():
+            with ends_by_sigterm(), warnings.catch_warnings():
                 warnings.showwarning = _show_warning
                 warnings.simplefilter("always", UserWarning)
                 return super().invoke(ctx)
         except BrokenPipeError:
-            # The reader of our output has gone, as `head` does. Nothing is wrong, and nobody can be told; what
-            # is still in buffers must not be tried again when the interpreter ends.
+            # The reader of our output has gone, as `head` does. Nothing is wrong, and nobody can be told;
+            # what is still in buffers must not be tried again when the interpreter ends.
             os._exit(0)
+        except Terminated:
+            raise click.exceptions.Exit(TERMINATED) from None
         except KeyboardInterrupt:
             raise click.exceptions.Exit(INTERRUPTED) from None
         except click.UsageError as error:
-            error.exit_code = 1
-            raise
+            raise _with_status_1(error) from error
         except (OdradekError, OSError) as error:
             raise click.ClickException(str(error) or type(error).__name__) from error
 
 
-def _show_warning(message: Warning | str, *_: Any) -> None:
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came. What Ctrl-C would have a program do is right then, too; only the exit code differs."""
+
+
+@contextmanager
+def ends_by_sigterm() -> Iterator[None]:
+    """Within, SIGTERM raises `Terminated`: records are sent, groups are left."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(_: int, __: object) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class _UsageError(click.UsageError):
+    exit_code = 1
+
+
+def _with_status_1(error: click.UsageError) -> click.UsageError:
+    return _UsageError(error.format_message(), error.ctx)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """A warning of the client, as of a config that it does not know, is a line for a person."""
     click.echo(f"WARNING: {message}", err=True)
 
@@ -82,7 +114,8 @@ def _show_warning(message: Warning | str, *_: Any) -> None:
 def _zookeeper(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
         raise click.UsageError(
-            "--zookeeper: the tools ask brokers, no longer ZooKeeper; give --bootstrap-server HOST:PORT instead"
+            "--zookeeper: the tools ask brokers, no longer ZooKeeper; "
+            "give --bootstrap-server HOST:PORT instead"
         )
 
 
@@ -123,7 +156,12 @@ def ignored_option(name: str, why: str, *, is_flag: bool = False) -> Callable[[F
             click.echo(f"WARNING: {name} has no effect: {why}", err=True)
 
     return click.option(
-        name, hidden=True, expose_value=False, callback=note, is_flag=is_flag, default=None if not is_flag else False
+        name,
+        hidden=True,
+        expose_value=False,
+        callback=note,
+        is_flag=is_flag,
+        default=None if not is_flag else False,
     )
 
 

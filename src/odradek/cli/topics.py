@@ -159,7 +159,9 @@ def _assignment(text: str | None) -> dict[int, list[int]] | None:
     return assigned
 
 
-def _chosen(admin: Admin, options: Mapping[str, Any], *, required: bool = True) -> dict[str, TopicDescription]:
+def _chosen(
+    admin: Admin, options: Mapping[str, Any], *, required: bool = True
+) -> dict[str, TopicDescription]:
     """The topics that `--topic` or `--topic-id` means, all of them without; by name."""
     from odradek.wire.primitives import uuid_to_text
 
@@ -227,9 +229,7 @@ def _describe(admin: Admin, options: Mapping[str, Any]) -> None:
     live = {node.id for node in admin.describe_cluster().nodes}
     # A topic without configs has been deleted since.
     there = (topic for name, topic in chosen.items() if name in configs)
-    echo_lines(
-        line for topic in there for line in description(topic, configs[topic.name], live, options)
-    )
+    echo_lines(line for topic in there for line in description(topic, configs[topic.name], live, options))
 
 
 def _configs(admin: Admin, names: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
