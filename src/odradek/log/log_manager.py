@@ -166,6 +166,9 @@ class LogManager:
                 self._files.remove(directory.path / CLEAN_SHUTDOWN)
             for item in found:
                 self._open(item)
+            unclean = sum(bool(item.plan.scans) for item in found)
+            if found:
+                logger.info("loaded %d logs, %d of them read through after a stop", len(found), unclean)
             self._stale.difference_update(self._logs)
         except OSError as error:
             raise DataDirectoryError(f"loading the logs failed: {error}") from error
