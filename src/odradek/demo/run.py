@@ -198,6 +198,8 @@ def spark_session(folder: Path) -> Iterator["SparkSession"]:
             "odradek demo",
             "local[2]",
             conf={
+                # Two minutes of small batches end before the second compiler has paid for itself.
+                "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
                 "spark.sql.shuffle.partitions": 2,
                 "spark.sql.streaming.numRecentProgressUpdates": 10_000,
                 "spark.sql.warehouse.dir": str(folder / "warehouse"),
