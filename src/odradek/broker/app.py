@@ -188,8 +188,7 @@ class Broker:
 
         Raises:
             StartError: the folder is in use or damaged, the port is taken, a config is wrong. Everything is
-            as
-                it was before.
+                as it was before.
         """
         self.loop = asyncio.get_running_loop()
         self.timers: Timers = self._given_timers if self._given_timers is not None else LoopTimers(self.loop)

@@ -4,12 +4,10 @@
 - Sessions from version 7: see `odradek.broker.fetch_sessions` (KIP-227).
 - A long poll: the answer comes when `min_bytes` are there, at the latest after `max_wait_ms`; at once when a
   partition has an error, or has diverged.
-- `max_bytes` and `partition_max_bytes` are kept, except that the first batch of the response comes whole even
-  when
-  it is larger: a consumer must be able to go on (KIP-74).
+- `max_bytes` and `partition_max_bytes` are kept, except that the first batch of the response comes whole
+  even when it is larger: a consumer must be able to go on (KIP-74).
 - Leader epochs from version 9 (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH), diverging epochs from 12
-  (KIP-595), the
-  current leader with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH from 16 (KIP-951).
+  (KIP-595), the current leader with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH from 16 (KIP-951).
 - zstd data needs version 10 where the topic is configured with it (UNSUPPORTED_COMPRESSION_TYPE).
 - Versions 0-3 need conversion to message sets, which comes with a later release.
 """

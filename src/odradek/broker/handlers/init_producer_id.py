@@ -1,15 +1,12 @@
 """InitProducerId 0-5: an id for an idempotent producer.
 
 - Ids come from blocks that are claimed in the metadata store before the first of them is given out, so that
-  none is
-  ever given twice, whatever happens in between.
+  none is ever given twice, whatever happens in between.
 - There is no transaction coordinator yet. A transactional id gets TRANSACTIONAL_ID_AUTHORIZATION_FAILED: the
-  one
-  error that every client takes as final, where others make some of them try again for ever.
+  one error that every client takes as final, where others make some of them try again for ever.
 - Version 6 (two-phase commit, KIP-939) is not stable in Kafka and is not served.
 - From version 3 a producer may name its current id and epoch: both or neither, else INVALID_REQUEST. An
-  idempotent
-  one gets a new id with epoch 0, as in Kafka.
+  idempotent one gets a new id with epoch 0, as in Kafka.
 """
 
 from __future__ import annotations
