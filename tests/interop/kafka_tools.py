@@ -64,5 +64,5 @@ class KafkaTools:
         child.stdin.flush()
         answer = child.stdout.readline().split()
         assert len(answer) == 3, f"Kafka {self.version} {tool}: the JVM has gone"
-        out, err = (base64.b64decode(word[1:]).decode() for word in answer[1:])
+        out, err = (base64.b64decode(word[1:]).decode(errors="backslashreplace") for word in answer[1:])
         return Outcome(int(answer[0]), out, err)

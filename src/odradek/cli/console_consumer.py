@@ -122,7 +122,7 @@ def command(
         configs.setdefault("enable_auto_commit", False)
     printer = Printer(formatter, max_messages, timeout_ms, skip_message_on_error)
     try:
-        _look_first(configs, topic, partition)
+        look_first(configs, topic, partition)
         from odradek import Consumer, TopicPartition
 
         with Consumer(**configs) as consumer:
@@ -176,7 +176,7 @@ def _start(text: str) -> int | str:
     )
 
 
-def _look_first(configs: Mapping[str, Any], topic: str | None, partition: int | None) -> None:
+def look_first(configs: Mapping[str, Any], topic: str | None, partition: int | None = None) -> None:
     """Tell early what a consumer would wait for in silence: that no broker answers, or a topic is not there.
 
     Raises:

@@ -2,41 +2,56 @@
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.tool import Tool, bootstrap_option, client_configs, command_config_option
+from odradek.cli.tool import Tool, bootstrap_option, client_configs, command_config_option, ignored_option
+
+if TYPE_CHECKING:
+    from odradek import Consumer
 
 HEADER = (
     "start.time, end.time, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, "
     "rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
 )
+#: Letters of Java's SimpleDateFormat, and how strftime says the same.
+DATE_LETTERS = {"yyyy": "%Y", "yy": "%y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
 
 
 @click.command(cls=Tool, name="consumer-perf-test")
 @bootstrap_option("--broker-list")
-@click.option("--topic", required=True, help="The topic to read.")
-@click.option(
-    "--messages", "--num-records", "wanted", type=int, required=True, help="How many records to read."
-)
+@click.option("--topic", help="The topic to read.")
+@click.option("--include", help="A regular expression for the topics to read.")
+@click.option("--num-records", "--messages", "wanted", type=click.IntRange(0), required=True,
+              help="How many records to read.")  # fmt: skip
 @click.option("--group", help="The group; one of its own if left out.")
 @click.option("--fetch-size", type=int, default=1024 * 1024, show_default=True, help="Bytes per partition.")
 @click.option("--socket-buffer-size", type=int, default=2 * 1024 * 1024, show_default=True, help="Bytes.")
 @click.option("--from-latest", is_flag=True, help="Begin with the latest record where nothing is committed.")
-@click.option("--timeout", "timeout_ms", type=int, default=10_000, show_default=True,
-              help="Milliseconds without a record after which to end.")  # fmt: skip
-@click.option("--reporting-interval", type=int, default=5000, show_default=True, help="Milliseconds.")
-@click.option("--show-detailed-stats", is_flag=True, help="Also a line every reporting interval.")
+@click.option("--timeout", "timeout_ms", type=int, is_flag=False, flag_value=10_000, default=10_000,
+              show_default=True, help="Milliseconds without a record after which to end.")  # fmt: skip
+@click.option("--reporting-interval", type=click.IntRange(1), default=5000, show_default=True,
+              help="Milliseconds.")  # fmt: skip
+@click.option("--show-detailed-stats", is_flag=True, help="A line every reporting interval.")
 @click.option("--hide-header", is_flag=True, help="No headline.")
+@click.option("--date-format", default="yyyy-MM-dd HH:mm:ss:SSS", show_default=True,
+              help="How times are written: Java's letters.")  # fmt: skip
 @click.option("--print-metrics", is_flag=True, help="Print the consumer's metrics at the end.")
 @click.option("--arrow", is_flag=True, help="Read columns (poll_arrow) instead of records.")
+@click.option("--command-property", multiple=True, metavar="NAME=VALUE", help="A consumer config.")
 @command_config_option("--consumer.config", "--command-config")
+@ignored_option("--threads", "one thread reads")
+@ignored_option("--num-fetch-threads", "one thread reads")
+@ignored_option("--new-consumer", "there is no other any more", is_flag=True)
 def command(
     bootstrap_server: str,
-    topic: str,
+    topic: str | None,
+    include: str | None,
     wanted: int,
     group: str | None,
     fetch_size: int,
@@ -46,16 +61,19 @@ def command(
     reporting_interval: int,
     show_detailed_stats: bool,
     hide_header: bool,
+    date_format: str,
     print_metrics: bool,
     arrow: bool,
+    command_property: tuple[str, ...],
     config_file: str | None,
 ) -> None:
     """Read records as fast as they come and tell the rate."""
-    from odradek import Consumer
-
+    if (topic is None) == (include is None):
+        raise click.UsageError("Exactly one of --include/--topic is required.")
     configs = client_configs(
         bootstrap_server,
         config_file,
+        command_property,
         client_id="perf-consumer-client",
         group_id=group or f"perf-consumer-{uuid.uuid4().int % 100_000}",
         auto_offset_reset="latest" if from_latest else "earliest",
@@ -63,60 +81,90 @@ def command(
         receive_buffer_bytes=socket_buffer_size,
         check_crcs=False,
     )
-    count = size = 0
-    began = last = time.time()
-    shown_at, shown_count, shown_size = began, 0, 0
-    joined: float | None = None
+    from odradek import Consumer
+    from odradek.cli.console_consumer import look_first
+
+    look_first(configs, topic)
     if not hide_header:
         click.echo(
             HEADER if not show_detailed_stats else HEADER.replace("start.time, end.time", "time, threadId")
         )
-    with Consumer(topic, **configs) as consumer:
+    with Consumer(**configs) as consumer:
+        began = last = shown = time.time()
+        consumer.subscribe([topic] if topic is not None else None, pattern=include)
+        count = size = shown_count = shown_size = 0
+        joined = shown_joined = 0.0
         while count < wanted:
-            if arrow:
-                columns = consumer.poll_arrow(timeout_ms=100)
-                came = columns.num_rows
-                size += sum(columns.column(name).nbytes for name in ("key", "value"))
-            else:
-                records = consumer.poll(timeout_ms=100)
-                came = len(records)
-                size += sum(len(r.value or b"") + len(r.key or b"") for r in records)
+            came, bytes_came = _columns(consumer) if arrow else _records(consumer)
             now = time.time()
-            if joined is None and consumer.assignment():
-                joined = now
+            if not joined and consumer.assignment():
+                joined = now - began
+            count, size = count + came, size + bytes_came
             if came:
                 last = now
-                count += came
             elif (now - last) * 1000 > timeout_ms:
                 click.echo(
-                    "WARNING: Exiting before consuming the expected number of messages: timeout "
+                    "WARNING: Exiting before consuming the expected number of records: timeout "
                     f"({timeout_ms} ms) exceeded. You can use the --timeout option to increase the timeout.",
                     err=True,
                 )
                 break
-            if show_detailed_stats and (now - shown_at) * 1000 >= reporting_interval:
-                click.echo(
-                    _line(f"{_stamp(now)}, 0", now - shown_at, size - shown_size, count - shown_count, 0.0)
-                )
-                shown_at, shown_count, shown_size = now, count, size
+            if show_detailed_stats and (now - shown) * 1000 >= reporting_interval:
+                rates = _rates(now - shown, size - shown_size, count - shown_count, joined - shown_joined)
+                click.echo(line(f"{stamp(now, date_format)}, 0", size, count, rates))
+                shown, shown_count, shown_size, shown_joined = now, count, size, joined
         ended = time.time()
         if not show_detailed_stats:
-            rebalance = (joined or ended) - began
-            click.echo(_line(f"{_stamp(began)}, {_stamp(ended)}", ended - began, size, count, rebalance))
+            rates = _rates(ended - began, size, count, joined or ended - began)
+            click.echo(line(f"{stamp(began, date_format)}, {stamp(ended, date_format)}", size, count, rates))
         if print_metrics:
             for name, metric in sorted(consumer.metrics().items()):
                 click.echo(f"{name:<60}: {metric}")
 
 
-def _line(times: str, seconds: float, size: int, count: int, rebalance_s: float) -> str:
-    """Kafka's line of figures; `size` in bytes."""
-    fetching = max(seconds - rebalance_s, 1e-9)
+def _records(consumer: Consumer) -> tuple[int, int]:
+    """One poll: (records, bytes)."""
+    records = consumer.poll(timeout_ms=100)
+    return len(records), sum(len(r.value or b"") + len(r.key or b"") for r in records)
+
+
+def _columns(consumer: Consumer) -> tuple[int, int]:
+    """One poll of columns: (records, bytes)."""
+    import pyarrow.compute
+
+    columns: Any = consumer.poll_arrow(timeout_ms=100)
+    lengths = (pyarrow.compute.binary_length(columns.column(name)) for name in ("key", "value"))
+    return columns.num_rows, sum(pyarrow.compute.sum(each).as_py() or 0 for each in lengths)
+
+
+def _rates(seconds: float, size: int, count: int, joining: float) -> tuple[float, ...]:
+    """MB and records per second, joining and fetching in ms, MB and records per second of fetching."""
+    seconds = max(seconds, 1e-6)
+    fetching = max(seconds - joining, 0.0)
     megabytes = size / 2**20
+    per_fetching = (megabytes / fetching, count / fetching) if fetching >= 0.001 else (0.0, 0.0)
+    return megabytes / seconds, count / seconds, joining * 1000, fetching * 1000, *per_fetching
+
+
+def line(times: str, size: int, count: int, rates: tuple[float, ...]) -> str:
+    """Kafka's line of figures; `size` in bytes, `rates` as `_rates` gives them."""
+    per_second, records_per_second, joining_ms, fetching_ms, fetched_mb, fetched_records = rates
     return (
-        f"{times}, {megabytes:.4f}, {megabytes / seconds:.4f}, {count}, {count / seconds:.4f}, "
-        f"{rebalance_s * 1000:.0f}, {fetching * 1000:.0f}, {megabytes / fetching:.4f}, {count / fetching:.4f}"
+        f"{times}, {size / 2**20:.4f}, {per_second:.4f}, {count}, {records_per_second:.4f}, "
+        f"{joining_ms:.0f}, {fetching_ms:.0f}, {fetched_mb:.4f}, {fetched_records:.4f}"
     )
 
 
-def _stamp(when: float) -> str:
-    return datetime.fromtimestamp(when).strftime("%Y-%m-%d %H:%M:%S:%f")[:-3]
+def stamp(when: float, date_format: str) -> str:
+    """A time of day, local, in the letters of Java's SimpleDateFormat; text in ' is copied."""
+    moment = datetime.fromtimestamp(when)
+
+    def word(match: re.Match[str]) -> str:
+        text = match[0]
+        if text.startswith("'"):
+            return text[1:-1] or "'"
+        if text == "SSS":
+            return f"{moment.microsecond // 1000:03}"
+        return moment.strftime(DATE_LETTERS[text])
+
+    return re.sub("'[^']*'|SSS|" + "|".join(DATE_LETTERS), word, date_format)

@@ -6,6 +6,7 @@ import random
 import sys
 import threading
 import time
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,21 +14,41 @@ from typing import Any
 
 import click
 
-from odradek.cli.tool import Tool, client_configs, command_config_option
+from odradek.cli.tool import (
+    UNREACHABLE_AFTER_MS,
+    Tool,
+    client_configs,
+    command_config_option,
+    key_values,
+    read_properties,
+)
 from odradek.errors import OdradekError
 
-REPORT_EVERY_S = 5.0
+#: So many latencies are kept at most; of more records, every n-th one's.
+MOST_LATENCIES = 500_000
+#: A person who watches sees the count move so often.
+PROGRESS_EVERY_S = 0.25
 
 
 @dataclass
 class Latencies:
-    """What has been acknowledged: counts and latencies in milliseconds. Filled by delivery callbacks."""
+    """Counts and latencies in milliseconds of what has been acknowledged. Filled by delivery callbacks.
 
-    latencies_ms: list[float] = field(default_factory=list)
+    Attributes:
+        expected: how many records there will be.
+    """
+
+    expected: int
+    count: int = 0
     bytes: int = 0
+    sum_ms: float = 0.0
+    max_ms: float = 0.0
     failures: int = 0
     first_error: BaseException | None = None
+    kept_ms: array[float] = field(default_factory=lambda: array("d"))
     lock: threading.Lock = field(default_factory=threading.Lock)
+    _window: tuple[int, int, float] = (0, 0, 0.0)
+    _window_max_ms: float = 0.0
 
     def record(self, latency_ms: float, size: int, error: BaseException | None) -> None:
         """One record is done."""
@@ -36,51 +57,65 @@ class Latencies:
                 self.failures += 1
                 self.first_error = self.first_error or error
                 return
-            self.latencies_ms.append(latency_ms)
+            if self.count % (self.expected // MOST_LATENCIES + 1) == 0:
+                self.kept_ms.append(latency_ms)
+            self.count += 1
             self.bytes += size
+            self.sum_ms += latency_ms
+            self.max_ms = max(self.max_ms, latency_ms)
+            self._window_max_ms = max(self._window_max_ms, latency_ms)
 
-    def window(self, since: int, since_bytes: int, seconds: float) -> str:
-        """Kafka's line for what has come since index `since`."""
-        part = self.latencies_ms[since:]
-        average = sum(part) / len(part) if part else 0.0
+    def window(self, seconds: float) -> str:
+        """Kafka's line for what has come since the last call, which is `seconds` ago."""
+        with self.lock:
+            count, size, sum_ms = self._window
+            highest, self._window_max_ms = self._window_max_ms, 0.0
+            self._window = (self.count, self.bytes, self.sum_ms)
+            count, size, sum_ms = self.count - count, self.bytes - size, self.sum_ms - sum_ms
         return (
-            f"{len(part)} records sent, {len(part) / seconds:.1f} records/sec "
-            f"({(self.bytes - since_bytes) / seconds / 2**20:.2f} MB/sec), {average:.1f} ms avg latency, "
-            f"{max(part, default=0.0):.1f} ms max latency."
+            f"{count} records sent, {count / seconds:.1f} records/sec ({size / seconds / 2**20:.2f} MB/sec), "
+            f"{sum_ms / count if count else 0.0:.1f} ms avg latency, {highest:.1f} ms max latency."
         )
 
     def total(self, seconds: float) -> str:
         """Kafka's closing line."""
-        ordered = sorted(self.latencies_ms)
-        count = len(ordered)
+        with self.lock:
+            ordered = sorted(self.kept_ms)
+            kept = len(ordered)
 
-        def percentile(of: float) -> int:
-            return round(ordered[min(count - 1, int(of * count))]) if count else 0
+            def percentile(of: float) -> int:
+                return round(ordered[min(kept - 1, int(of * kept))]) if kept else 0
 
-        average = sum(ordered) / count if count else 0.0
-        return (
-            f"{count} records sent, {count / seconds:.1f} records/sec "
-            f"({self.bytes / seconds / 2**20:.2f} MB/sec), {average:.2f} ms avg latency, "
-            f"{ordered[-1] if ordered else 0.0:.2f} ms max latency, "
-            f"{percentile(0.5)} ms 50th, {percentile(0.95)} ms 95th, {percentile(0.99)} ms 99th, "
-            f"{percentile(0.999)} ms 99.9th."
-        )
+            return (
+                f"{self.count} records sent, {self.count / seconds:f} records/sec "
+                f"({self.bytes / seconds / 2**20:.2f} MB/sec), "
+                f"{self.sum_ms / self.count if self.count else 0.0:.2f} ms avg latency, "
+                f"{self.max_ms:.2f} ms max latency, "
+                f"{percentile(0.5)} ms 50th, {percentile(0.95)} ms 95th, {percentile(0.99)} ms 99th, "
+                f"{percentile(0.999)} ms 99.9th."
+            )
 
 
 @click.command(cls=Tool, name="producer-perf-test")
+@click.option("--bootstrap-server", help="The brokers; also as bootstrap.servers in --command-property.")
 @click.option("--topic", required=True, help="The topic to send to.")
-@click.option("--num-records", type=int, required=True, help="How many records.")
-@click.option("--record-size", type=int, help="Bytes of each value.")
+@click.option("--num-records", type=click.IntRange(0), required=True, help="How many records.")
+@click.option("--record-size", type=click.IntRange(1), help="Bytes of each value.")
 @click.option("--payload-file", type=click.Path(exists=True, dir_okay=False), help="Values to choose from.")
 @click.option("--payload-delimiter", default="\\n", show_default=True, help="What parts them in the file.")
 @click.option("--payload-monotonic", is_flag=True, help="Values that count up from 0.")
 @click.option("--throughput", type=float, required=True, help="Records per second at most; -1: no limit.")
-@click.option("--producer-props", "first_property", metavar="NAME=VALUE…", help="Producer configs.")
+@click.option("--producer-props", "--command-property", "properties", multiple=True, metavar="NAME=VALUE…",
+              help="Producer configs.")  # fmt: skip
 @command_config_option("--producer.config", "--command-config")
-@click.option("--bootstrap-server", help="The brokers; also as bootstrap.servers in --producer-props.")
 @click.option("--print-metrics", is_flag=True, help="Print the producer's metrics at the end.")
-@click.argument("more_properties", nargs=-1)
+@click.option("--warmup-records", type=click.IntRange(0), default=0, show_default=True,
+              help="So many first records are left out of a second summary.")  # fmt: skip
+@click.option("--reporting-interval", type=click.IntRange(1), default=5000, show_default=True,
+              help="Milliseconds between lines.")  # fmt: skip
+@click.argument("more_properties", nargs=-1, metavar="")
 def command(
+    bootstrap_server: str | None,
     topic: str,
     num_records: int,
     record_size: int | None,
@@ -88,50 +123,62 @@ def command(
     payload_delimiter: str,
     payload_monotonic: bool,
     throughput: float,
-    first_property: str | None,
+    properties: tuple[str, ...],
     config_file: str | None,
-    bootstrap_server: str | None,
     print_metrics: bool,
+    warmup_records: int,
+    reporting_interval: int,
     more_properties: tuple[str, ...],
 ) -> None:
     """Send records as fast as wanted and tell rate and latency."""
     if sum((record_size is not None, payload_file is not None, payload_monotonic)) != 1:
         raise click.UsageError("give exactly one of --record-size, --payload-file and --payload-monotonic")
-    properties = ([first_property] if first_property else []) + list(more_properties)
-    configs: dict[str, Any] = client_configs(
-        bootstrap_server or "", config_file, properties, "--producer-props", client_id="perf-producer-client"
-    )
-    if not bootstrap_server:
-        given = [p.partition("=")[2] for p in properties if p.startswith("bootstrap.servers=")]
-        if not given:
-            raise click.UsageError("give --bootstrap-server or bootstrap.servers in --producer-props")
-        configs["bootstrap_servers"] = given[-1]
+    if warmup_records and warmup_records >= num_records:
+        raise click.UsageError("--warmup-records must be fewer than --num-records")
+    configs = _configs(bootstrap_server, config_file, [*properties, *more_properties])
+    payloads = _payloads(record_size, payload_file, payload_delimiter, num_records)
     from odradek import Producer
 
-    done = Latencies()
-    payloads = _payloads(record_size, payload_file, payload_delimiter, num_records)
+    done = Latencies(num_records)
+    steady = Latencies(num_records - warmup_records)
+    progress = Progress(num_records)
     with Producer(**configs) as producer:
-        began = time.perf_counter()
-        shown_at, shown_count, shown_bytes = began, 0, 0
+        began = shown = time.perf_counter()
+        steady_began = began
         for sent in range(num_records):
             value = next(payloads)
             now = time.perf_counter()
+            if sent == warmup_records:
+                steady_began = now
+            counted = (done, steady) if warmup_records and sent >= warmup_records else (done,)
 
             def delivered(
-                _: object, error: BaseException | None, now: float = now, size: int = len(value)
+                _: object,
+                error: BaseException | None,
+                now: float = now,
+                size: int = len(value),
+                counted: tuple[Latencies, ...] = counted,
             ) -> None:
-                done.record((time.perf_counter() - now) * 1000, size, error)
+                latency_ms = (time.perf_counter() - now) * 1000
+                for latencies in counted:
+                    latencies.record(latency_ms, size, error)
 
             producer.send(topic, value=value, on_delivery=delivered)
-            if now - shown_at >= REPORT_EVERY_S:
-                click.echo(done.window(shown_count, shown_bytes, now - shown_at))
-                shown_at, shown_count, shown_bytes = now, len(done.latencies_ms), done.bytes
+            progress.show(done, now)
+            if (now - shown) * 1000 >= reporting_interval:
+                progress.clear()
+                click.echo(done.window(now - shown))
+                shown = now
             if throughput > 0:
-                ahead = (sent + 1) / throughput - (now - began)
+                ahead = (sent + 1) / throughput - (time.perf_counter() - began)
                 if ahead > 0.001:
                     time.sleep(ahead)
         producer.flush()
-        click.echo(done.total(time.perf_counter() - began))
+        ended = time.perf_counter()
+        progress.clear()
+        click.echo(done.total(ended - began))
+        if warmup_records:
+            click.echo(steady.total(ended - steady_began).replace(" sent", " sent (steady state)", 1))
         if print_metrics:
             for name, metric in sorted(producer.metrics().items()):
                 click.echo(f"{name:<60}: {metric}")
@@ -139,21 +186,67 @@ def command(
         raise OdradekError(f"{done.failures} records were not delivered; the first error: {done.first_error}")
 
 
+def _configs(bootstrap_server: str | None, config_file: str | None, properties: list[str]) -> dict[str, Any]:
+    """The producer's configs; `--bootstrap-server` goes before `bootstrap.servers` among the properties."""
+    configs = client_configs(
+        "",
+        config_file,
+        properties,
+        client_id="perf-producer-client",
+        max_block_ms=UNREACHABLE_AFTER_MS,
+    )
+    # `client_configs` gives the servers the last word, and there were none.
+    given = read_properties(config_file) | key_values(properties, "--command-property")
+    servers = bootstrap_server or given.get("bootstrap.servers")
+    if not servers:
+        raise click.UsageError("give --bootstrap-server, or bootstrap.servers in --command-property")
+    return configs | {"bootstrap_servers": servers}
+
+
+class Progress:
+    """A line on standard error that a person sees moving; nothing where that is no terminal."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._next = 0.0 if sys.stderr.isatty() else float("inf")
+        self._shown = False
+
+    def show(self, done: Latencies, now: float) -> None:
+        """Draw it if the last time is long enough ago; `now` in seconds of any clock."""
+        if now < self._next:
+            return
+        self._next = now + PROGRESS_EVERY_S
+        share = done.count / self._total
+        click.echo(
+            f"\r\x1b[K{done.count:,} of {self._total:,} acknowledged ({share:.0%})", err=True, nl=False
+        )
+        self._shown = True
+
+    def clear(self) -> None:
+        """Take it away."""
+        if self._shown:
+            click.echo("\r\x1b[K", err=True, nl=False)
+            self._shown = False
+
+
 def _payloads(size: int | None, file: str | None, delimiter: str, count: int) -> Iterator[bytes]:
-    """Values: random capital letters as Kafka's tool sends, lines of a file, or numbers that count up."""
+    """Values: random capital letters as Kafka's tool sends, parts of a file, or numbers that count up."""
     rng = random.Random(0)
     if size is not None:
-        value = bytes(rng.randrange(65, 91) for _ in range(size))
-        while True:
-            yield value
-    if file is not None:
-        parts = Path(file).read_bytes().split(delimiter.encode().decode("unicode_escape").encode())
-        values = [part for part in parts if part]
-        click.echo(f"Reading payloads from: {Path(file).resolve()}", file=sys.stderr)
-        click.echo(f"Number of messages read: {len(values)}", file=sys.stderr)
-        if not values:
-            raise OdradekError(f"{file} holds no payload")
-        while True:
-            yield rng.choice(values)
-    for number in range(count):
-        yield str(number).encode()
+        return _forever([bytes(rng.randrange(65, 91) for _ in range(size))], rng)
+    if file is None:
+        return (str(number).encode() for number in range(count))
+    by = delimiter.replace("\\n", "\n").replace("\\t", "\t").encode()
+    if not by:
+        raise click.BadParameter("it may not be empty", param_hint="--payload-delimiter")
+    values = [part for part in Path(file).read_bytes().split(by) if part]
+    click.echo(f"Reading payloads from: {Path(file).resolve()}", err=True)
+    click.echo(f"Number of records read: {len(values)}", err=True)
+    if not values:
+        raise OdradekError(f"{file} holds no payload")
+    return _forever(values, rng)
+
+
+def _forever(values: list[bytes], rng: random.Random) -> Iterator[bytes]:
+    while True:
+        yield rng.choice(values)
