@@ -141,11 +141,11 @@ def test_bad_tables_and_rows(servers: str, topic: str) -> None:
         assert writer.write_columns(pa.table({"value": pa.array([], pa.binary())}), topic=topic) == 0
 
 
-def test_a_write_that_fails_is_told_by_flush(servers: str, admin: Admin) -> None:
+def test_a_write_that_fails_is_told_at_the_latest_by_flush(servers: str, admin: Admin) -> None:
     topic = new_topic(admin, 1, max_message_bytes=500)
     writer = RawWriter(servers)
-    writer.write_columns(pa.table({"value": [b"x" * 2_000]}), topic=topic)
     with pytest.raises(KafkaError) as caught:
+        writer.write_columns(pa.table({"value": [b"x" * 2_000]}), topic=topic)
         writer.flush()
     assert caught.value.code == ErrorCode.MESSAGE_TOO_LARGE
     writer.abort()

@@ -21,7 +21,7 @@ from odradek.records.columns import encode_columns, partition_ids, split_by_part
 from odradek.records.compression import Codec
 
 if TYPE_CHECKING:
-    from odradek.client.aio.producer import Prepared, ProducerEngine
+    from odradek.client.aio.producer_engine import Prepared, ProducerEngine
 
 _CHUNK_ROWS = 100_000
 _BATCH_BYTES = 512 * 1024
@@ -37,7 +37,7 @@ class Built(NamedTuple):
 
     def as_record(self) -> Prepared:
         """For the error when there is no room."""
-        from odradek.client.aio.producer import Prepared
+        from odradek.client.aio.producer_engine import Prepared
 
         return Prepared(self.tp.topic, self.tp.partition, 0, None, None, (), len(self.data), None)
 
@@ -95,7 +95,7 @@ class ArrowDelivery:
         return self._wait().__await__()
 
     async def _wait(self) -> int:
-        from odradek.client.aio.producer import wait_for_outcomes
+        from odradek.client.aio.producer_engine import wait_for_outcomes
 
         await wait_for_outcomes(self._outcomes)
         await asyncio.sleep(0)

@@ -360,11 +360,15 @@ class Cluster:
             reason = f": {error.message}"
         return ClientTimeoutError(f"{what} after {timeout_ms:.0f} ms{reason}")
 
-    def spawn(self, coroutine: Any) -> asyncio.Task[Any]:
-        """Run something until it ends or the client is closed."""
+    def spawn(self, coroutine: Any, *, watched: bool = False) -> asyncio.Task[Any]:
+        """Run something until it ends or the client is closed.
+
+        Args:
+            watched: somebody looks at its result; if not, a failure is logged.
+        """
         task = self._loop.create_task(coroutine)
         self._tasks.add(task)
-        task.add_done_callback(self._task_done)
+        task.add_done_callback(self._tasks.discard if watched else self._task_done)
         return task
 
     def _task_done(self, task: asyncio.Task[Any]) -> None:

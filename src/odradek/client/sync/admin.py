@@ -7,7 +7,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from odradek.client.aio.admin import AsyncAdmin, Resource
+from odradek.client.aio.admin import AsyncAdmin
+from odradek.client.aio.admin_configs import Resource
 from odradek.client.errors import ClosedError
 from odradek.client.sync.loop_thread import LoopThread
 from odradek.client.types import (
@@ -125,6 +126,6 @@ def _waiting(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-for _name, _method in vars(AsyncAdmin).items():
-    if not _name.startswith("_") and inspect.iscoroutinefunction(_method) and _name != "close":
+for _name, _method in inspect.getmembers(AsyncAdmin, inspect.iscoroutinefunction):
+    if not _name.startswith("_") and _name != "close":
         setattr(Admin, _name, _waiting(_name, _method))

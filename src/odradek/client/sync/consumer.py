@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from odradek.client.aio.consumer import CommitCallback, ConsumerEngine
+from odradek.client.aio.consumer_engine import CommitCallback, ConsumerEngine
 from odradek.client.config import ConsumerConfig, build
 from odradek.client.core.assignors import resolve_assignors
 from odradek.client.core.fetch_requests import EARLIEST, LATEST

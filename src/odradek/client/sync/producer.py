@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from odradek.client.aio.producer import (
+from odradek.client.aio.producer_engine import (
     ProducerEngine,
     partition_infos,
     producer_metrics,

@@ -1,0 +1,110 @@
+"""What all of the admin client needs: asking any broker, the controller, or a certain one, with retries."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from odradek.client.aio.cluster import Cluster
+from odradek.client.aio.offsets import retry
+from odradek.client.config import AdminConfig, build
+from odradek.client.core.produce import to_code
+from odradek.client.errors import ClosedError
+from odradek.errors import ErrorCode, KafkaError, error_for
+from odradek.wire.api import ApiKey
+
+T = TypeVar("T")
+
+
+def check(code: int, what: str, message: str | None = None) -> None:
+    if code:
+        raise error_for(code, f"{what}: {message or to_code(code).message}")
+
+
+def raise_first(problems: Mapping[Any, KafkaError]) -> None:
+    if problems:
+        first = next(iter(problems.values()))
+        first.errors = dict(problems)  # type: ignore[attr-defined]
+        raise first
+
+
+class AdminBase:
+    """Connections, metadata and retries of an admin client."""
+
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **configs: Any) -> None:
+        self._config = build(AdminConfig, {**(config or {}), **configs})
+        self._cluster: Cluster | None = None
+        self._closed = False
+
+    @property
+    def config(self) -> AdminConfig:
+        """The configs in effect."""
+        return self._config
+
+    def _started(self) -> Cluster:
+        if self._closed:
+            raise ClosedError("the admin client is closed")
+        if self._cluster is None:
+            self._cluster = Cluster(self._config, allow_auto_create=False)
+        return self._cluster
+
+    async def _retry(
+        self, what: str, step: Callable[[], Awaitable[T]], also: frozenset[ErrorCode] = frozenset()
+    ) -> T:
+        return await retry(self._started(), what, self._config.default_api_timeout_ms, step, also=also)
+
+    async def _any(self, what: str, message: Callable[[int], Any], key: ApiKey) -> Any:
+        """Ask any broker; `message(version)` makes the request."""
+
+        async def step() -> Any:
+            connection = await self._started().any_connection()
+            version = connection.pick(key)
+            return await connection.send(message(version), version)
+
+        return await self._retry(what, step)
+
+    async def _controller(
+        self, what: str, message: Any, failed: Callable[[Any], int], at_least: int | None = None
+    ) -> Any:
+        """Ask the controller; once more where `failed(response)` says that it is not the controller any
+        more.
+        """
+        cluster = self._started()
+
+        async def step() -> Any:
+            if cluster.metadata.controller_id not in cluster.metadata.brokers:
+                await cluster.wait_update(self._config.request_timeout_ms)
+            node = cluster.metadata.controller_id
+            # Brokers of a KRaft cluster name any broker as controller, and forward.
+            response = await cluster.request(
+                node if node in cluster.metadata.brokers else None, message, at_least=at_least
+            )
+            if failed(response) == ErrorCode.NOT_CONTROLLER:
+                cluster.metadata.controller_id = -1
+                raise error_for(ErrorCode.NOT_CONTROLLER)
+            return response
+
+        return await self._retry(what, step)
+
+    async def _known_controller(self, cluster: Cluster) -> None:
+        if cluster.metadata.controller_id not in cluster.metadata.brokers:
+            await cluster.wait_update(self._config.request_timeout_ms)
+
+    async def _to_controller(self, cluster: Cluster) -> Any:
+        node = cluster.metadata.controller_id
+        return await (
+            cluster.connection(node) if node in cluster.metadata.brokers else cluster.any_connection()
+        )
+
+    async def _connection_to(self, node: int | None) -> Any:
+        cluster = self._started()
+        if node is None:
+            return await cluster.any_connection()
+        if node not in cluster.metadata.brokers:
+            await cluster.wait_update(self._config.request_timeout_ms)
+            if node not in cluster.metadata.brokers:
+                known = ", ".join(map(str, sorted(cluster.metadata.brokers)))
+                raise error_for(
+                    ErrorCode.INVALID_REQUEST, f"there is no broker {node}: the cluster has {known}"
+                )
+        return await cluster.connection(node)

@@ -1,0 +1,156 @@
+"""Configs of topics and brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from odradek.client.aio.admin_base import AdminBase, raise_first
+from odradek.client.core.admin_requests import (
+    alter_configs_request,
+    describe_configs_request,
+    incremental_alter_configs_request,
+)
+from odradek.client.types import (
+    ConfigEntry,
+)
+from odradek.errors import KafkaError, error_for
+from odradek.wire.api import ApiKey
+
+TOPIC = 2
+BROKER = 4
+BROKER_LOGGER = 8
+_RESOURCES = {"topic": TOPIC, "broker": BROKER, "broker-logger": BROKER_LOGGER}
+
+#: A config resource: ('topic', name), ('broker', id) or Kafka's number for the type.
+Resource = tuple[str | int, str | int]
+
+
+def resource_key(resource: Resource) -> tuple[int, str]:
+    """(Kafka's number of the type, name). Raises `ValueError`."""
+    kind, name = resource
+    number = _RESOURCES.get(kind.lower()) if isinstance(kind, str) else kind
+    if number is None:
+        raise ValueError(f"{kind!r} is no kind of config resource: {', '.join(_RESOURCES)}")
+    return number, str(name)
+
+
+class ConfigAdmin(AdminBase):
+    """The calls about configs."""
+
+    async def describe_configs(
+        self,
+        resources: Iterable[Resource],
+        *,
+        names: Iterable[str] | None = None,
+        synonyms: bool = False,
+        documentation: bool = False,
+    ) -> dict[tuple[int, str], dict[str, ConfigEntry]]:
+        """Configs of topics, brokers and broker loggers: ('topic', name), ('broker', id),
+        ('broker-logger', id).
+
+        Returns: (type's number, name) → config name → entry.
+        """
+        keys = [resource_key(resource) for resource in resources]
+        wanted = None if names is None else list(names)
+        described: dict[tuple[int, str], dict[str, ConfigEntry]] = {}
+        problems: dict[tuple[int, str], KafkaError] = {}
+        for node, part in self._by_broker(keys).items():
+
+            async def step(node: int | None = node, part: list[tuple[int, str]] = part) -> Any:
+                connection = await self._connection_to(node)
+                version = connection.pick(ApiKey.DESCRIBE_CONFIGS)
+                request = describe_configs_request(part, wanted, synonyms, documentation, version)
+                return await connection.send(request, version)
+
+            response = await self._retry("describe configs", step)
+            for r in response.results:
+                key = (r.resource_type, r.resource_name)
+                if r.error_code:
+                    problems[key] = error_for(r.error_code, r.error_message or f"{key}")
+                    continue
+                described[key] = {c.name: _entry(c, r.resource_type) for c in r.configs}
+        raise_first(problems)
+        return described
+
+    def _by_broker(self, keys: Iterable[tuple[int, str]]) -> dict[int | None, list[tuple[int, str]]]:
+        """A broker's own configs are asked of and told to that broker; all else to any."""
+        grouped: dict[int | None, list[tuple[int, str]]] = {}
+        for kind, name in keys:
+            node = int(name) if kind in (BROKER, BROKER_LOGGER) and name else None
+            grouped.setdefault(node, []).append((kind, name))
+        return grouped
+
+    async def alter_configs(
+        self, configs: Mapping[Resource, Mapping[str, str | None]], *, validate_only: bool = False
+    ) -> None:
+        """Replace the configs of resources: what is not named goes back to its default.
+
+        `incremental_alter_configs` changes single ones, and is what new code wants.
+        """
+        wanted = {resource_key(resource): dict(values) for resource, values in configs.items()}
+        await self._alter(wanted, lambda part: alter_configs_request(part, validate_only), "alter configs")
+
+    async def incremental_alter_configs(
+        self,
+        configs: Mapping[Resource, Mapping[str, Any]],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Change single configs.
+
+        Args:
+            configs: resource → config → value to set, None to delete it, or ('append' | 'subtract', value)
+                for configs that are lists.
+        """
+        wanted = {resource_key(resource): dict(values) for resource, values in configs.items()}
+        await self._alter(
+            wanted,
+            lambda part: incremental_alter_configs_request(part, validate_only),
+            "incremental alter configs",
+        )
+
+    async def _alter(
+        self,
+        wanted: Mapping[tuple[int, str], Any],
+        message: Callable[[Mapping[tuple[int, str], Any]], Any],
+        what: str,
+    ) -> None:
+        problems: dict[tuple[int, str], KafkaError] = {}
+        for node, keys in self._by_broker(wanted).items():
+            request = message({key: wanted[key] for key in keys})
+            if node is None:
+                response = await self._controller(
+                    what,
+                    request,
+                    lambda r: next((x.error_code for x in r.responses if x.error_code == 41), 0),
+                )
+            else:
+
+                async def step(node: int = node, request: Any = request) -> Any:
+                    connection = await self._connection_to(node)
+                    return await connection.send(request, connection.pick(request.API_KEY))
+
+                response = await self._retry(what, step)
+            for r in response.responses:
+                if r.error_code:
+                    key = (r.resource_type, r.resource_name)
+                    problems[key] = error_for(r.error_code, r.error_message or f"{key}")
+        raise_first(problems)
+
+
+def _entry(config: Any, kind: int) -> ConfigEntry:
+    source = config.config_source
+    if source < 0:
+        # Version 0 says only whether it is a default.
+        source = 5 if config.is_default else (1 if kind == TOPIC else 4)
+    return ConfigEntry(
+        config.name,
+        config.value,
+        config.read_only,
+        source,
+        config.is_sensitive,
+        config.config_type,
+        tuple((s.name, s.value, s.source) for s in config.synonyms),
+        config.documentation or None,
+    )

@@ -1,0 +1,217 @@
+"""Groups and their offsets, as the administrator sees them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from odradek.client.aio.admin_base import AdminBase, check, raise_first
+from odradek.client.aio.cluster import Cluster
+from odradek.client.aio.group_requests import COORDINATOR, commit_request, fetch_committed, find_coordinator
+from odradek.client.core.group_protocol import PROTOCOL_TYPE, decode_assignment
+from odradek.client.types import (
+    GroupDescription,
+    GroupListing,
+    MemberDescription,
+    OffsetAndMetadata,
+    TopicPartition,
+)
+from odradek.errors import ErrorCode, KafkaError, ProtocolError
+from odradek.wire.api import ApiKey
+
+T = TypeVar("T")
+
+
+class GroupAdmin(AdminBase):
+    """The calls about groups."""
+
+    async def list_groups(
+        self, *, states: Iterable[str] = (), types: Iterable[str] = ()
+    ) -> list[GroupListing]:
+        """All groups of all brokers, by id; with filters as far as brokers know them."""
+        from odradek.wire.messages.list_groups import ListGroupsRequest
+
+        cluster = self._started()
+        wanted_states, wanted_types = list(states), list(types)
+        listed: dict[str, GroupListing] = {}
+        if not cluster.metadata.brokers:
+            await cluster.wait_update(self._config.default_api_timeout_ms)
+
+        async def ask(node: int) -> Any:
+            async def step() -> Any:
+                connection = await cluster.connection(node)
+                lowest = 5 if wanted_types else 4 if wanted_states else None
+                version = connection.pick(ApiKey.LIST_GROUPS, at_least=lowest)
+                request = ListGroupsRequest(states_filter=wanted_states, types_filter=wanted_types)
+                response = await connection.send(request, version)
+                check(response.error_code, f"groups of broker {node}")
+                return response
+
+            return await self._retry(f"groups of broker {node}", step)
+
+        if not cluster.metadata.brokers:
+            raise cluster.timeout_error("no broker answered", self._config.default_api_timeout_ms)
+        for response in await asyncio.gather(*(ask(node) for node in sorted(cluster.metadata.brokers))):
+            for g in response.groups:
+                listed[g.group_id] = GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type)
+        return [listed[name] for name in sorted(listed)]
+
+    async def _coordinator(self, group_id: str, what: str, ask: Callable[[Any], Awaitable[T]]) -> T:
+        """Find a group's coordinator and ask it; again if it moved."""
+        cluster = self._started()
+        retriable = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+
+        async def step() -> T:
+            node = await find_coordinator(cluster, group_id)
+            return await ask(await cluster.connection(node.id, COORDINATOR))
+
+        return await self._retry(f"group {group_id!r}: {what}", step, retriable)
+
+    async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
+        """State, members and their partitions. A group that does not exist has the state 'Dead'."""
+        from odradek.wire.messages.describe_groups import DescribeGroupsRequest
+
+        described: dict[str, GroupDescription] = {}
+        cluster = self._started()
+        for group_id in group_ids:
+
+            async def ask(connection: Any, group_id: str = group_id) -> GroupDescription:
+                version = connection.pick(ApiKey.DESCRIBE_GROUPS)
+                response = await connection.send(DescribeGroupsRequest(groups=[group_id]), version)
+                group = response.groups[0]
+                check(group.error_code, f"group {group_id!r}", getattr(group, "error_message", None))
+                return _group(group, connection, cluster)
+
+            try:
+                described[group_id] = await self._coordinator(group_id, "describe", ask)
+            except KafkaError as problem:
+                # Since version 6 brokers say so; before, they described the group as dead.
+                if problem.code != ErrorCode.GROUP_ID_NOT_FOUND:
+                    raise
+                described[group_id] = GroupDescription(group_id, "Dead", "", "", (), None)
+        return described
+
+    async def delete_groups(self, group_ids: Iterable[str]) -> None:
+        """Delete groups without members. Raises `GroupNotEmptyError`, `GroupIdNotFoundError`."""
+        from odradek.wire.messages.delete_groups import DeleteGroupsRequest
+
+        problems: dict[str, KafkaError] = {}
+        for group_id in group_ids:
+
+            async def ask(connection: Any, group_id: str = group_id) -> None:
+                version = connection.pick(ApiKey.DELETE_GROUPS)
+                response = await connection.send(DeleteGroupsRequest(groups_names=[group_id]), version)
+                for r in response.results:
+                    check(r.error_code, f"group {group_id!r}")
+
+            try:
+                await self._coordinator(group_id, "delete", ask)
+            except KafkaError as problem:
+                problems[group_id] = problem
+        raise_first(problems)
+
+    async def list_group_offsets(
+        self, group_id: str, partitions: Iterable[Any] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a group has committed, for all partitions or the given ones; those without are left out."""
+        wanted = None if partitions is None else [TopicPartition(*tp) for tp in partitions]
+        return await self._coordinator(
+            group_id, "offsets", lambda connection: fetch_committed(connection, group_id, wanted, False)
+        )
+
+    async def alter_group_offsets(self, group_id: str, offsets: Mapping[Any, Any]) -> None:
+        """Commit in a group's name while it has no members. Raises `UnknownMemberIdError` while it has."""
+        wanted = {
+            TopicPartition(*tp): value
+            if isinstance(value, OffsetAndMetadata)
+            else OffsetAndMetadata(int(value))
+            for tp, value in offsets.items()
+        }
+        request = commit_request(group_id, wanted)
+
+        async def ask(connection: Any) -> None:
+            response = await connection.send(request, connection.pick(ApiKey.OFFSET_COMMIT))
+            for t in response.topics:
+                for p in t.partitions:
+                    check(p.error_code, f"group {group_id!r}, {t.name}-{p.partition_index}")
+
+        await self._coordinator(group_id, "commit", ask)
+
+    async def delete_group_offsets(self, group_id: str, partitions: Iterable[Any]) -> None:
+        """Forget committed offsets of topics that the group does not subscribe to (KIP-496)."""
+        from odradek.wire.messages.offset_delete import (
+            OffsetDeleteRequest,
+            OffsetDeleteRequestPartition,
+            OffsetDeleteRequestTopic,
+        )
+
+        topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
+        for key in partitions:
+            tp = TopicPartition(*key)
+            topics.setdefault(tp.topic, []).append(OffsetDeleteRequestPartition(partition_index=tp.partition))
+        request = OffsetDeleteRequest(
+            group_id=group_id,
+            topics=[OffsetDeleteRequestTopic(name=name, partitions=p) for name, p in topics.items()],
+        )
+
+        async def ask(connection: Any) -> None:
+            response = await connection.send(request, connection.pick(ApiKey.OFFSET_DELETE))
+            check(response.error_code, f"group {group_id!r}")
+            for t in response.topics:
+                for p in t.partitions:
+                    check(p.error_code, f"group {group_id!r}, {t.name}-{p.partition_index}")
+
+        await self._coordinator(group_id, "delete offsets", ask)
+
+    async def remove_members(self, group_id: str, group_instance_ids: Iterable[str]) -> None:
+        """Take static members out of a group (KIP-345)."""
+        from odradek.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+
+        members = [MemberIdentity(member_id="", group_instance_id=name) for name in group_instance_ids]
+
+        async def ask(connection: Any) -> None:
+            version = connection.pick(ApiKey.LEAVE_GROUP, at_least=3)
+            response = await connection.send(LeaveGroupRequest(group_id=group_id, members=members), version)
+            check(response.error_code, f"group {group_id!r}")
+            for m in response.members:
+                check(m.error_code, f"group {group_id!r}, member {m.group_instance_id!r}")
+
+        await self._coordinator(group_id, "remove members", ask)
+
+
+def _group(group: Any, connection: Any, cluster: Cluster) -> GroupDescription:
+    members = []
+    for m in group.members:
+        partitions: tuple[TopicPartition, ...] = ()
+        if group.protocol_type == PROTOCOL_TYPE:
+            try:
+                partitions = decode_assignment(m.member_assignment)
+            except ProtocolError:
+                partitions = ()  # another program's idea of an assignment
+        members.append(
+            MemberDescription(
+                m.member_id,
+                m.group_instance_id,
+                m.client_id,
+                m.client_host,
+                bytes(m.member_metadata),
+                partitions,
+            )
+        )
+    coordinator = next(
+        (
+            node
+            for node in cluster.metadata.brokers.values()
+            if f"{node.host}:{node.port}" == connection.address
+        ),
+        None,
+    )
+    return GroupDescription(
+        group.group_id,
+        group.group_state,
+        group.protocol_type,
+        group.protocol_data,
+        tuple(members),
+        coordinator,
+    )

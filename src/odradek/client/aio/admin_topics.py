@@ -1,0 +1,223 @@
+"""Topics and their records, as the administrator sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from odradek.client.aio.admin_base import AdminBase, raise_first
+from odradek.client.aio.offsets import list_offsets
+from odradek.client.core.admin_requests import (
+    create_partitions_request,
+    create_topics_request,
+    delete_topics_request,
+)
+from odradek.client.core.metadata import ZERO_UUID
+from odradek.client.core.produce import to_code
+from odradek.client.types import (
+    NewTopic,
+    OffsetAndTimestamp,
+    PartitionInfo,
+    TopicDescription,
+    TopicPartition,
+)
+from odradek.errors import ErrorCode, KafkaError, error_for
+from odradek.wire.api import ApiKey
+
+
+class TopicAdmin(AdminBase):
+    """The calls about topics."""
+
+    async def create_topics(
+        self, topics: Iterable[NewTopic | str], *, validate_only: bool = False, timeout_ms: int | None = None
+    ) -> dict[str, TopicDescription]:
+        """Create topics.
+
+        Returns: name → what was made; the id is zeros and the partitions are empty where the broker does
+            not say.
+
+        Raises `TopicExistsError` and whatever else the controller says.
+        """
+        wanted = [NewTopic(topic) if isinstance(topic, str) else topic for topic in topics]
+        request = create_topics_request(wanted, timeout_ms or self._config.request_timeout_ms, validate_only)
+        # Defaults for the two numbers came with version 4 (KIP-464).
+        defaults = any(
+            t.replica_assignment is None and -1 in (t.num_partitions, t.replication_factor) for t in wanted
+        )
+        response = await self._controller(
+            "create topics",
+            request,
+            lambda r: next((t.error_code for t in r.topics if t.error_code == 41), 0),
+            at_least=4 if defaults else None,
+        )
+        made: dict[str, TopicDescription] = {}
+        problems: dict[str, KafkaError] = {}
+        for t in response.topics:
+            if t.error_code:
+                problems[t.name] = error_for(t.error_code, t.error_message or f"topic {t.name!r}")
+                continue
+            partitions = tuple(
+                PartitionInfo(t.name, n, -1, (), (), ()) for n in range(max(0, t.num_partitions))
+            )
+            made[t.name] = TopicDescription(t.name, bytes(t.topic_id), False, partitions)
+        self._started().request_update()
+        raise_first(problems)
+        return made
+
+    async def delete_topics(self, topics: Iterable[str], *, timeout_ms: int | None = None) -> None:
+        """Delete topics by name. Raises `UnknownTopicOrPartitionError` and the like."""
+        names = list(topics)
+        cluster = self._started()
+        timeout = timeout_ms or self._config.request_timeout_ms
+
+        async def step() -> Any:
+            await self._known_controller(cluster)
+            connection = await self._to_controller(cluster)
+            version = connection.pick(ApiKey.DELETE_TOPICS)
+            response = await connection.send(delete_topics_request(names, timeout, version), version)
+            if any(r.error_code == ErrorCode.NOT_CONTROLLER for r in response.responses):
+                cluster.metadata.controller_id = -1
+                raise error_for(ErrorCode.NOT_CONTROLLER)
+            return response
+
+        response = await self._retry("delete topics", step)
+        problems = {
+            r.name: error_for(
+                r.error_code, r.error_message or f"topic {r.name!r}: {to_code(r.error_code).message}"
+            )
+            for r in response.responses
+            if r.error_code
+        }
+        for name in names:
+            cluster.metadata.forget(name)
+        raise_first(problems)
+
+    async def list_topics(self, *, internal: bool = False) -> list[str]:
+        """The names of all topics, ascending; the internal ones if asked for."""
+        response = await self._metadata(None)
+        return sorted(t.name for t in response.topics if not t.error_code and (internal or not t.is_internal))
+
+    async def describe_topics(self, topics: Iterable[str] | None = None) -> dict[str, TopicDescription]:
+        """Partitions, leaders and replicas; of all topics for None. Raises `UnknownTopicOrPartitionError`."""
+        response = await self._metadata(None if topics is None else list(topics))
+        described: dict[str, TopicDescription] = {}
+        problems: dict[str, KafkaError] = {}
+        for t in response.topics:
+            # A topic that is being made has no leader yet; that is not a reason not to describe it.
+            if t.error_code and t.error_code != ErrorCode.LEADER_NOT_AVAILABLE:
+                problems[t.name] = error_for(
+                    t.error_code, f"topic {t.name!r}: {to_code(t.error_code).message}"
+                )
+                continue
+            partitions = tuple(
+                PartitionInfo(
+                    t.name,
+                    p.partition_index,
+                    p.leader_id,
+                    tuple(p.replica_nodes),
+                    tuple(p.isr_nodes),
+                    tuple(p.offline_replicas),
+                    p.leader_epoch,
+                )
+                for p in sorted(t.partitions, key=lambda p: p.partition_index)
+            )
+            described[t.name] = TopicDescription(
+                t.name, bytes(t.topic_id or ZERO_UUID), t.is_internal, partitions
+            )
+        raise_first(problems)
+        return described
+
+    async def _metadata(self, topics: list[str] | None) -> Any:
+        from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+        def message(version: int) -> Any:
+            return MetadataRequest(
+                topics=None if topics is None else [MetadataRequestTopic(name=name) for name in topics],
+                allow_auto_topic_creation=version < 4,
+            )
+
+        return await self._any("metadata", message, ApiKey.METADATA)
+
+    async def create_partitions(
+        self,
+        counts: Mapping[str, int],
+        *,
+        assignments: Mapping[str, list[list[int]]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Raise topics to so many partitions in all.
+
+        Args:
+            assignments: topic → for each new partition its broker ids.
+        """
+        request = create_partitions_request(
+            counts, assignments or {}, self._config.request_timeout_ms, validate_only
+        )
+        response = await self._controller(
+            "create partitions",
+            request,
+            lambda r: next((t.error_code for t in r.results if t.error_code == 41), 0),
+        )
+        problems = {
+            r.name: error_for(r.error_code, r.error_message or f"topic {r.name!r}")
+            for r in response.results
+            if r.error_code
+        }
+        self._started().request_update()
+        raise_first(problems)
+
+    async def delete_records(self, offsets: Mapping[Any, int]) -> dict[TopicPartition, int]:
+        """Delete what lies before an offset (-1: everything); returns the new first offsets."""
+        from odradek.wire.messages.delete_records import (
+            DeleteRecordsPartition,
+            DeleteRecordsRequest,
+            DeleteRecordsTopic,
+        )
+
+        cluster = self._started()
+        wanted = {TopicPartition(*tp): offset for tp, offset in offsets.items()}
+        for topic in {tp.topic for tp in wanted}:
+            await cluster.topic_partitions(topic, self._config.default_api_timeout_ms)
+        low: dict[TopicPartition, int] = {}
+
+        async def step() -> None:
+            by_node: dict[int, dict[str, list[DeleteRecordsPartition]]] = {}
+            for tp, offset in wanted.items():
+                if tp in low:
+                    continue
+                leader = cluster.metadata.leader(tp)
+                if leader is None:
+                    cluster.request_update()
+                    raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp} has no leader")
+                by_node.setdefault(leader, {}).setdefault(tp.topic, []).append(
+                    DeleteRecordsPartition(partition_index=tp.partition, offset=offset)
+                )
+            problem: KafkaError | None = None
+            for node, topics in by_node.items():
+                request = DeleteRecordsRequest(
+                    timeout_ms=self._config.request_timeout_ms,
+                    topics=[DeleteRecordsTopic(name=n, partitions=p) for n, p in topics.items()],
+                )
+                response = await cluster.request(node, request)
+                for t in response.topics:
+                    for p in t.partitions:
+                        tp = TopicPartition(t.name, p.partition_index)
+                        if p.error_code:
+                            problem = error_for(p.error_code, f"{tp}: {to_code(p.error_code).message}")
+                        else:
+                            low[tp] = p.low_watermark
+            if problem is not None:
+                raise problem
+
+        await self._retry("delete records", step)
+        return low
+
+    async def list_offsets(
+        self, timestamps: Mapping[Any, int], *, isolation_level: str = "read_uncommitted"
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Offsets by time (epoch ms), or -1 latest, -2 earliest, -3 of the largest timestamp; offset -1:
+        none.
+        """
+        wanted = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
+        isolation = 1 if isolation_level == "read_committed" else 0
+        return await list_offsets(self._started(), wanted, isolation, self._config.default_api_timeout_ms)

@@ -1,0 +1,426 @@
+"""What both consumers are made of: polling, positions, commits; in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from odradek.client.aio.cluster import Cluster
+from odradek.client.aio.coordinator import GroupCoordinator, Invoke
+from odradek.client.aio.fetcher import Fetcher
+from odradek.client.aio.offsets import list_offsets
+from odradek.client.aio.resolver import PositionResolver
+from odradek.client.config import ConsumerConfig
+from odradek.client.core.assignors import resolve_assignors
+from odradek.client.core.fetch_buffer import FetchBuffer
+from odradek.client.core.positions import Positions, Subscribing
+from odradek.client.errors import ClosedError, IllegalStateError
+from odradek.client.serialization import resolve
+from odradek.client.types import (
+    ConsumerRebalanceListener,
+    ConsumerRecord,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    PartitionInfo,
+    TopicPartition,
+)
+from odradek.errors import ErrorCode, OdradekError, error_for
+
+if TYPE_CHECKING:
+    pass
+
+log = logging.getLogger("odradek.client.consumer")
+
+T = TypeVar("T")
+CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], Any]
+
+_TOPIC_FATAL = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION)
+
+
+class ConsumerEngine:
+    """What both consumers are made of; lives in the event loop.
+
+    What `take` and `ready` touch may be touched by the application's thread as well: see `FetchBuffer`.
+
+    Args:
+        config: the consumer's.
+        invoke: calls a listener's method; None calls it here and awaits what it returns.
+    """
+
+    def __init__(self, config: ConsumerConfig, invoke: Invoke | None = None) -> None:
+        self.config = config
+        self.closed = False
+        self.positions = Positions(config.auto_offset_reset)
+        self.buffer = FetchBuffer(
+            config.check_crcs,
+            resolve(config.key_deserializer, "deserialize", "key.deserializer"),
+            resolve(config.value_deserializer, "deserialize", "value.deserializer"),
+        )
+        self.cluster = Cluster(config, allow_auto_create=config.allow_auto_create_topics)
+        self._news = asyncio.Event()
+        self.fetcher = Fetcher(config, self.cluster, self.positions, self.buffer, self._news.set)
+        self.group: GroupCoordinator | None = None
+        assignors = resolve_assignors(config.partition_assignment_strategy)
+        if config.group_id is not None:
+            self.group = GroupCoordinator(
+                config, self.cluster, self.positions, assignors, invoke or _call, self._group_changed
+            )
+        self.resolver = PositionResolver(config, self.cluster, self.positions, self.group, self._resolved)
+        self.interceptors = tuple(i() if isinstance(i, type) else i for i in config.interceptors)
+        self._next_commit_ms = self.cluster.now_ms() + config.auto_commit_interval_ms
+        self._used_seen = 0
+        self.records_consumed = 0
+        self.cluster.on_update.append(self._metadata_updated)
+
+    def _group_changed(self) -> None:
+        self.fetcher.wake()
+        self._news.set()
+
+    def _resolved(self) -> None:
+        self.fetcher.wake()
+        self._news.set()
+
+    def _metadata_updated(self) -> None:
+        for position in self.positions:
+            self.positions.leader_changed(position.tp, self.cluster.metadata.leader_epoch(position.tp))
+        self._news.set()
+
+    # Polling
+
+    def need_open(self) -> None:
+        """Raise `ClosedError` if closed."""
+        if self.closed:
+            raise ClosedError("the consumer is closed")
+
+    def ready(self, now_ms: float) -> bool:
+        """Whether `take` may be called without anything else to be done first."""
+        return not (
+            self.closed
+            or self.fetcher.failure is not None
+            or self.resolver.failure is not None
+            or (self.group is not None and self.positions.is_group_managed and self.group.needs_poll)
+            or (self.config.enable_auto_commit and now_ms >= self._next_commit_ms)
+        )
+
+    async def poll(self, timeout_ms: float, take: Callable[[], list[T]]) -> list[T]:
+        """Do what is due, then `take`; wait for something to take until the time is over."""
+        self.need_open()
+        if self.positions.how is Subscribing.NOT:
+            raise IllegalStateError("the consumer is neither subscribed to topics nor assigned partitions")
+        deadline = self.cluster.now_ms() + timeout_ms
+        while True:
+            self._news.clear()
+            self._raise_failures()
+            if self.group is not None and self.positions.is_group_managed:
+                self.group.polled()
+                await self._join(deadline)
+            self._auto_commit()
+            self.resolver.start()
+            out = take()
+            if out:
+                self.after_take()
+                return out
+            left = (deadline - self.cluster.now_ms()) / 1000
+            if left <= 0:
+                return out
+            self.fetcher.wake()
+            await self._wait(left)
+            self.need_open()
+
+    async def _join(self, deadline: float) -> None:
+        assert self.group is not None
+        if self.group.needs_poll:
+            known = self.cluster.metadata
+            wanted = self.positions.topics
+            if known.version == 0 or any(t not in known.topics and t not in known.errors for t in wanted):
+                # Joining before the topics are known would only mean to join again.
+                await self.cluster.wait_update(max(0.0, deadline - self.cluster.now_ms()))
+                if known.version == 0:
+                    return
+            await self.group.ensure_active(deadline)
+
+    async def _wait(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            return
+
+    def _raise_failures(self) -> None:
+        self.fetcher.raise_failure()
+        self.resolver.raise_failure()
+        errors = self.cluster.metadata.errors
+        for topic in self.positions.topics:
+            error = errors.get(topic)
+            if error in _TOPIC_FATAL:
+                del errors[topic]
+                self.cluster.request_update()
+                raise error_for(error, f"topic {topic!r}: {error.message}")
+
+    def after_take(self) -> bool:
+        """Fetch more if something was used up. Returns whether that was so."""
+        if self.buffer.used == self._used_seen:
+            return False
+        self._used_seen = self.buffer.used
+        self.fetcher.wake()
+        return True
+
+    @property
+    def used_up(self) -> bool:
+        """Whether `after_take` has something to do; for the other thread."""
+        return self.buffer.used != self._used_seen
+
+    def take(self, limit: int) -> list[ConsumerRecord]:
+        """Records that have been fetched."""
+        records = self.buffer.take(limit)
+        if records:
+            self.records_consumed += len(records)
+            for interceptor in self.interceptors:
+                if hasattr(interceptor, "on_consume"):
+                    records = interceptor.on_consume(records)
+        return records
+
+    def _auto_commit(self) -> None:
+        now = self.cluster.now_ms()
+        if not self.config.enable_auto_commit or now < self._next_commit_ms or self.group is None:
+            return
+        self._next_commit_ms = now + self.config.auto_commit_interval_ms
+        offsets = self.positions.consumed()
+        if not offsets or (self.positions.is_group_managed and self.group.member.generation.number < 0):
+            return
+        self.group.commit_in_background(offsets, self._committed)
+
+    def _committed(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Exception | None
+    ) -> None:
+        if error is not None:
+            log.warning("offsets could not be committed automatically: %s", error)
+            self._next_commit_ms = self.cluster.now_ms() + self.config.retry_backoff_ms
+            return
+        for interceptor in self.interceptors:
+            if hasattr(interceptor, "on_commit"):
+                interceptor.on_commit(offsets)
+
+    # Subscription and assignment
+
+    async def subscribe(
+        self, topics: Iterable[str] | None, pattern: str | re.Pattern[str] | None, listener: Any
+    ) -> None:
+        """See `AsyncConsumer.subscribe`."""
+        self.need_open()
+        if self.group is None:
+            raise IllegalStateError("to subscribe, a consumer needs a group.id; use assign without one")
+        if (topics is None) == (pattern is None):
+            raise ValueError("give topics or a pattern, one of the two")
+        if isinstance(topics, str):
+            topics = [topics]
+        if topics is not None:
+            names = list(topics)
+            if not names:
+                await self.unsubscribe()
+                return
+            if any(not isinstance(name, str) or not name.strip() for name in names):
+                raise ValueError("a topic's name is a string that is not empty")
+            changed = self.positions.subscribe(names)
+            self.cluster.all_topics = False
+            self.cluster.want_only(names)
+        else:
+            assert pattern is not None
+            self.positions.subscribe_pattern(re.compile(pattern) if isinstance(pattern, str) else pattern)
+            self.cluster.all_topics = changed = True
+        self.group.listener = _as_listener(listener)
+        if changed:
+            self.group.member.request_rejoin()
+        self.cluster.request_update()
+        self._news.set()
+
+    def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
+        """See `AsyncConsumer.assign`."""
+        self.need_open()
+        tps = [TopicPartition(*tp) for tp in partitions]
+        self.positions.assign(tps)
+        self.buffer.drop_except(lambda position: self.positions.assigned.get(position.tp) is position)
+        self.cluster.want_only({tp.topic for tp in tps})
+        self.cluster.request_update()
+        self.resolver.start()
+
+    async def unsubscribe(self) -> None:
+        """See `AsyncConsumer.unsubscribe`."""
+        self.need_open()
+        if self.group is not None and self.positions.is_group_managed:
+            if self.config.enable_auto_commit:
+                await self._commit_at_the_end()
+            await self.group.unsubscribed()
+        self.positions.unsubscribe()
+        self.buffer.drop_except(lambda position: False)
+        self.cluster.all_topics = False
+        self.cluster.want_only(())
+
+    # Positions
+
+    def seek(self, tp: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
+        """See `AsyncConsumer.seek`."""
+        self.need_open()
+        if offset < 0:
+            raise ValueError(f"offset is {offset}: it cannot be negative")
+        self.positions[tp].seek(offset, leader_epoch)
+        self.fetcher.wake()
+
+    def seek_to(self, timestamp: int, partitions: Iterable[TopicPartition]) -> None:
+        """To the beginning or the end, when next needed."""
+        self.need_open()
+        chosen = [self.positions[TopicPartition(*tp)] for tp in partitions] or list(self.positions)
+        for position in chosen:
+            position.want_reset(timestamp)
+        self.resolver.start()
+
+    async def position(self, tp: TopicPartition, timeout_ms: float | None) -> int:
+        """See `AsyncConsumer.position`."""
+        self.need_open()
+        position = self.positions[tp]
+        timeout = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        deadline = self.cluster.now_ms() + timeout
+        while position.offset is None or position.validate:
+            self._news.clear()
+            self.resolver.raise_failure()
+            self.resolver.start()
+            left = (deadline - self.cluster.now_ms()) / 1000
+            if left <= 0:
+                raise self.cluster.timeout_error(f"the position of {tp} is not known", timeout)
+            await self._wait(left)
+        return position.offset
+
+    def set_paused(self, paused: bool, partitions: Iterable[TopicPartition]) -> None:
+        """Pause or resume."""
+        self.need_open()
+        for tp in partitions:
+            self.positions[TopicPartition(*tp)].paused = paused
+        if not paused:
+            self._news.set()
+        self.fetcher.wake()
+
+    # Commits
+
+    def offsets_to_commit(self, offsets: Mapping[Any, Any] | None) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the application gave, or the positions."""
+        self.need_open()
+        self.group_needed()
+        if offsets is None:
+            return self.positions.consumed()
+        return {
+            TopicPartition(*tp): value
+            if isinstance(value, OffsetAndMetadata)
+            else OffsetAndMetadata(int(value))
+            for tp, value in offsets.items()
+        }
+
+    def group_needed(self) -> GroupCoordinator:
+        """The group; raises `IllegalStateError` without one."""
+        if self.group is None:
+            raise IllegalStateError("committed offsets belong to a group: configure group.id")
+        return self.group
+
+    async def commit(self, offsets: Mapping[Any, Any] | None, timeout_ms: float | None) -> None:
+        """See `AsyncConsumer.commit`."""
+        wanted = self.offsets_to_commit(offsets)
+        timeout = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        await self.group_needed().commit(wanted, timeout)
+        for interceptor in self.interceptors:
+            if hasattr(interceptor, "on_commit"):
+                interceptor.on_commit(wanted)
+
+    async def _commit_at_the_end(self) -> None:
+        assert self.group is not None
+        await self.group.background_commits_done()
+        offsets = self.positions.consumed()
+        if not offsets or (self.positions.is_group_managed and self.group.member.generation.number < 0):
+            return
+        try:
+            await self.group.commit(offsets, min(5_000, self.config.default_api_timeout_ms))
+        except OdradekError as problem:
+            log.warning("the last offsets could not be committed: %s", problem)
+
+    # Questions
+
+    async def offsets(
+        self, timestamps: Mapping[Any, int], timeout_ms: float | None
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """ListOffsets."""
+        self.need_open()
+        timeout = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        wanted = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
+        return await list_offsets(self.cluster, wanted, self.config.isolation, timeout)
+
+    async def partitions_for(self, topic: str, timeout_ms: float | None) -> list[PartitionInfo]:
+        """The partitions of a topic."""
+        self.need_open()
+        timeout = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        await self.cluster.topic_partitions(topic, timeout)
+        state = self.cluster.metadata.topics.get(topic)
+        return [] if state is None else [state.partitions[n].info() for n in sorted(state.partitions)]
+
+    def lag(self, tp: TopicPartition) -> int | None:
+        """Records between the position and the end, as of the last fetch."""
+        position = self.positions[tp]
+        end = position.last_stable_offset if self.config.isolation else position.high_watermark
+        return None if position.offset is None or end < 0 else max(0, end - position.offset)
+
+    def metrics(self) -> dict[str, float]:
+        """A few of Kafka's consumer metrics, as of now."""
+        lags = [lag for p in self.positions if (lag := self.lag(p.tp)) is not None]
+        return {
+            "records-consumed-total": float(self.records_consumed),
+            "bytes-consumed-total": float(self.fetcher.bytes_fetched),
+            "fetch-total": float(self.fetcher.fetches),
+            "records-lag-max": float(max(lags, default=-1)),
+            "assigned-partitions": float(len(self.positions.assigned)),
+            "rebalance-total": float(self.group.rebalances if self.group else 0),
+        }
+
+    async def close(self, timeout_ms: float) -> None:
+        """See `AsyncConsumer.close`."""
+        if self.closed:
+            return
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                if self.group is not None:
+                    if self.config.enable_auto_commit:
+                        await self._commit_at_the_end()
+                    await self.group.close("the consumer is being closed")
+        except TimeoutError:
+            log.warning("the consumer could not take leave of its group within %d ms", timeout_ms)
+        finally:
+            self.closed = True
+            self.fetcher.stop()
+            await self.cluster.close()
+            for interceptor in self.interceptors:
+                if hasattr(interceptor, "close"):
+                    interceptor.close()
+
+
+async def _call(method: Callable[..., Any], partitions: tuple[TopicPartition, ...]) -> None:
+    result = method(partitions)
+    if inspect.isawaitable(result):
+        await result
+
+
+class _Listener(ConsumerRebalanceListener):
+    def __init__(self, given: Any) -> None:
+        self._given = given
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost"):
+            own = getattr(object.__getattribute__(self, "_given"), name, None)
+            if own is not None:
+                return own
+        return object.__getattribute__(self, name)
+
+
+def _as_listener(listener: Any) -> ConsumerRebalanceListener | None:
+    if listener is None or isinstance(listener, ConsumerRebalanceListener):
+        return listener
+    return _Listener(listener)

@@ -1,0 +1,365 @@
+"""What both producers are made of: serializing, choosing partitions, appending, flushing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from odradek.client.aio.cluster import Cluster
+from odradek.client.aio.sender import Sender
+from odradek.client.config import ProducerConfig
+from odradek.client.core.accumulator import Accumulator
+from odradek.client.core.backoff import Backoff
+from odradek.client.core.batches import Callback, record_size
+from odradek.client.core.partitioners import StickyPartitions, resolve_partitioner
+from odradek.client.core.sequences import Sequences
+from odradek.client.delivery import BatchOutcome, DeliveryFuture
+from odradek.client.errors import (
+    BufferExhaustedError,
+    ClientTimeoutError,
+    ClosedError,
+    MessageTooLargeError,
+    SerializationError,
+)
+from odradek.client.serialization import resolve, to_bytes
+from odradek.client.types import Headers, PartitionInfo, RecordMetadata, TopicPartition
+from odradek.records.compression import Codec
+from odradek.records.partitioner import partition_for_key
+
+if TYPE_CHECKING:
+    pass
+
+
+class ProducerRecord(NamedTuple):
+    """A record as an interceptor's `on_send` sees it, and may replace it."""
+
+    topic: str
+    value: Any = None
+    key: Any = None
+    partition: int | None = None
+    timestamp_ms: int | None = None
+    headers: Headers = ()
+
+
+class Prepared(NamedTuple):
+    """A record in bytes. `partition` is None until it is chosen."""
+
+    topic: str
+    partition: int | None
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    size: int
+    callback: Callback | None
+
+
+class ProducerEngine:
+    """What both producers are made of. Made in the event loop; appending may happen in other threads, under
+    `lock`.
+
+    Args:
+        config: the producer's.
+        lock: a lock, or a null context where only the loop's thread appends.
+        wake: makes the sender look; called from the appending thread.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        lock: AbstractContextManager[Any],
+        wake: Callable[[], None] | None = None,
+    ) -> None:
+        self.config = config
+        self.lock = lock
+        self.closed = False
+        self.sequences = Sequences() if config.enable_idempotence else None
+        self.accumulator = Accumulator(
+            batch_size=config.batch_size,
+            linger_ms=config.linger_ms,
+            buffer_memory=config.buffer_memory,
+            delivery_timeout_ms=config.delivery_timeout_ms,
+            codec=Codec.parse(config.compression_type),
+            level=config.compression_level,
+            backoff=Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms),
+            sequences=self.sequences,
+            one_in_flight=config.max_in_flight_requests_per_connection == 1,
+        )
+        self.cluster = Cluster(config)
+        self.sender = Sender(config, self.cluster, self.accumulator, self.sequences, lock, self._memory_freed)
+        self.wake = wake or self.sender.wake
+        self._serialize_key = resolve(config.key_serializer, "serialize", "key.serializer")
+        self._serialize_value = resolve(config.value_serializer, "serialize", "value.serializer")
+        self._partitioner = resolve_partitioner(config.partitioner)
+        self._sticky = StickyPartitions(config.batch_size, config.partitioner_adaptive_partitioning_enable)
+        self._interceptors = tuple(i() if isinstance(i, type) else i for i in config.interceptors)
+        self._topics: dict[str, tuple[Any, list[int], list[int]]] = {}
+        self._memory_waiters: list[Callable[[], None]] = []
+        self._plain = self._serialize_key is None and self._serialize_value is None
+        self.cluster.on_update.append(self._drop_unused_topics)
+        self.sender.start()
+
+    def _drop_unused_topics(self) -> None:
+        self.cluster.want(self.accumulator.topics_queued)
+        self.cluster.drop_unused(self.config.metadata_max_idle_ms)
+
+    # Before a record has a partition
+
+    def prepare(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Headers | Mapping[str, Any],
+        on_delivery: Callback | None,
+    ) -> Prepared:
+        """Run interceptors and serializers, and check sizes.
+
+        Raises `SerializationError`, `MessageTooLargeError`, `ClosedError`, `ValueError`.
+        """
+        if self.closed:
+            raise ClosedError("the producer is closed")
+        if self._interceptors:
+            record = ProducerRecord(topic, value, key, partition, timestamp_ms, _headers(headers))
+            for interceptor in self._interceptors:
+                if hasattr(interceptor, "on_send"):
+                    record = interceptor.on_send(record) or record
+            topic, value, key, partition, timestamp_ms, headers = record
+            on_delivery = self._acknowledge(on_delivery)
+        if not topic:
+            raise ValueError("a record needs a topic")
+        if timestamp_ms is None:
+            timestamp_ms = time.time_ns() // 1_000_000
+        elif timestamp_ms < 0:
+            raise ValueError(f"timestamp_ms is {timestamp_ms}: milliseconds since the epoch, not negative")
+        if partition is not None and partition < 0:
+            raise ValueError(f"partition is {partition}: it cannot be negative")
+        if key is not None or self._serialize_key is not None:
+            key = to_bytes(self._serialize_key, topic, key, "key")
+        if value is not None or self._serialize_value is not None:
+            value = to_bytes(self._serialize_value, topic, value, "value")
+        pairs = _headers(headers) if headers else ()
+        size = record_size(key, value, pairs)
+        if size > self.config.max_request_size:
+            raise MessageTooLargeError(
+                f"the record for topic {topic!r} takes {size} bytes; "
+                f"max.request.size is {self.config.max_request_size}"
+            )
+        if size > self.config.buffer_memory:
+            raise MessageTooLargeError(
+                f"the record for topic {topic!r} takes {size} bytes; "
+                f"buffer.memory is {self.config.buffer_memory}"
+            )
+        return Prepared(topic, partition, timestamp_ms, key, value, pairs, size, on_delivery)
+
+    def _acknowledge(self, on_delivery: Callback | None) -> Callback:
+        def told(metadata: RecordMetadata | None, error: Exception | None) -> None:
+            for interceptor in self._interceptors:
+                if hasattr(interceptor, "on_acknowledgement"):
+                    interceptor.on_acknowledgement(metadata, error)
+            if on_delivery is not None:
+                on_delivery(metadata, error)
+
+        return told
+
+    # Appending, under `lock`
+
+    def topic(self, name: str) -> tuple[list[int], list[int]] | None:
+        """(all partitions, those with a leader), ascending; None if the topic is not in the metadata."""
+        state = self.cluster.metadata.topics.get(name)
+        if state is None or not state.partitions:
+            return None
+        cached = self._topics.get(name)
+        if cached is None or cached[0] is not state:
+            numbers = sorted(state.partitions)
+            available = [n for n in numbers if state.partitions[n].leader >= 0]
+            cached = self._topics[name] = (state, numbers, available)
+        return cached[1], cached[2]
+
+    def try_append(self, record: Prepared) -> DeliveryFuture | None:
+        """Append if there is room; None if not. The topic's partitions must be known.
+
+        Raises `ValueError` for a partition that the topic does not have.
+        """
+        accumulator = self.accumulator
+        if accumulator.memory_used + record.size > accumulator.buffer_memory:
+            return None
+        numbers, available = self.topic(record.topic) or ([], [])
+        partition = record.partition
+        sticky = False
+        if partition is None:
+            if self._partitioner is not None:
+                partition = self._partitioner(record.topic, record.key, record.value, numbers, available)
+            elif record.key is not None and not self.config.partitioner_ignore_keys:
+                partition = partition_for_key(record.key, len(numbers))
+            else:
+                sticky = True
+                partition = self._sticky.current(
+                    record.topic, available or numbers, self._queue_length(record.topic)
+                )
+        if partition not in self.cluster.metadata.topics[record.topic].partitions:
+            raise ValueError(f"topic {record.topic!r} has no partition {partition}: it has {len(numbers)}")
+        future, look, closed = accumulator.append(
+            TopicPartition(record.topic, partition),
+            record.timestamp,
+            record.key,
+            record.value,
+            record.headers,
+            record.callback,
+            record.size,
+            self.now_ms(),
+        )
+        if sticky:
+            self._sticky.appended(record.topic, partition, record.size, closed)
+        if look:
+            self.wake()
+        return future
+
+    def _queue_length(self, topic: str) -> Callable[[int], int]:
+        return lambda partition: self.accumulator.queue_length(TopicPartition(topic, partition))
+
+    @staticmethod
+    def now_ms() -> float:
+        """The event loop's clock, readable from any thread."""
+        return time.monotonic() * 1000
+
+    # Memory
+
+    def when_memory(self, waiter: Callable[[], None]) -> None:
+        """Under `lock`: call `waiter` when some memory was freed. Until `no_longer_waiting`, batches
+        hurry.
+        """
+        self.accumulator.waiting_for_memory += 1
+        self._memory_waiters.append(waiter)
+        self.wake()
+
+    def no_longer_waiting(self, waiter: Callable[[], None]) -> None:
+        """Under `lock`: the end of `when_memory`."""
+        self.accumulator.waiting_for_memory -= 1
+        with contextlib.suppress(ValueError):
+            self._memory_waiters.remove(waiter)
+
+    def _memory_freed(self) -> None:
+        if self._memory_waiters:
+            with self.lock:
+                waiters = list(self._memory_waiters)
+            for waiter in waiters:
+                waiter()
+
+    def exhausted(self, record: Prepared) -> BufferExhaustedError:
+        """The error after `max_block_ms`."""
+        failure = self.cluster.last_failure
+        return BufferExhaustedError(
+            f"no room for {record.size} bytes within {self.config.max_block_ms} ms: buffer.memory "
+            f"({self.config.buffer_memory} bytes) is full{f'; {failure}' if failure else ''}"
+        )
+
+    # Flushing
+
+    def begin_flush(self) -> list[BatchOutcome]:
+        """Under `lock`: everything may leave now. Returns what to wait for."""
+        self.accumulator.flushing += 1
+        self.wake()
+        return [batch.outcome for batch in self.accumulator.incomplete()]
+
+    def end_flush(self) -> None:
+        """Under `lock`."""
+        self.accumulator.flushing -= 1
+
+    async def close(self) -> None:
+        """Stop, without waiting for anything."""
+        self.closed = True
+        await self.sender.stop()
+        await self.cluster.close()
+        for interceptor in self._interceptors:
+            if hasattr(interceptor, "close"):
+                interceptor.close()
+
+
+def _headers(headers: Headers | Mapping[str, Any]) -> tuple[tuple[str, bytes | None], ...]:
+    items: Iterable[tuple[str, Any]] = headers.items() if isinstance(headers, Mapping) else headers
+    pairs = []
+    for name, value in items:
+        if not isinstance(name, str):
+            raise SerializationError(f"a header's name is {type(name).__name__}: str it must be")
+        if isinstance(value, str):
+            value = value.encode()
+        elif not (value is None or isinstance(value, bytes)):
+            if not isinstance(value, bytearray | memoryview):
+                raise SerializationError(
+                    f"header {name!r} is {type(value).__name__}: bytes, str or None it must be"
+                )
+            value = bytes(value)
+        pairs.append((name, value))
+    return tuple(pairs)
+
+
+async def wait_for_partition(
+    engine: ProducerEngine, topic: str, partition: int | None, deadline: float
+) -> None:
+    """Wait until a topic (and, if given, a partition that it did not have) is in the metadata.
+
+    Raises as `Cluster.topic_partitions`.
+    """
+    block_ms = engine.config.max_block_ms
+    while True:
+        numbers = await engine.cluster.topic_partitions(topic, max(0.0, deadline - engine.now_ms()))
+        if partition is None or partition in numbers:
+            return
+        # The topic may have grown since: ask once more before the number counts as wrong.
+        if not await engine.cluster.wait_update(max(0.0, deadline - engine.now_ms())):
+            raise engine.cluster.timeout_error(
+                f"partition {topic}-{partition} is not in the metadata", block_ms
+            )
+        state = engine.cluster.metadata.topics.get(topic)
+        if state is not None and partition not in state.partitions:
+            raise ClientTimeoutError(
+                f"partition {partition} of topic {topic!r} is not in the metadata: "
+                f"it has {len(state.partitions)}"
+            )
+
+
+def _set_soon(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
+    loop.call_soon_threadsafe(event.set)
+
+
+async def wait_for_outcomes(outcomes: Iterable[BatchOutcome]) -> None:
+    """Wait until every batch is settled, the parts of split ones included."""
+    loop = asyncio.get_running_loop()
+    for outcome in outcomes:
+        pending = [outcome]
+        while pending:
+            current = pending.pop()
+            if not current.settled:
+                event = asyncio.Event()
+                current.when_settled(partial(_set_soon, loop, event))
+                await event.wait()
+            if current.moved is not None:
+                pending.extend({id(o): o for o, _ in current.moved}.values())
+
+
+def partition_infos(engine: ProducerEngine, topic: str) -> list[PartitionInfo]:
+    """The partitions of a known topic, ascending."""
+    state = engine.cluster.metadata.topics.get(topic)
+    return [] if state is None else [state.partitions[n].info() for n in sorted(state.partitions)]
+
+
+def producer_metrics(engine: ProducerEngine) -> dict[str, float]:
+    """Under Kafka's names, as of now."""
+    accumulator = engine.accumulator
+    return {
+        "buffer-total-bytes": float(accumulator.buffer_memory),
+        "buffer-available-bytes": float(accumulator.buffer_memory - accumulator.memory_used),
+        "waiting-threads": float(accumulator.waiting_for_memory),
+        "requests-in-flight": float(engine.sender.requests_in_flight),
+        "record-send-total": float(engine.sender.records_sent),
+        "record-error-total": float(engine.sender.records_failed),
+        "record-retry-total": float(engine.sender.records_retried),
+    }
