@@ -24,7 +24,7 @@ from odradek.log.files import FileSystem
 from odradek.log.folder import FolderContents, read_folder
 from odradek.log.index_file import CorruptIndexError
 from odradek.log.producer_state import BATCHES_KEPT, BatchMetadata, ProducerState, replay
-from odradek.log.scan import SCAN_BLOCK, SegmentScan, find_batch_after, first_magic, scan_segment
+from odradek.log.scan import SCAN_BLOCK, TAIL_KEPT, SegmentScan, find_batch_after, first_magic, scan_segment
 from odradek.log.segment import BrokenBatchError, Segment, Step
 from odradek.log.txn_index import AbortedTxn
 from odradek.records.batch import HEADER_BYTES, HEADER_STRUCT, LOG_OVERHEAD, BatchHeader, batch_records
@@ -135,7 +135,7 @@ def _walk_tail(files: FileSystem, plan: RecoveryPlan, config: LogConfig, base: i
     try:
         segment.load(size, 0)
         start = segment.offset_index.lookup(segment.offset_index.last_offset).position
-        plan.tail = list(segment.walk(start, size))
+        plan.tail = list(deque(segment.walk(start, size), TAIL_KEPT))
     except BrokenBatchError:
         plan.tail = []
     finally:

@@ -16,12 +16,15 @@ from fastcrc import crc32
 from odradek.log.files import File, FileSystem
 from odradek.log.leader_epochs import EpochEntry
 from odradek.log.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
-from odradek.log.segment import TAIL_BATCHES, Step
+from odradek.log.segment import Step
 from odradek.log.time_index import NO_TIMESTAMP, TimeIndex, TimestampOffset
 from odradek.records.batch import ATTRIBUTES_AT, HEADER_BYTES, HEADER_STRUCT, LOG_OVERHEAD, MAGIC_V2
 
 SCAN_BLOCK = 1024 * 1024
 """Bytes read at once; more where one batch is larger."""
+
+TAIL_KEPT = 64
+"""Of how many of the last batches a scan tells the places; many scans wait for each other at a start."""
 
 _PREFIX = Struct(">qiib")
 _MAGIC_AT = 16
@@ -121,8 +124,8 @@ def _scan(scan: SegmentScan, file: File, index_interval: int) -> None:
         if producer_id >= 0:
             scan.has_producers = True
         tail.append((position, end - position, offset, last_offset, max_timestamp))
-        if len(tail) > 2 * TAIL_BATCHES:
-            del tail[:TAIL_BATCHES]
+        if len(tail) > 2 * TAIL_KEPT:
+            del tail[:TAIL_KEPT]
         scan.batches += 1
         next_offset = last_offset + 1
         position = end

@@ -9,6 +9,7 @@ and walks over no batches.
 from __future__ import annotations
 
 import logging
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -36,8 +37,8 @@ logger = logging.getLogger(__name__)
 MAX_SEGMENT_BYTES = 2**31 - 1
 """Positions in the offset index are int32."""
 
-TAIL_BATCHES = 4096
-"""How many of the newest batches' boundaries are kept at least, once there are as many."""
+TAIL_BATCHES = 1024
+"""How many of the newest batches' boundaries are kept at least, at most twice as many: 16 bytes each."""
 
 WALK_BLOCK = 16 * 1024
 """Bytes read at once when walking over batches."""
@@ -96,8 +97,8 @@ class Segment:
         self._bytes_since_index_entry = 0
         # Invariant: these describe all batches from _tail_positions[0] to the end of the segment, which are
         # all that hold an offset from _tail_base_offset on.
-        self._tail_positions: list[int] = []
-        self._tail_last_offsets: list[int] = []
+        self._tail_positions = array("q")
+        self._tail_last_offsets = array("q")
         self._tail_base_offset = base_offset
 
     # Opening and closing.
@@ -290,8 +291,8 @@ class Segment:
 
     def forget_tail(self) -> None:
         """Nothing is known any more of where the newest batches are."""
-        self._tail_positions.clear()
-        self._tail_last_offsets.clear()
+        del self._tail_positions[:]
+        del self._tail_last_offsets[:]
         self._tail_base_offset = self.base_offset
 
     def learn_tail(self, steps: Sequence[Step]) -> None:
