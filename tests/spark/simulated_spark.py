@@ -70,15 +70,19 @@ class SimulatedQuery:
     """A query with its checkpoint; `crash` loses the driver, the checkpoint stays.
 
     `read`: the ranges that each batch read, by batch number; a batch that runs again replaces its own.
+    `started_at`: where the query began, as the source said when its first batch was planned.
+    `written_in_between`: records that come to partition 0 between that question and the one for the end.
     """
 
-    def __init__(self, topic: SimulatedTopic, source: SourceOptions) -> None:
+    def __init__(self, topic: SimulatedTopic, source: SourceOptions, written_in_between: int = 0) -> None:
         self.topic = topic
+        self._written_in_between = written_in_between
         self._source = source
         self._logged: list[str] = []
         self.committed = 0
         self.read: dict[int, list[OffsetRange]] = {}
         self.now_ms = 0
+        self.started_at: Offsets = {}
         self.crash()
 
     @property
@@ -94,6 +98,9 @@ class SimulatedQuery:
         if self.committed < len(self._logged):
             return False
         start = self._start_of(len(self._logged))
+        if not self._logged:
+            self.started_at = start
+            self.topic.append(0, self._written_in_between)
         end = self.planner.next_end(start, unlimited=not self._limited, now_ms=self.now_ms)
         text = json.dumps(to_spark(end))
         if self._logged and text == self._logged[-1]:

@@ -81,7 +81,7 @@ def windows_table(rows: Sequence[Row], most: int = 20) -> Table:
         title=f"The last {min(most, len(rows))} of {len(rows)} windows, times in UTC", title_justify="left"
     )
     table.add_column("start", no_wrap=True)
-    for name in ("cpu %", "memory MiB", "disk KiB/s", "net KiB/s", "requests", "produce", "fetch", "mean ms"):
+    for name in ("cpu %", "memory", "disk KB/s", "net KB/s", "requests", "produce", "fetch", "ms"):
         table.add_column(name, justify="right")
     for row in rows[-most:]:
         table.add_row(
