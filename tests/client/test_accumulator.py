@@ -234,20 +234,20 @@ def test_the_sticky_partition_changes_after_a_batch() -> None:
     sticky = StickyPartitions(100, adaptive=False, rng=random.Random(7))
     seen = []
     for _ in range(400):
-        partition = sticky.current("t", [0, 1, 2], lambda n: 0)
+        partition = sticky.current("t", [0, 1, 2], lambda t, n: 0)
         seen.append(partition)
         sticky.appended("t", partition, 25, batch_closed=len(seen) % 4 == 0)
     runs = [len(list(g)) for _, g in __import__("itertools").groupby(seen)]
     assert min(runs) >= 4
     assert len(Counter(seen)) == 3
-    assert sticky.current("t", [5], lambda n: 0) == 5, "a partition that went away is left"
+    assert sticky.current("t", [5], lambda t, n: 0) == 5, "a partition that went away is left"
 
 
 def test_adaptive_draws_prefer_short_queues() -> None:
     sticky = StickyPartitions(1, adaptive=True, rng=random.Random(3))
     counts: Counter[int] = Counter()
     for _ in range(2_000):
-        partition = sticky.current("t", [0, 1], {0: 9, 1: 0}.__getitem__)
+        partition = sticky.current("t", [0, 1], lambda t, n: {0: 9, 1: 0}[n])
         counts[partition] += 1
         sticky.appended("t", partition, 10, batch_closed=True)
     assert counts[1] > 5 * counts[0]

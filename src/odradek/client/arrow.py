@@ -120,14 +120,13 @@ class ArrowPlan:
     def _chunk(self, topic: str, table: pa.Table) -> Iterator[Built]:
         known = self._engine.topic(topic)
         assert known is not None, "the plan's topics are looked up first"
-        numbers, available = known
-        ids = _partition_column(table, topic, len(numbers))
+        ids = _partition_column(table, topic, len(known.numbers))
         free = pc.equal(ids, -1)
         if pc.any(free).as_py():
-            yield from self._spread(topic, table.filter(free), available or numbers)
+            yield from self._spread(topic, table.filter(free), known.available)
             keep = pc.invert(free)
             table, ids = table.filter(keep), pc.filter(ids, keep)
-        for partition, rows in split_by_partition(table, _one(ids), len(numbers)):
+        for partition, rows in split_by_partition(table, _one(ids), len(known.numbers)):
             yield from self._encode(TopicPartition(topic, partition), rows)
 
     def _spread(self, topic: str, table: pa.Table, choice: list[int]) -> Iterator[Built]:

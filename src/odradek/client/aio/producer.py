@@ -99,18 +99,16 @@ class AsyncProducer:
         record = engine.prepare(topic, value, key, partition, timestamp_ms, headers, on_delivery)
         deadline = engine.now_ms() + self._config.max_block_ms
         while True:
-            numbers = engine.topic(record.topic)
-            if numbers is None or (record.partition is not None and record.partition > numbers[0][-1]):
-                await self._wait_topic(engine, record, numbers is not None, deadline)
-            future = engine.try_append(record)
+            known = engine.topic(record.topic)
+            if known is None or (record.partition is not None and record.partition not in known.tps):
+                await wait_for_partition(engine, record.topic, record.partition, deadline)
+                known = engine.topic(record.topic)
+                if known is None:
+                    continue
+            future = engine.try_append(record, known)
             if future is not None:
                 return future
             await self._wait_memory(engine, record, deadline)
-
-    async def _wait_topic(
-        self, engine: ProducerEngine, record: Prepared, known: bool, deadline: float
-    ) -> None:
-        await wait_for_partition(engine, record.topic, record.partition, deadline)
 
     async def _wait_memory(self, engine: ProducerEngine, record: Prepared, deadline: float) -> None:
         freed = asyncio.Event()

@@ -59,6 +59,18 @@ class Prepared(NamedTuple):
     callback: Callback | None
 
 
+class KnownTopic(NamedTuple):
+    """A topic's partitions: all numbers ascending, those with a leader (all if none has), and by number.
+
+    `state` is the metadata that it was made from.
+    """
+
+    state: Any
+    numbers: list[int]
+    available: list[int]
+    tps: dict[int, TopicPartition]
+
+
 class ProducerEngine:
     """What both producers are made of. Made in the event loop; appending may happen in other threads, under
     `lock`.
@@ -98,14 +110,17 @@ class ProducerEngine:
         self._partitioner = resolve_partitioner(config.partitioner)
         self._sticky = StickyPartitions(config.batch_size, config.partitioner_adaptive_partitioning_enable)
         self._interceptors = tuple(i() if isinstance(i, type) else i for i in config.interceptors)
-        self._topics: dict[str, tuple[Any, list[int], list[int]]] = {}
+        self._largest = min(config.max_request_size, config.buffer_memory)
+        self._topics: dict[str, KnownTopic] = {}
         self._memory_waiters: list[Callable[[], None]] = []
         self._plain = self._serialize_key is None and self._serialize_value is None
         self.cluster.on_update.append(self._drop_unused_topics)
         self.sender.start()
 
     def _drop_unused_topics(self) -> None:
-        self.cluster.want(self.accumulator.topics_queued)
+        with self.lock:
+            queued = self.accumulator.topics_queued
+        self.cluster.want(queued)
         self.cluster.drop_unused(self.config.metadata_max_idle_ms)
 
     # Before a record has a partition
@@ -147,17 +162,16 @@ class ProducerEngine:
             value = to_bytes(self._serialize_value, topic, value, "value")
         pairs = _headers(headers) if headers else ()
         size = record_size(key, value, pairs)
+        if size <= self._largest:
+            return Prepared(topic, partition, timestamp_ms, key, value, pairs, size, on_delivery)
         if size > self.config.max_request_size:
             raise MessageTooLargeError(
                 f"the record for topic {topic!r} takes {size} bytes; "
                 f"max.request.size is {self.config.max_request_size}"
             )
-        if size > self.config.buffer_memory:
-            raise MessageTooLargeError(
-                f"the record for topic {topic!r} takes {size} bytes; "
-                f"buffer.memory is {self.config.buffer_memory}"
-            )
-        return Prepared(topic, partition, timestamp_ms, key, value, pairs, size, on_delivery)
+        raise MessageTooLargeError(
+            f"the record for topic {topic!r} takes {size} bytes; buffer.memory is {self.config.buffer_memory}"
+        )
 
     def _acknowledge(self, on_delivery: Callback | None) -> Callback:
         def told(metadata: RecordMetadata | None, error: Exception | None) -> None:
@@ -171,43 +185,49 @@ class ProducerEngine:
 
     # Appending, under `lock`
 
-    def topic(self, name: str) -> tuple[list[int], list[int]] | None:
-        """(all partitions, those with a leader), ascending; None if the topic is not in the metadata."""
+    def topic(self, name: str) -> KnownTopic | None:
+        """What is known of a topic; None if it is not in the metadata."""
         state = self.cluster.metadata.topics.get(name)
         if state is None or not state.partitions:
             return None
         cached = self._topics.get(name)
-        if cached is None or cached[0] is not state:
+        if cached is None or cached.state is not state:
             numbers = sorted(state.partitions)
             available = [n for n in numbers if state.partitions[n].leader >= 0]
-            cached = self._topics[name] = (state, numbers, available)
-        return cached[1], cached[2]
+            tps = {n: TopicPartition(name, n) for n in numbers}
+            cached = self._topics[name] = KnownTopic(state, numbers, available or numbers, tps)
+        return cached
 
-    def try_append(self, record: Prepared) -> DeliveryFuture | None:
-        """Append if there is room; None if not. The topic's partitions must be known.
+    def try_append(self, record: Prepared, known: KnownTopic) -> DeliveryFuture | None:
+        """Append if there is room; None if not.
+
+        Args:
+            known: the topic, from `topic`.
 
         Raises `ValueError` for a partition that the topic does not have.
         """
         accumulator = self.accumulator
         if accumulator.memory_used + record.size > accumulator.buffer_memory:
             return None
-        numbers, available = self.topic(record.topic) or ([], [])
         partition = record.partition
         sticky = False
         if partition is None:
             if self._partitioner is not None:
-                partition = self._partitioner(record.topic, record.key, record.value, numbers, available)
+                partition = self._partitioner(
+                    record.topic, record.key, record.value, known.numbers, known.available
+                )
             elif record.key is not None and not self.config.partitioner_ignore_keys:
-                partition = partition_for_key(record.key, len(numbers))
+                partition = partition_for_key(record.key, len(known.numbers))
             else:
                 sticky = True
-                partition = self._sticky.current(
-                    record.topic, available or numbers, self._queue_length(record.topic)
-                )
-        if partition not in self.cluster.metadata.topics[record.topic].partitions:
-            raise ValueError(f"topic {record.topic!r} has no partition {partition}: it has {len(numbers)}")
+                partition = self._sticky.current(record.topic, known.available, self._queue_length)
+        tp = known.tps.get(partition)
+        if tp is None:
+            raise ValueError(
+                f"topic {record.topic!r} has no partition {partition}: it has {len(known.numbers)}"
+            )
         future, look, closed = accumulator.append(
-            TopicPartition(record.topic, partition),
+            tp,
             record.timestamp,
             record.key,
             record.value,
@@ -222,8 +242,8 @@ class ProducerEngine:
             self.wake()
         return future
 
-    def _queue_length(self, topic: str) -> Callable[[int], int]:
-        return lambda partition: self.accumulator.queue_length(TopicPartition(topic, partition))
+    def _queue_length(self, topic: str, partition: int) -> int:
+        return self.accumulator.queue_length(TopicPartition(topic, partition))
 
     @staticmethod
     def now_ms() -> float:

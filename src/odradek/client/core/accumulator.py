@@ -121,7 +121,8 @@ class Accumulator:
             self._reserve(batch, _BATCH_OVERHEAD)
             look = True
         future = batch.append(timestamp, key, value, headers, callback)
-        self._reserve(batch, size)
+        batch.memory += size
+        self.memory_used += size
         closed = False
         if batch.builder.size_estimate() >= self.batch_size:
             batch.append_closed = closed = look = True
@@ -264,6 +265,9 @@ class Accumulator:
 
     def expired(self, now_ms: float) -> list[ProducerBatch]:
         """Batches whose delivery time is over, those in flight included; queued ones are taken out."""
+        first = self.next_expiry_ms()
+        if first is None or first > now_ms:
+            return []
         out = [b for b in self._incomplete.values() if now_ms - b.created_ms >= self.delivery_timeout_ms]
         for batch in out:
             queue = self._queues.get(batch.tp)

@@ -92,11 +92,16 @@ class StickyPartitions:
         self._current: dict[str, int] = {}
         self._bytes: dict[str, int] = {}
 
-    def current(self, topic: str, choice: Sequence[int], queue_length: Callable[[int], int]) -> int:
-        """The partition for the next record; `choice` are the partitions that may be drawn."""
+    def current(self, topic: str, choice: Sequence[int], queue_length: Callable[[str, int], int]) -> int:
+        """The partition for the next record.
+
+        Args:
+            choice: the partitions that may be drawn.
+            queue_length: (topic, partition) → how many batches wait for it.
+        """
         partition = self._current.get(topic)
         if partition is None or partition not in choice:
-            partition = self._current[topic] = self._draw(choice, queue_length)
+            partition = self._current[topic] = self._draw(topic, choice, queue_length)
             self._bytes[topic] = 0
         return partition
 
@@ -113,10 +118,10 @@ class StickyPartitions:
         if (total >= self._batch_size and batch_closed) or total >= 2 * self._batch_size:
             del self._current[topic]
 
-    def _draw(self, choice: Sequence[int], queue_length: Callable[[int], int]) -> int:
+    def _draw(self, topic: str, choice: Sequence[int], queue_length: Callable[[str, int], int]) -> int:
         if len(choice) == 1 or not self._adaptive:
             return self._rng.choice(choice)
-        lengths = [queue_length(partition) for partition in choice]
+        lengths = [queue_length(topic, partition) for partition in choice]
         ceiling = max(lengths) + 1
         cumulative = list(itertools.accumulate(ceiling - length for length in lengths))
         return choice[bisect.bisect_right(cumulative, self._rng.randrange(cumulative[-1]))]

@@ -104,8 +104,8 @@ class Producer:
         record = engine.prepare(topic, value, key, partition, timestamp_ms, headers, on_delivery)
         with self._lock:
             known = engine.topic(record.topic)
-            if known is not None and (record.partition is None or record.partition <= known[0][-1]):
-                future = engine.try_append(record)
+            if known is not None and (record.partition is None or record.partition in known.tps):
+                future = engine.try_append(record, known)
                 if future is not None:
                     return future
         return self._send_slowly(record)
@@ -115,11 +115,14 @@ class Producer:
         deadline = engine.now_ms() + self._config.max_block_ms
         while True:
             known = engine.topic(record.topic)
-            if known is None or (record.partition is not None and record.partition > known[0][-1]):
+            if known is None or (record.partition is not None and record.partition not in known.tps):
                 self._thread.run(wait_for_partition(engine, record.topic, record.partition, deadline))
+                known = engine.topic(record.topic)
+                if known is None:
+                    continue
             freed = threading.Event()
             with self._lock:
-                future = engine.try_append(record)
+                future = engine.try_append(record, known)
                 if future is not None:
                     return future
                 engine.when_memory(freed.set)
