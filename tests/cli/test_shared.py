@@ -1,0 +1,160 @@
+"""What all tools have in common: help, exit codes, old flags, client configs, brokers that do not answer."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from cli.conftest import RunTool
+from odradek.cli.main import TOOLS
+from odradek.cli.tool import key_values, matching, table
+from odradek.util.properties import parse_properties
+
+#: Words with which a tool would do something, if there were a broker.
+CALLS = {
+    "topics": ["--list"],
+    "console-producer": ["--topic", "t", "--max-block-ms", "200"],
+    "console-consumer": ["--topic", "t"],
+    "consumer-groups": ["--list", "--timeout", "200"],
+    "broker-api-versions": [],
+    "get-offsets": [],
+    "consumer-perf-test": ["--topic", "t", "--num-records", "1"],
+    "producer-perf-test": ["--topic", "t", "--num-records", "1", "--record-size", "1", "--throughput", "-1"],
+}
+FILE_OPTION = {"console-producer": "--producer.config", "console-consumer": "--consumer.config"}
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_help(run: RunTool, name: str) -> None:
+    for flag in ("--help",) if name in ("server", "wire") else ("--help", "-h"):
+        shown = run(name, flag)
+        assert shown.exit_code == 0, shown.output
+        assert shown.stdout.startswith(f"Usage: main {name}")
+
+
+def test_help_of_all(run: RunTool) -> None:
+    shown = run("--help").stdout
+    assert all(name in shown for name in TOOLS)
+    assert run("--version").stdout.startswith("odradek, version ")
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_broker_that_does_not_answer(run: RunTool, name: str, tmp_path: Path) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text("default.api.timeout.ms=200\nmax.block.ms=200\n")
+    words = [FILE_OPTION.get(name, "--command-config"), str(config), *CALLS[name]]
+    ended = run(name, "--bootstrap-server", "127.0.0.1:1", *words, stdin=b"a line\n")
+    assert ended.exit_code == 1
+    assert "127.0.0.1:1" in ended.stderr
+    assert "Connection refused" in ended.stderr
+    assert "Traceback" not in ended.output
+    errors = [line for line in ended.stderr.splitlines() if line.startswith("Error")]
+    assert len(errors) == 1
+
+
+def test_a_host_that_is_not_known(run: RunTool) -> None:
+    ended = run("consumer-groups", "--bootstrap-server", "nowhere.invalid:9092", "--list", "--timeout", "200")
+    assert ended.exit_code == 1
+    assert "nowhere.invalid:9092" in ended.stderr
+
+
+@pytest.mark.parametrize("name", [n for n in CALLS if n != "producer-perf-test"])
+def test_zookeeper_gets_the_remedy(run: RunTool, name: str) -> None:
+    ended = run(name, "--zookeeper", "127.0.0.1:2181", *CALLS[name])
+    assert ended.exit_code == 1
+    assert "give --bootstrap-server HOST:PORT instead" in ended.stderr
+
+
+@pytest.mark.parametrize("name", [n for n in CALLS if n != "producer-perf-test"])
+def test_the_broker_s_address_is_needed(run: RunTool, name: str) -> None:
+    ended = run(name, *CALLS[name])
+    assert ended.exit_code == 1
+    assert "bootstrap-server" in ended.stderr
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_bad_address(run: RunTool, name: str) -> None:
+    ended = run(name, "--bootstrap-server", "localhost:port", *CALLS[name], stdin=b"a line\n")
+    assert ended.exit_code == 1
+    assert "'localhost:port' is not host:port" in ended.stderr
+
+
+def test_one_dash_will_do(run: RunTool, servers: str) -> None:
+    assert run("topics", "-list", "-bootstrap-server", servers).exit_code == 0
+    assert run("topics", "-list", f"-bootstrap-server={servers}").exit_code == 0
+
+
+def test_old_flags_are_taken_with_a_word(tool: RunTool) -> None:
+    listed = tool("consumer-groups", "--new-consumer", "--list")
+    assert listed.stderr == "WARNING: --new-consumer has no effect: there is no other any more\n"
+    assert tool("topics", "--list", "--force").stderr.startswith("WARNING: --force has no effect")
+
+
+def test_config_files(tool: RunTool, tmp_path: Path) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text("# a comment\nclient.id = somebody\nnosuch.config=1\nkey.serializer=org.example.S\n")
+    listed = tool("topics", "--list", "--command-config", str(config))
+    assert listed.stderr.count("WARNING") == 1
+    assert "nosuch" in listed.stderr
+    config.write_text("sasl.mechanism=PLAIN\n")
+    refused = tool("topics", "--list", "--command-config", str(config), status=1)
+    assert "SASL" in refused.stderr
+    config.write_text("request.timeout.ms=soon\n")
+    refused = tool("topics", "--list", "--command-config", str(config), status=1)
+    assert "request.timeout.ms" in refused.stderr
+    config.write_text("a=\\u12\n")
+    assert "line 1" in tool("topics", "--list", "--command-config", str(config), status=1).stderr
+    absent = tool("topics", "--list", "--command-config", str(tmp_path / "absent"), status=1)
+    assert "does not exist" in absent.stderr
+
+
+def test_nothing_heavy_is_imported(servers: str) -> None:
+    """A shell command pays for what it imports: no tables, columns, brokers or other tools."""
+    code = (
+        "import sys; from odradek.cli.main import main\n"
+        f"try: main(['topics', '--list', '--bootstrap-server', {servers!r}])\n"
+        "except SystemExit as end: assert end.code == 0\n"
+        "print(*sorted(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    loaded = set(done.stderr.split())
+    heavy = {"rich", "pyarrow", "pandas", "numpy", "pyspark", "kazoo", "sqlite3", "csv", "random", "email"}
+    assert loaded & heavy <= {"random"}
+    ours = {name for name in loaded if name.startswith("odradek.")}
+    assert not {
+        name for name in ours if name.startswith(("odradek.broker", "odradek.log", "odradek.cluster"))
+    }
+    assert {name for name in ours if name.startswith("odradek.cli.")} == {
+        "odradek.cli.main",
+        "odradek.cli.tool",
+        "odradek.cli.topics",
+    }
+
+
+def test_key_values() -> None:
+    assert key_values(["a=1", "b=x=y", "c="], "--p") == {"a": "1", "b": "x=y", "c": ""}
+    for bad in ("a", "=1", " =1"):
+        with pytest.raises(click.BadParameter):
+            key_values([bad], "--p")
+
+
+def test_matching() -> None:
+    names = ["a", "a.b", "b", "ab"]
+    assert matching("a.*", names) == ["a", "a.b", "ab"]
+    assert matching("'a, b'", names) == ["a", "b"]
+    assert matching("a", names) == ["a"]
+
+
+def test_table() -> None:
+    rows = [["ONE", "TWO", "THREE"], ["a longer cell", "b", "c"]]
+    assert list(table(rows, (5, 4, 0))) == ["ONE           TWO  THREE", "a longer cell b    c"]
+
+
+def test_properties_of_the_shell_and_of_files_are_read_alike() -> None:
+    assert parse_properties("a=1\nb=x=y\nc=") == key_values(["a=1", "b=x=y", "c="], "--p")
