@@ -38,7 +38,21 @@ def spark_schema(columns: tuple[str, ...]) -> StructType:
 
 @cache
 def arrow_schema(columns: tuple[str, ...]) -> Any:
-    """The `pyarrow.Schema` of the record batches that Spark expects for `spark_schema(columns)`."""
-    from pyspark.sql.pandas.types import to_arrow_schema
+    """The `pyarrow.Schema` of the record batches that Spark expects for `spark_schema(columns)`.
 
-    return to_arrow_schema(spark_schema(columns), timezone="UTC")
+    Spark compares: names, types, the unit of the timestamp, the name of a list's field.
+    """
+    import pyarrow as pa
+
+    header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+    types = {
+        "key": pa.binary(),
+        "value": pa.binary(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "timestampType": pa.int32(),
+        "headers": pa.list_(pa.field("element", header)),
+    }
+    return pa.schema([pa.field(name, types[name]) for name in columns])
