@@ -368,6 +368,71 @@ def test_full_disk_fails_the_append_and_nothing_else():
     writer.check(log)
 
 
+def test_a_write_cut_short_by_a_full_disk_is_undone():
+    files = MemoryFileSystem()
+    _, log = start(files, ManualClock(NOW_MS))
+    log.append(batch([b"kept"]), leader_epoch=0, now_ms=NOW_MS)
+    path, size = log.segments.active.path, log.segments.active.size
+    files.capacity = sum(len(inode.data.rstrip(b"\0")) for inode in files.files.values()) + 30
+    with pytest.raises(KafkaStorageError):
+        log.append(batch([b"lost"]), leader_epoch=0, now_ms=NOW_MS)
+    assert len(files.files[path].data) == size
+    # When even that is not possible, the next append begins by doing it.
+    files.failing["truncate"] = lambda failing: failing == path
+    with pytest.raises(KafkaStorageError):
+        log.append(batch([b"lost"]), leader_epoch=0, now_ms=NOW_MS)
+    assert len(files.files[path].data) > size
+    files.capacity = None
+    with pytest.raises(KafkaStorageError):
+        log.append(batch([b"lost"]), leader_epoch=0, now_ms=NOW_MS)
+    files.failing.clear()
+    log.append(batch([b"too"]), leader_epoch=0, now_ms=NOW_MS)
+    assert values_of(log) == [(0, b"kept"), (1, b"too")]
+    assert len(files.files[path].data) == log.segments.active.size
+
+
+@pytest.mark.parametrize("how", ["truncate", "restart", "retain"])
+def test_killed_at_every_operation_of_a_cut(how):
+    """A log that is being cut holds, at any instant, a run of its records without a hole."""
+    kill_at = 0
+    while True:
+        files = MemoryFileSystem(random.Random(kill_at))
+        clock = ManualClock(NOW_MS)
+        log = PartitionLog.open(DATA / "t-0", "t", 0, CONFIG, files, clock)
+        for number in range(30):
+            log.append(batch([b"%d" % number * 60]), leader_epoch=number // 9, now_ms=NOW_MS)
+        log.update_high_watermark(30)
+        whole = values_of(log)
+        assert len(log.segments) > 4
+        files.kill_at = files.operations + kill_at
+        try:
+            if how == "truncate":
+                log.truncate_to(4)
+            elif how == "restart":
+                log.truncate_fully_and_start_at(100)
+            else:
+                log.config = LogConfig.from_topic({"retention.bytes": "300"}, CONFIG)
+                log.apply_retention(NOW_MS)
+            finished = True
+        except Killed:
+            finished = False
+        files.restart()
+        log = PartitionLog.open(DATA / "t-0", "t", 0, CONFIG, files, clock)
+        found = values_of(log)
+        start_at = found[0][0] if found else 0
+        assert found == whole[start_at : start_at + len(found)]
+        if how == "retain":
+            assert found
+            assert found[-1] == whole[-1]
+        else:
+            assert start_at == 0
+        log.append(batch([b"more"]), leader_epoch=9, now_ms=NOW_MS)
+        if finished:
+            break
+        kill_at += 1
+    assert kill_at > 10
+
+
 def test_full_disk_everywhere_then_killed():
     """However much room is left, and wherever it runs out, what was acknowledged survives a kill."""
     for free in range(0, 1200, 7):
