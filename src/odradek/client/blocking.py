@@ -264,10 +264,7 @@ class Retrying:
         """Wait before the next try. Raises `problem` if it cannot be retried, else `ClientTimeoutError` in
         the end.
         """
-        if not (
-            isinstance(problem, KafkaError)
-            and (problem.retriable or isinstance(problem, NoBrokersAvailableError))
-        ):
+        if not (isinstance(problem, KafkaError) and problem.retriable):
             raise problem
         self._failures += 1
         delay = self._backoff.delay_ms(self._failures)

@@ -35,6 +35,11 @@ class DeliveryTimeoutError(ClientTimeoutError):
 class NoBrokersAvailableError(BrokerNotAvailableError):
     """No broker could be reached; the message lists each server that was tried, and why it failed."""
 
+    @property
+    def retriable(self) -> bool:
+        """True: brokers come back. (As an answer of a broker, the code means something else.)"""
+        return True
+
 
 class ConnectionFailedError(NetworkError):
     """One broker could not be reached or hung up; retriable."""

@@ -186,6 +186,8 @@ class Cluster:
                 reasons.append(str(problem))
         if reasons:
             raise NoBrokersAvailableError(f"no broker could be reached: {'; '.join(reasons)}")
+        if isinstance(self.last_failure, NoBrokersAvailableError):
+            raise NoBrokersAvailableError(self.last_failure.message)
         raise NoBrokersAvailableError(f"no broker could be reached: {self.last_failure}")
 
     async def request(

@@ -210,7 +210,7 @@ class GroupCoordinator:
                 raise
             except KafkaError as problem:
                 self.member.interrupted()
-                if not (problem.retriable or problem.code == ErrorCode.BROKER_NOT_AVAILABLE):
+                if not problem.retriable:
                     raise
                 log.debug("group %s: join failed: %s", self.group_id, problem)
                 failures += 1

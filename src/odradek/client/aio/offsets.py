@@ -53,9 +53,7 @@ async def retry(
                 f"{what}: timed out after {timeout_ms:.0f} ms{f': {reason}' if reason else ''}"
             ) from last
         except KafkaError as problem:
-            if not (
-                problem.retriable or problem.code in also or problem.code == ErrorCode.BROKER_NOT_AVAILABLE
-            ):
+            if not (problem.retriable or problem.code in also):
                 raise
             last = problem
             if problem.refreshes_metadata or isinstance(problem, ConnectionFailedError):

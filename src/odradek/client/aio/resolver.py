@@ -69,7 +69,7 @@ class PositionResolver:
                 except ClosedError:
                     return
                 except KafkaError as problem:
-                    if not (problem.retriable or problem.code == ErrorCode.BROKER_NOT_AVAILABLE):
+                    if not problem.retriable:
                         self.failure = problem
                         return
                     log.debug("positions: %s", problem)
