@@ -26,6 +26,7 @@ from odradek.cli.tool import (
     key_values,
     python_names,
     read_properties,
+    regular_expression,
 )
 from odradek.errors import OdradekError
 
@@ -95,6 +96,7 @@ def command(
         raise click.UsageError("The partition is required when offset is specified.")
     if offset is not None and from_beginning:
         raise click.UsageError("Options from-beginning and offset cannot be specified together.")
+    pattern = None if include is None else regular_expression(include)
     start = _start(offset or ("earliest" if from_beginning else "latest"))
     deserializers = {"key.deserializer": key_deserializer, "value.deserializer": value_deserializer}
     formatter = formatter_class(formatter_name).from_properties(
@@ -134,7 +136,7 @@ def command(
             elif topic is not None:
                 consumer.subscribe([topic])
             else:
-                consumer.subscribe(pattern=include)
+                consumer.subscribe(pattern=pattern)
             printer.run(consumer)
     finally:
         click.echo(f"Processed a total of {printer.count} messages", err=True)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 ACKS = {"all": "all", "-1": "all", "0": 0, "1": 1}
 LINE_READERS = ("LineMessageReader", "ConsoleProducer$LineMessageReader")
+#: With --sync (True) nothing more can come to fill a batch.
+LINGER_MS = {False: 1000, True: 0}
 OURS = "the keys and values are lines' bytes"
 
 
@@ -40,8 +42,8 @@ OURS = "the keys and values are lines' bytes"
 @click.option("--max-memory-bytes", type=int, help="Bytes that may wait to be sent.")
 @click.option("--message-send-max-retries", type=int, help="How often a failed send is tried again.")
 @click.option("--retry-backoff-ms", type=int, help="Milliseconds before a send is tried again.")
-@click.option("--timeout", "linger_ms", type=int, default=1000, show_default=True,
-              help="Milliseconds that records may wait for a batch to fill.")  # fmt: skip
+@click.option("--timeout", "linger_ms", type=int,
+              help="Milliseconds that records may wait for more; 1000, with --sync 0.")  # fmt: skip
 @click.option("--request-required-acks", type=click.Choice(list(ACKS)), default="all", show_default=True)
 @click.option("--request-timeout-ms", type=int, help="Milliseconds to wait for an acknowledgement.")
 @click.option("--metadata-expiry-ms", type=int, help="Milliseconds after which metadata is asked again.")
@@ -96,7 +98,7 @@ def command(
         acks=ACKS[request_required_acks],
         enable_idempotence=None if ACKS[request_required_acks] == "all" else False,
         compression_type=compression_codec,
-        linger_ms=numbers["linger_ms"],
+        linger_ms=LINGER_MS[sync] if numbers["linger_ms"] is None else numbers["linger_ms"],
         batch_size=numbers["max_partition_memory_bytes"] or numbers["batch_size"],
         buffer_memory=numbers["max_memory_bytes"],
         retries=numbers["message_send_max_retries"],

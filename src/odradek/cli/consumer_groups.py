@@ -144,7 +144,8 @@ def _filter(what: str, text: str | None, valid: tuple[str, ...]) -> list[str]:
     by_lowered = {name.lower(): name for name in valid}
     words = [word.strip().lower() for word in (text or "").split(",") if word.strip()]
     if any(word not in by_lowered for word in words):
-        raise click.UsageError(f"Invalid {what} list '{text}'. Valid {what} are: {', '.join(valid)}")
+        names = ", ".join(valid)
+        raise click.UsageError(f"Invalid {what} list '{text}'. Valid {what.rstrip('s')}s are: {names}")
     return [by_lowered[word] for word in words]
 
 

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.tool import Tool, bootstrap_option, client_configs, command_config_option, ignored_option
+from odradek.cli.tool import (
+    Tool,
+    bootstrap_option,
+    client_configs,
+    command_config_option,
+    ignored_option,
+    regular_expression,
+)
 
 if TYPE_CHECKING:
     from odradek import Consumer
@@ -70,6 +77,7 @@ def command(
     """Read records as fast as they come and tell the rate."""
     if (topic is None) == (include is None):
         raise click.UsageError("Exactly one of --include/--topic is required.")
+    pattern = None if include is None else regular_expression(include)
     configs = client_configs(
         bootstrap_server,
         config_file,
@@ -91,7 +99,7 @@ def command(
         )
     with Consumer(**configs) as consumer:
         began = last = shown = time.time()
-        consumer.subscribe([topic] if topic is not None else None, pattern=include)
+        consumer.subscribe([topic] if topic is not None else None, pattern=pattern)
         count = size = shown_count = shown_size = 0
         joined = shown_joined = 0.0
         while count < wanted:

@@ -7,6 +7,7 @@ Errors are one line on standard error; standard output has nothing but what was 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -226,13 +227,20 @@ def matching(pattern: str, names: Iterable[str]) -> list[str]:
     Raises:
         click.BadParameter: it is not a regular expression.
     """
-    import re
-
-    try:
-        expression = re.compile(pattern.strip().strip("\"'").replace(",", "|").replace(" ", ""))
-    except re.error as error:
-        raise click.BadParameter(f"{pattern!r} is not a regular expression: {error}") from error
+    expression = regular_expression(pattern.strip().strip("\"'").replace(",", "|").replace(" ", ""))
     return sorted(name for name in names if expression.fullmatch(name))
+
+
+def regular_expression(text: str) -> re.Pattern[str]:
+    """Compile it.
+
+    Raises:
+        click.BadParameter: it is not a regular expression.
+    """
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise click.BadParameter(f"{text!r} is not a regular expression: {error}") from error
 
 
 def table(rows: list[list[str]], widths: Iterable[int]) -> Iterable[str]:
