@@ -190,7 +190,7 @@ class Listener:
                 self._slot_free.clear()
                 await self._slot_free.wait()
             try:
-                accepted, address = await self.loop.sock_accept(listening)
+                accepted, address = await self._next(listening)
             except OSError as error:
                 if error.errno not in _OUT_OF_RESOURCES:
                     # The peer went away between SYN and accept.
@@ -202,6 +202,25 @@ class Listener:
                 await retry
                 continue
             await self._take(accepted, address)
+
+    async def _next(self, listening: socket.socket) -> tuple[socket.socket, tuple[str, int]]:
+        """The next connection. Unlike `loop.sock_accept`, being cancelled never loses one."""
+        while True:
+            try:
+                accepted, address = listening.accept()
+            except BlockingIOError:
+                await self._readable(listening)
+            else:
+                accepted.setblocking(False)
+                return accepted, address
+
+    async def _readable(self, listening: socket.socket) -> None:
+        ready = asyncio.Event()
+        self.loop.add_reader(listening, ready.set)
+        try:
+            await ready.wait()
+        finally:
+            self.loop.remove_reader(listening)
 
     async def _take(self, accepted: socket.socket, address: tuple[str, int]) -> None:
         host, port = address[0], address[1]
@@ -226,6 +245,9 @@ class Listener:
             log.debug("a connection ended before it began peer=%s:%d: %s", host, port, error)
             accepted.close()
             return
+        except asyncio.CancelledError:
+            accepted.close()
+            raise
         self.accepted += 1
 
     def opened(self, connection: Connection) -> None:
