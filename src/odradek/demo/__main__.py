@@ -23,7 +23,7 @@ from odradek.demo.run import run
 def main(seconds: float, data: Path, window: int) -> None:
     """A broker, two feeds of real events, a Spark query that windows them, and a check of the counts."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    sys.exit(run(Console(), data, seconds, window))
+    sys.exit(run(Console(), data.absolute(), seconds, window))
 
 
 if __name__ == "__main__":

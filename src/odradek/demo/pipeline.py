@@ -85,6 +85,9 @@ def start(
 
     def write(batch: "DataFrame", batch_id: int) -> None:
         rows = batch.persist()
+        if rows.isEmpty():  # most batches finish no window
+            rows.unpersist()
+            return
         # A batch that is run again after a crash replaces its own files.
         rows.coalesce(1).write.mode("overwrite").parquet(str(parquet_folder(folder) / f"batch={batch_id}"))
         (

@@ -126,7 +126,7 @@ class Demo:
                 progress.show(
                     self._books, len(self._batches), self._batch_ms, len(rows), rows[-1] if rows else None
                 )
-                time.sleep(0.25)
+                time.sleep(0.5)
 
     def _drain(self, server: Server, feeds: list[Feed], query: "StreamingQuery") -> None:
         """Let Spark read what was produced last, and close the books."""

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_TIMEOUT_MS = 10_000
+"""A batch is not held up for longer than this."""
+
 
 class GroupOffsets:
     """Commits to the group that `kafka.group.id` names, or to none."""
@@ -35,7 +38,11 @@ class GroupOffsets:
             if self._admin is None:
                 from odradek.client import Admin
 
-                self._admin = Admin(bootstrap_servers=self._options.client[BOOTSTRAP_SERVERS])
+                self._admin = Admin(
+                    bootstrap_servers=self._options.client[BOOTSTRAP_SERVERS],
+                    default_api_timeout_ms=_TIMEOUT_MS,
+                    request_timeout_ms=_TIMEOUT_MS,
+                )
             commits = {tp: OffsetAndMetadata(offset) for tp, offset in offsets.items()}
             self._admin.alter_group_offsets(group_id, commits)
         except (OdradekError, OSError) as error:
