@@ -8,10 +8,11 @@ while the log is read and appended to.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from odradek.log.files import FileSystem
+from odradek.log.file_names import LEADER_EPOCHS, PARTITION_METADATA
 
 if TYPE_CHECKING:
     from odradek.log.partition_log import PartitionLog
@@ -22,6 +23,22 @@ NamesVersion = tuple[int, int]
 """How often files were made, and how often the leader epochs were written: what a folder's sync covers."""
 
 
+@dataclass
+class SyncState:
+    """What a log's syncs need to know of each other.
+
+    Attributes: `names`: see `NamesVersion`; `names_synced`: what the last sync has covered. `cuts` counts
+    truncations: what a sync that was begun before one has done is not what the log is now. `failed`: the
+    kernel may have dropped what it could not write, so nothing can be relied on until the log is opened anew.
+    """
+
+    last_ms: int
+    names_made: int = 1
+    names_synced: NamesVersion = (0, 0)
+    cuts: int = 0
+    failed: bool = False
+
+
 class FlushJob:
     """What is to be synced, and up to which offset the log is on the disk then.
 
@@ -29,21 +46,14 @@ class FlushJob:
     """
 
     def __init__(
-        self,
-        log: PartitionLog,
-        files: FileSystem,
-        up_to: int,
-        generation: int,
-        names: NamesVersion,
-        paths: list[Path],
-        directories: list[Path],
+        self, log: PartitionLog, up_to: int, names: NamesVersion, paths: list[Path], directories: list[Path]
     ) -> None:
         self.log = log
         self.up_to = up_to
-        self.generation = generation
         self.names = names
+        self.cuts = log.syncing.cuts
         self.error: OSError | None = None
-        self._files = files
+        self._files = log.files
         self._paths = paths
         self._directories = directories
 
@@ -62,4 +72,32 @@ class FlushJob:
 
     def finish(self) -> None:
         """Take note in the log, in the thread that works on it. Raises `KafkaError` KAFKA_STORAGE_ERROR."""
-        self.log.finish_flush(self)
+        log, state = self.log, self.log.syncing
+        if self.error is not None:
+            state.failed = True
+            raise log.storage_error("syncing", self.error) from self.error
+        if self.cuts == state.cuts:
+            log.recovery_point = max(log.recovery_point, self.up_to)
+        state.names_synced = max(state.names_synced, self.names)
+
+
+def begin(log: PartitionLog, *, whole_segments_only: bool) -> FlushJob | None:
+    """See `PartitionLog.begin_flush`. Raises `OSError`."""
+    active, state = log.segments.active, log.syncing
+    up_to = active.base_offset if whole_segments_only else log.log_end_offset
+    if up_to <= log.recovery_point:
+        return None
+    paths: list[Path] = []
+    for segment in log.segments.from_offset(log.recovery_point):
+        if segment is active and whole_segments_only:
+            break
+        segment.txn_index.write_pending()
+        paths += segment.paths()
+    directories = []
+    names = (state.names_made, log.epochs.writes)
+    if names != state.names_synced:
+        paths += [log.directory / LEADER_EPOCHS, log.directory / PARTITION_METADATA]
+        directories = [log.directory, log.directory.parent]
+    if log.snapshots.latest is not None:
+        paths.append(log.snapshots.path(log.snapshots.latest))
+    return FlushJob(log, up_to, names, paths, directories)

@@ -20,13 +20,13 @@ from odradek.errors import (
     OffsetOutOfRangeError,
     RecordBatchTooLargeError,
 )
-from odradek.log import partition_metadata, retention
+from odradek.log import flushing, partition_metadata, retention, trimming
 from odradek.log.config import LogConfig
-from odradek.log.file_names import DELETED_SUFFIX, LEADER_EPOCHS, PARTITION_METADATA, with_marker
+from odradek.log.file_names import LEADER_EPOCHS, PARTITION_METADATA
 from odradek.log.files import Buffer, FileSystem
-from odradek.log.flushing import FlushJob, NamesVersion
+from odradek.log.flushing import FlushJob, SyncState
 from odradek.log.leader_epochs import EpochEntry, LeaderEpochs
-from odradek.log.preparing import PREFIX, newest_of, stamped, timestamp_type, validated
+from odradek.log.preparing import PREFIX, AppendRules, newest_of, stamped
 from odradek.log.producer_snapshots import ProducerSnapshots
 from odradek.log.producer_state import Origin, ProducerState
 from odradek.log.recovery import (
@@ -96,14 +96,9 @@ class PartitionLog:
         self.log_end_offset = 0
         self.high_watermark = 0
         self.recovery_point = 0
-        self.last_flush_ms = clock.now_ms()
+        self.syncing = SyncState(last_ms=clock.now_ms())
         self._removals: list[tuple[int, list[Path]]] = []
         """Files marked as deleted, and when they are to be removed."""
-        self._names_made = 1
-        self._names_synced: NamesVersion = (0, 0)
-        self._sync_failed = False
-        self._generation = 0
-        """Counts truncations: what a sync that was begun before one has done is not what the log is now."""
 
     @classmethod
     def open(
@@ -153,6 +148,16 @@ class PartitionLog:
         load(log, plan, recovery_point, log_start_offset)
         return log
 
+    @property
+    def config(self) -> LogConfig:
+        """What the log is run with; may be replaced at any time."""
+        return self._config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        self._config = config
+        self._rules = AppendRules(config)
+
     def __repr__(self) -> str:
         return f"<PartitionLog {self.topic}-{self.partition} {self.log_start_offset}..{self.log_end_offset}>"
 
@@ -172,7 +177,7 @@ class PartitionLog:
         except OSError as error:
             raise self.storage_error("writing partition.metadata", error) from error
         self.topic_id = topic_id
-        self._names_made += 1
+        self.syncing.names_made += 1
 
     @property
     def size_bytes(self) -> int:
@@ -215,10 +220,9 @@ class PartitionLog:
         takes; INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE,
         TRANSACTION_COORDINATOR_FENCED; KAFKA_STORAGE_ERROR. Nothing is appended then.
         """
-        config = self.config
-        records, headers = validated(
+        rules = self._rules
+        records, headers = rules.validated(
             records,
-            config,
             from_client=origin is Origin.CLIENT,
             now_ms=now_ms,
             produce_version=produce_version,
@@ -227,14 +231,13 @@ class PartitionLog:
         if not isinstance(markers, list):
             return markers
         base_offset = self.log_end_offset
-        kind = timestamp_type(config)
         parts, size, headers = stamped(
-            records, headers, kind, base_offset=base_offset, leader_epoch=leader_epoch, now_ms=now_ms
+            records, headers, rules.kind, base_offset=base_offset, leader_epoch=leader_epoch, now_ms=now_ms
         )
         if leader_epoch != self.epochs.latest and leader_epoch >= 0:
             self._assign_epochs([EpochEntry(leader_epoch, base_offset)])
         self._write(headers, markers, parts, size, now_ms)
-        time_ms = now_ms if kind is TimestampType.LOG_APPEND_TIME else NO_TIMESTAMP
+        time_ms = now_ms if rules.kind is TimestampType.LOG_APPEND_TIME else NO_TIMESTAMP
         return AppendInfo(base_offset, self.log_end_offset - 1, time_ms, self.log_start_offset)
 
     def append_follower(self, records: Buffer, *, now_ms: int | None = None) -> AppendInfo | None:
@@ -318,16 +321,17 @@ class PartitionLog:
         size: int,
         now_ms: int,
     ) -> None:
-        config = self.config
+        config = self._config
         if size > config.segment_bytes:
             raise RecordBatchTooLargeError(
                 f"{size} bytes are more than a segment of {config.segment_bytes} bytes takes"
             )
-        if self._sync_failed:
+        if self.syncing.failed:
             raise KafkaStorageError("an earlier sync to the disk failed; the broker must be started again")
-        last_offset = headers[-1].last_offset
+        last = headers[-1]
+        last_offset = last[0] + last[6]
         if len(headers) == 1:
-            newest = TimestampOffset(headers[0][8], last_offset)
+            newest = TimestampOffset(last[8], last_offset)
             batches = [(size, last_offset)]
         else:
             newest = newest_of(headers)
@@ -350,7 +354,7 @@ class PartitionLog:
 
     def _segment_ms(self, segment: Segment) -> int:
         """`segment.ms` less the segment's own share of `segment.jitter.ms`."""
-        config = self.config
+        config = self._config
         if not config.segment_jitter_ms:
             return config.segment_ms
         jitter = hash((self.partition, segment.base_offset)) % min(
@@ -387,7 +391,7 @@ class PartitionLog:
         self.producers.end_offset = base
         self.snapshots.take(self.producers, sync=False)
         old.become_inactive()
-        if self._names_made != self._names_synced[0]:
+        if self.syncing.names_made != self.syncing.names_synced[0]:
             # So that a power failure cannot keep the new segment and lose the name of an older one.
             self.files.fsync_dir(self.directory)
         segment = open_segment(self.files, self.directory, base, self.config)
@@ -401,7 +405,7 @@ class PartitionLog:
         old.forget_tail()
         old.release()
         self.segments.add(segment)
-        self._names_made += 1
+        self.syncing.names_made += 1
         return segment
 
     # Flushing and closing.
@@ -422,41 +426,17 @@ class PartitionLog:
 
         Raises `KafkaError` KAFKA_STORAGE_ERROR.
         """
-        active = self.segments.active
-        up_to = active.base_offset if whole_segments_only else self.log_end_offset
-        if up_to <= self.recovery_point:
-            return None
-        paths: list[Path] = []
-        for segment in self.segments.from_offset(self.recovery_point):
-            if segment is active and whole_segments_only:
-                break
-            try:
-                segment.txn_index.write_pending()
-            except OSError as error:
-                raise self.storage_error("syncing", error) from error
-            paths += segment.paths()
-        directories = []
-        names = (self._names_made, self.epochs.writes)
-        if names != self._names_synced:
-            paths += [self.directory / LEADER_EPOCHS, self.directory / PARTITION_METADATA]
-            directories = [self.directory, self.directory.parent]
-        if self.snapshots.latest is not None:
-            paths.append(self.snapshots.path(self.snapshots.latest))
-        return FlushJob(self, self.files, up_to, self._generation, names, paths, directories)
-
-    def finish_flush(self, job: FlushJob) -> None:
-        """A `FlushJob` has run. Raises `KafkaError` KAFKA_STORAGE_ERROR."""
-        if job.error is not None:
-            self._sync_failed = True
-            raise self.storage_error("syncing", job.error) from job.error
-        if job.generation == self._generation:
-            self.recovery_point = max(self.recovery_point, job.up_to)
-        self._names_synced = max(self._names_synced, job.names)
-        self.last_flush_ms = self._clock.now_ms()
+        try:
+            job = flushing.begin(self, whole_segments_only=whole_segments_only)
+        except OSError as error:
+            raise self.storage_error("syncing", error) from error
+        if not whole_segments_only:
+            self.syncing.last_ms = self._clock.now_ms()
+        return job
 
     def is_flush_overdue(self, now_ms: int) -> bool:
         """Whether `flush.ms` is up."""
-        return now_ms - self.last_flush_ms >= self.config.flush_ms
+        return now_ms - self.syncing.last_ms >= self._config.flush_ms
 
     def close(self) -> None:
         """Stop in good order: a snapshot of the producers, trimmed indexes, everything synced.
@@ -570,51 +550,17 @@ class PartitionLog:
 
     def truncate_to(self, offset: int) -> bool:
         """Drop the records from the offset on; whether there were any. Raises `KafkaError`."""
-        self._generation += 1
         try:
-            if offset >= self.log_end_offset:
-                # An epoch may have been noted whose first record never came.
-                self.epochs.truncate_from_end(self.log_end_offset)
-                self.epochs.save()
-                return False
-            if self.segments[0].base_offset > offset:
-                self.truncate_fully_and_start_at(offset)
-                return True
-            # From the end on, so that a stop in between leaves no hole.
-            for segment in reversed(list(self.segments)):
-                if segment.base_offset > offset:
-                    self.drop_segment(segment)
-            active = self.segments.active
-            active.truncate_to(offset)
-            active.become_active()
-            self.epochs.truncate_from_end(offset)
-            self.epochs.save()
-            self.log_end_offset = offset
-            self.log_start_offset = min(self.log_start_offset, offset)
-            self.recovery_point = min(self.recovery_point, offset)
-            self.reload_producers(offset)
+            return trimming.truncate_to(self, offset)
         except OSError as error:
             raise self.storage_error(f"truncating to {offset}", error) from error
-        self.update_high_watermark(min(self.high_watermark, offset))
-        return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop everything and go on at the offset. Raises `KafkaError`."""
-        self._generation += 1
         try:
-            for segment in reversed(list(self.segments)):
-                self.drop_segment(segment)
-            segment = open_segment(self.files, self.directory, offset, self.config)
-            segment.create(self._clock.now_ms())
-            self.segments.add(segment)
-            self.epochs.clear()
-            self.snapshots.restart_at(offset)
+            trimming.restart_at(self, offset, self._clock.now_ms())
         except OSError as error:
             raise self.storage_error(f"truncating to nothing at {offset}", error) from error
-        self._names_made += 1
-        self.producers.clear()
-        self.producers.end_offset = offset
-        self.log_start_offset = self.log_end_offset = self.high_watermark = self.recovery_point = offset
 
     def reload_producers(self, end_offset: int) -> None:
         """Build the producer state again as it was at the offset. Raises `OSError`."""
@@ -625,7 +571,7 @@ class PartitionLog:
             self.log_start_offset,
             end_offset,
             self._clock.now_ms(),
-            self.config.producer_id_expiration_ms,
+            self._config.producer_id_expiration_ms,
         )
         recall_recent_batches(state, list(self.segments))
         replay_producers(state, list(self.segments), end_offset, {})
@@ -633,14 +579,9 @@ class PartitionLog:
 
     def drop_segment(self, segment: Segment) -> None:
         """Take a segment out of the log; its files go after `file.delete.delay.ms`. Raises `OSError`."""
-        marked = segment.mark_deleted()
-        if segment.base_offset in self.snapshots.offsets:
-            path = self.snapshots.path(segment.base_offset)
-            self.files.rename(path, with_marker(path, DELETED_SUFFIX))
-            self.snapshots.forget(segment.base_offset)
-            marked.append(with_marker(path, DELETED_SUFFIX))
+        marked = trimming.mark_deleted(self, segment)
         self.segments.remove(segment)
-        self._removals.append((self._clock.now_ms() + self.config.file_delete_delay_ms, marked))
+        self._removals.append((self._clock.now_ms() + self._config.file_delete_delay_ms, marked))
 
     def remove_deleted_files(self, now_ms: int) -> int:
         """Remove the files whose time has come; how many. Raises `OSError`."""

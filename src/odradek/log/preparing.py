@@ -6,6 +6,7 @@ epoch stand in front of the CRC.
 
 from __future__ import annotations
 
+from functools import partial
 from struct import Struct
 
 from odradek.log.config import LogConfig
@@ -21,37 +22,40 @@ PREFIX = Struct(">qii")
 _TIMESTAMP = Struct(">q")
 
 
-def validated(
-    records: Buffer, config: LogConfig, *, from_client: bool, now_ms: int, produce_version: int | None
-) -> tuple[Buffer, list[BatchHeader]]:
-    """The batches, recompressed if the topic wants another codec, and their headers.
+class AppendRules:
+    """A topic's config as its appends need it, worked out once. `kind` is `message.timestamp.type`."""
 
-    Raises `KafkaError` as `validate_batches` does.
-    """
-    headers = validate_batches(
-        records,
-        max_message_bytes=config.max_message_bytes,
-        now_ms=now_ms,
-        timestamp_type=timestamp_type(config),
-        timestamp_before_max_ms=config.message_timestamp_before_max_ms,
-        timestamp_after_max_ms=config.message_timestamp_after_max_ms,
-        compacted=config.compact,
-        from_client=from_client,
-        produce_version=produce_version,
-    )
-    if config.compression_type != "producer":
-        codec = target_codec(config.compression_type)
+    __slots__ = ("_codec", "_level", "_validate", "kind")
+
+    def __init__(self, config: LogConfig) -> None:
+        append_time = config.message_timestamp_type == "LogAppendTime"
+        self.kind = TimestampType.LOG_APPEND_TIME if append_time else TimestampType.CREATE_TIME
+        self._codec = target_codec(config.compression_type)
+        name = f"compression_{self._codec.name.lower()}_level" if self._codec else ""
+        self._level: int | None = getattr(config, name, None)
+        self._validate = partial(
+            validate_batches,
+            max_message_bytes=config.max_message_bytes,
+            timestamp_type=self.kind,
+            timestamp_before_max_ms=config.message_timestamp_before_max_ms,
+            timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+            compacted=config.compact,
+        )
+
+    def validated(
+        self, records: Buffer, *, from_client: bool, now_ms: int, produce_version: int | None
+    ) -> tuple[Buffer, list[BatchHeader]]:
+        """The batches, recompressed if the topic wants another codec, and their headers.
+
+        Raises `KafkaError` as `validate_batches` does.
+        """
+        headers = self._validate(
+            records, now_ms=now_ms, from_client=from_client, produce_version=produce_version
+        )
+        codec = self._codec
         if codec is not None and needs_recompression(headers, codec):
-            level = getattr(config, f"compression_{codec.name.lower()}_level", None)
-            return recompress(records, headers, codec, level=level)
-    return records, headers
-
-
-def timestamp_type(config: LogConfig) -> TimestampType:
-    """The topic's `message.timestamp.type`."""
-    if config.message_timestamp_type == "LogAppendTime":
-        return TimestampType.LOG_APPEND_TIME
-    return TimestampType.CREATE_TIME
+            return recompress(records, headers, codec, level=self._level)
+        return records, headers
 
 
 def stamped(
@@ -70,7 +74,8 @@ def stamped(
         if stored == header[8]:
             view = memoryview(records)
             parts: list[Buffer] = [PREFIX.pack(base_offset, header[1], leader_epoch), view[PREFIX.size :]]
-            return parts, len(view), [BatchHeader(base_offset, header[1], leader_epoch, *header[3:])]
+            prefix = (base_offset, header[1], leader_epoch)
+            return parts, len(view), [BatchHeader._make(prefix + header[3:])]
     copy = bytearray(records)
     headers = assign_offsets(
         copy, base_offset, leader_epoch=leader_epoch, timestamp_type=kind, now_ms=now_ms, headers=headers

@@ -1,0 +1,71 @@
+"""Cutting records off a log: from the end when another leader knows better, from the start by segments.
+
+A truncation goes from the end on, so that a stop in between leaves no hole. Everything may raise `OSError`;
+the cut can then be begun again, or is completed when the log is loaded.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odradek.log.file_names import DELETED_SUFFIX, with_marker
+from odradek.log.recovery import open_segment
+from odradek.log.segment import Segment
+
+if TYPE_CHECKING:
+    from odradek.log.partition_log import PartitionLog
+
+
+def truncate_to(log: PartitionLog, offset: int) -> bool:
+    """See `PartitionLog.truncate_to`."""
+    log.syncing.cuts += 1
+    if offset >= log.log_end_offset:
+        # An epoch may have been noted whose first record never came.
+        log.epochs.truncate_from_end(log.log_end_offset)
+        log.epochs.save()
+        return False
+    if log.segments[0].base_offset > offset:
+        log.truncate_fully_and_start_at(offset)
+        return True
+    for segment in reversed(list(log.segments)):
+        if segment.base_offset > offset:
+            log.drop_segment(segment)
+    active = log.segments.active
+    active.truncate_to(offset)
+    active.become_active()
+    log.epochs.truncate_from_end(offset)
+    log.epochs.save()
+    log.log_end_offset = offset
+    log.log_start_offset = min(log.log_start_offset, offset)
+    log.recovery_point = min(log.recovery_point, offset)
+    log.reload_producers(offset)
+    log.update_high_watermark(min(log.high_watermark, offset))
+    return True
+
+
+def restart_at(log: PartitionLog, offset: int, now_ms: int) -> None:
+    """See `PartitionLog.truncate_fully_and_start_at`."""
+    log.syncing.cuts += 1
+    for segment in reversed(list(log.segments)):
+        log.drop_segment(segment)
+    segment = open_segment(log.files, log.directory, offset, log.config)
+    segment.create(now_ms)
+    log.segments.add(segment)
+    log.epochs.clear()
+    log.snapshots.restart_at(offset)
+    log.syncing.names_made += 1
+    log.producers.clear()
+    log.producers.end_offset = offset
+    log.log_start_offset = log.log_end_offset = log.high_watermark = log.recovery_point = offset
+
+
+def mark_deleted(log: PartitionLog, segment: Segment) -> list[Path]:
+    """Rename a segment's files, and the snapshot at its base offset, to be removed later; their new names."""
+    marked = segment.mark_deleted()
+    if segment.base_offset in log.snapshots.offsets:
+        path = log.snapshots.path(segment.base_offset)
+        log.files.rename(path, with_marker(path, DELETED_SUFFIX))
+        log.snapshots.forget(segment.base_offset)
+        marked.append(with_marker(path, DELETED_SUFFIX))
+    return marked
