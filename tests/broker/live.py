@@ -71,6 +71,10 @@ class Client:
         """Close it."""
         self._writer.close()
 
+    def abort(self) -> None:
+        """Close it without sending what waits to be sent."""
+        self._writer.transport.abort()
+
 
 @asynccontextmanager
 async def running(

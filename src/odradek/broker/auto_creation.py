@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 
+MAX_TOPICS_AT_ONCE = 100
+"""How many topics one request may bring into being: others wait for its answer."""
+
 
 def new_topic(config: BrokerConfig, name: str) -> NewTopic:
     """The topic as it is to be when nobody says more than its name."""
@@ -62,6 +65,9 @@ def auto_create(controller: Controller, config: BrokerConfig, names: Iterable[st
     for name in names:
         if topics.why_invalid(name) is not None:
             errors[name] = ErrorCode.INVALID_TOPIC_EXCEPTION
+        elif len(wanted) == MAX_TOPICS_AT_ONCE:
+            # The client asks again, and then it is their turn.
+            errors[name] = ErrorCode.LEADER_NOT_AVAILABLE
         else:
             wanted.append(new_topic(config, name))
     try:

@@ -4,9 +4,8 @@ The state is in three places, each bounded:
 
 - `FrameReader`: a frame that has not arrived whole yet; it grows with what arrives;
 - `_unprocessed`: whole frames that wait because the peer does not read its responses, because too many
-  requests
-  of this connection are unanswered, or because the broker as a whole holds too many bytes. While anything is
-  here, nothing more is read from the socket;
+  requests of this connection are unanswered, or because the broker as a whole holds too many bytes. While
+  anything is here, nothing more is read from the socket;
 - `_unanswered`: requests in work, oldest first. An answer that is ready waits here until all before it have
   left.
 """
@@ -30,6 +29,9 @@ log = logging.getLogger(__name__)
 
 MAX_UNANSWERED = 256
 """Requests of one connection that may be in work at once; those behind them are not read from the socket."""
+
+MAX_UNANSWERED_BYTES = 8 * 1024 * 1024
+"""Bytes of requests of one connection in work, beyond which no further one is taken up."""
 
 WRITE_HIGH_WATER = 1024 * 1024
 """Bytes of responses that may wait for the peer before no more of its requests are taken up."""
@@ -87,6 +89,7 @@ class Connection(asyncio.Protocol):
         "_resuming",
         "_transport",
         "_unanswered",
+        "_unanswered_bytes",
         "_unprocessed",
         "_writable",
         "active_at",
@@ -102,6 +105,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._unprocessed: deque[Any] = deque()
         self._unanswered: deque[_Slot] = deque()
+        self._unanswered_bytes = 0
         self._writable = True
         self._reading = True
         self._resuming = False
@@ -173,6 +177,7 @@ class Connection(asyncio.Protocol):
         return (
             self._writable
             and len(self._unanswered) < MAX_UNANSWERED
+            and self._unanswered_bytes < MAX_UNANSWERED_BYTES
             and self._close_reason is None
             and self._listener.has_room(self)
         )
@@ -182,6 +187,7 @@ class Connection(asyncio.Protocol):
         slot = _Slot(self, len(frame))
         # The slot goes in first: a handler may complete other requests of this very connection.
         self._unanswered.append(slot)
+        self._unanswered_bytes += slot.size
         self._listener.queued_bytes += slot.size
         try:
             answer = self._dispatch(self.peer, frame, slot)
@@ -200,6 +206,7 @@ class Connection(asyncio.Protocol):
     def answered(self, slot: _Slot, answer: Answer) -> None:
         """Take an answer, and send what has become sendable."""
         slot.answer = answer
+        self._unanswered_bytes -= slot.size
         self._listener.release(slot.size)
         unanswered = self._unanswered
         if not unanswered or unanswered[0] is not slot:
@@ -298,6 +305,7 @@ class Connection(asyncio.Protocol):
             if slot.answer is None:
                 # Its answer may still come, to nobody; its bytes are no longer ours to hold.
                 self._listener.release(slot.size)
+                self._unanswered_bytes -= slot.size
                 slot.size = 0
                 if slot.context is not None and slot.context.on_disconnect is not None:
                     slot.context.on_disconnect()

@@ -29,6 +29,17 @@ Buffers = list[Any]
 
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 
+MAX_REQUEST_BYTES = 4 * 1024 * 1024
+"""The largest request that is made of many small things: decoded they take twenty times the memory, and
+while they are looked at everybody else waits. It has room for 100,000 partitions."""
+
+_MORE_REQUEST_BYTES = {
+    ApiKey.PRODUCE: 2**31 - 1,
+    ApiKey.JOIN_GROUP: 16 * 1024 * 1024,
+    ApiKey.SYNC_GROUP: 16 * 1024 * 1024,
+}
+"""Requests whose bytes are mostly one piece; for Produce `socket.request.max.bytes` is the only bound."""
+
 
 class Answer(NamedTuple):
     """What goes back for one request.
@@ -103,6 +114,12 @@ class Dispatcher:
                 f"version {version} of {handler.api_key.api_name} is not supported "
                 f"({handler.versions[0]} to {handler.versions[-1]} are)"
             )
+        if len(frame) > MAX_REQUEST_BYTES:
+            most = _MORE_REQUEST_BYTES.get(handler.api_key, MAX_REQUEST_BYTES)
+            if len(frame) > most:
+                raise ProtocolError(
+                    f"a {handler.api_key.api_name} request of {len(frame)} bytes: the most is {most}"
+                )
         # What stands behind the request is passed over, as Kafka does: librdkafka sends three bytes too many
         # with a Metadata request for all topics.
         request, _ = message_class.decode_from(frame, version, body_offset)

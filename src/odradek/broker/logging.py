@@ -19,6 +19,10 @@ def _timestamp(created: float, msecs: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(created)) + f".{int(msecs):03d}Z"
 
 
+def _escaped(text: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class TextFormatter(logging.Formatter):
     """`2026-01-31T12:00:00.000Z WARN broker.connection closing a connection peer=…`."""
 
@@ -26,7 +30,11 @@ class TextFormatter(logging.Formatter):
         """One line; an exception follows on further, indented lines."""
         name = record.name.removeprefix("odradek.")
         level = "WARN" if record.levelno == logging.WARNING else record.levelname
-        line = f"{_timestamp(record.created, record.msecs)} {level} {name} {record.getMessage()}"
+        message = record.getMessage()
+        if not message.isprintable():
+            # Client ids and names come from strangers: they must not be able to write lines of their own.
+            message = _escaped(message)
+        line = f"{_timestamp(record.created, record.msecs)} {level} {name} {message}"
         if record.exc_info:
             line += "\n" + "\n".join(
                 "    " + part for part in self.formatException(record.exc_info).splitlines()

@@ -14,6 +14,7 @@ documentation when asked for (KIP-569). Passwords never have a value. Other reso
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from odradek.broker import loggers
@@ -72,6 +73,7 @@ def _error_response(
 def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Describe each resource."""
     results: list[DescribeConfigsResult] = []
+    seen: set[tuple[int, str | int]] = set()
     for resource in request.resources:
         result = DescribeConfigsResult(
             error_code=0,
@@ -81,6 +83,10 @@ def handle(context: RequestContext, request: DescribeConfigsRequest) -> Describe
             configs=[],
         )
         try:
+            key = _identity(resource)
+            if key in seen:
+                raise InvalidRequestError("Each resource must appear at most once.")
+            seen.add(key)
             entries = _entries(context, resource)
             result.configs = [_result(entry, request, context.api_version) for entry in entries]
             if request.include_documentation and context.api_version >= 3:
@@ -91,10 +97,19 @@ def handle(context: RequestContext, request: DescribeConfigsRequest) -> Describe
     return DescribeConfigsResponse(results=results)
 
 
+def _identity(resource: DescribeConfigsResource) -> tuple[int, str | int]:
+    """What a resource is, however a broker's number is spelt."""
+    name: str | int = resource.resource_name
+    if kind_of(resource.resource_type) is not ResourceKind.TOPIC:
+        with suppress(ValueError):
+            name = int(name)
+    return resource.resource_type, name
+
+
 def _entries(context: RequestContext, resource: DescribeConfigsResource) -> Iterable[ConfigEntry]:
     kind, name = kind_of(resource.resource_type), resource.resource_name
     # An empty list of names asks for all, as null does.
-    wanted = resource.configuration_keys or None
+    wanted = frozenset(resource.configuration_keys or ()) or None
     if kind is ResourceKind.TOPIC:
         if not context.authorize(Operation.DESCRIBE_CONFIGS, topic_resource(name)):
             raise TopicAuthorizationError

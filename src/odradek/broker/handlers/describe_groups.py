@@ -35,7 +35,9 @@ def _error_response(
 @handler(ApiKey.DESCRIBE_GROUPS, versions=range(7), error_response=_error_response)
 def handle(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """Describe each group."""
-    return DescribeGroupsResponse(groups=[_describe(context, request, g) for g in request.groups])
+    # Each once: a description can be much longer than the name that asks for it.
+    names = dict.fromkeys(request.groups)
+    return DescribeGroupsResponse(groups=[_describe(context, request, name) for name in names])
 
 
 def _describe(context: RequestContext, request: DescribeGroupsRequest, group_id: str) -> DescribedGroup:

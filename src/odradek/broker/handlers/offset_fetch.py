@@ -3,7 +3,7 @@
 - 0 reads the metadata store (`broker.stored_offsets`), all others the group's coordinator.
 - 2 has a null list of topics for all of them, and an error on top instead of one per partition.
 - 7 may ask for stable offsets only: UNSTABLE_OFFSET_COMMIT while a transaction is open (KIP-447).
-- 8 asks for several groups at once (KIP-709), 9 names a member of a server-side group, 10 has topic ids
+- 8 asks for several groups at once (KIP-709; one that is named twice gets INVALID_REQUEST), 9 names a member of a server-side group, 10 has topic ids
   (UNKNOWN_TOPIC_ID).
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -63,15 +64,19 @@ def handle(
     if version == 0:
         return _response(request, version, [_fetch_from_store(context, groups[0])])
     answer: Answer[OffsetFetchResponse] = Answer()
-    found: list[OffsetFetchResponseGroup | None] = [None] * len(groups)
+    found: dict[int, OffsetFetchResponseGroup] = {}
 
     def take(at: int, response: OffsetFetchResponseGroup) -> None:
         found[at] = response
-        if all(group is not None for group in found):
-            answer.deliver(_response(request, version, [group for group in found if group is not None]))
+        if len(found) == len(groups):
+            answer.deliver(_response(request, version, [found[at] for at in range(len(groups))]))
 
+    times = Counter(group.group_id for group in groups)
     for at, group in enumerate(groups):
-        _fetch_group(context, group, request.require_stable, partial(take, at))
+        if times[group.group_id] > 1:
+            take(at, fetch_error(group.group_id, ErrorCode.INVALID_REQUEST))
+        else:
+            _fetch_group(context, group, request.require_stable, partial(take, at))
     if not groups:
         return OffsetFetchResponse()
     return answer.result(context.broker.loop)

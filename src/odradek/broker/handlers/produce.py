@@ -2,16 +2,14 @@
 
 - 3-12 name topics, 13 has topic ids (UNKNOWN_TOPIC_ID).
 - acks 0: no answer; an error closes the connection, which is all that such a producer can notice. 1: the
-  leader
-  has it. -1: all in-sync replicas have it, else REQUEST_TIMED_OUT after `timeout_ms`; anything else:
+  leader has it. -1: all in-sync replicas have it, else REQUEST_TIMED_OUT after `timeout_ms`; anything else:
   INVALID_REQUIRED_ACKS.
+- A partition that is named twice gets INVALID_REQUEST each time, and nothing is appended.
 - Exactly one batch, of magic 2; zstd from version 7. Older message sets come with a later release, and
-  versions
-  0-2 with them.
+  versions 0-2 with them.
 - Error messages and record errors from 8; the current leader with NOT_LEADER_OR_FOLLOWER from 10 (KIP-951).
 - There is no transaction coordinator yet: a transactional batch gets INVALID_TXN_STATE, which every client
-  takes
-  as final. (It can only come from a producer that did without InitProducerId, which refuses.)
+  takes as final. (It can only come from a producer that did without InitProducerId, which refuses.)
 """
 
 from __future__ import annotations
@@ -92,8 +90,9 @@ def handle(
         return _error_response(request, context.api_version, ErrorCode.INVALID_REQUIRED_ACKS, "")
     response = ProduceResponse(responses=[])
     pending: list[_Pending] = []
+    twice = _named_twice(request)
     for topic in request.topic_data:
-        response.responses.append(_append_topic(context, request, topic, pending))
+        response.responses.append(_append_topic(context, request, topic, twice, pending))
     # The records are in the log: while acks are waited for, the frame need not be kept.
     request.topic_data = []
     if request.acks == 0:
@@ -106,8 +105,28 @@ def handle(
     return _wait_for_replicas(context, request.timeout_ms, response, pending)
 
 
+_Key = tuple[str, bytes, int]
+
+
+def _named_twice(request: ProduceRequest) -> set[_Key]:
+    """Partitions for which there is more than one batch. Kafka appends the last and acknowledges all."""
+    seen: set[_Key] = set()
+    twice: set[_Key] = set()
+    topics = request.topic_data
+    if len(topics) > 1 or (topics and len(topics[0].partition_data) > 1):
+        for topic in topics:
+            for data in topic.partition_data:
+                key = (topic.name, topic.topic_id, data.index)
+                (twice if key in seen else seen).add(key)
+    return twice
+
+
 def _append_topic(
-    context: RequestContext, request: ProduceRequest, topic: TopicProduceData, pending: list[_Pending]
+    context: RequestContext,
+    request: ProduceRequest,
+    topic: TopicProduceData,
+    twice: set[_Key],
+    pending: list[_Pending],
 ) -> TopicProduceResponse:
     name: str | None = topic.name
     if context.api_version >= 13:
@@ -117,6 +136,8 @@ def _append_topic(
     for data in topic.partition_data:
         if refusal is not None:
             answers.append(_failed(data.index, refusal.code, refusal.message))
+        elif twice and (topic.name, topic.topic_id, data.index) in twice:
+            answers.append(_failed(data.index, ErrorCode.INVALID_REQUEST, "the partition is named twice"))
         else:
             assert name is not None
             answers.append(_append(context, request, name, data.index, data.records, pending))
