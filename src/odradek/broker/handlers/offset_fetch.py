@@ -3,8 +3,8 @@
 - 0 reads the metadata store (`broker.stored_offsets`), all others the group's coordinator.
 - 2 has a null list of topics for all of them, and an error on top instead of one per partition.
 - 7 may ask for stable offsets only: UNSTABLE_OFFSET_COMMIT while a transaction is open (KIP-447).
-- 8 asks for several groups at once (KIP-709; one that is named twice gets INVALID_REQUEST), 9 names a member of a server-side group, 10 has topic ids
-  (UNKNOWN_TOPIC_ID).
+- 8 asks for several groups at once (KIP-709; one that is named twice gets INVALID_REQUEST), 9 names a member
+  of a server-side group, 10 has topic ids (UNKNOWN_TOPIC_ID).
 """
 
 from __future__ import annotations
