@@ -42,8 +42,9 @@ types: $(VENV)/.dev
 contracts: $(VENV)/.dev
 	$(BIN)/lint-imports
 
+# Half of the tests wait for a process, a disk or Spark: two workers share the time. A file stays on one worker.
 unit: $(VENV)/.dev
-	$(BIN)/pytest --ignore=tests/interop $(PYTEST)
+	$(BIN)/pytest --ignore=tests/interop -n 2 --dist loadfile $(PYTEST)
 
 interop: $(VENV)/.dev
 	$(BIN)/pytest tests/interop $(PYTEST)
