@@ -555,6 +555,53 @@ def test_configs_are_checked(servers: str) -> None:
         Consumer("topic", bootstrap_servers=servers)
 
 
+def test_a_poll_that_is_cancelled_again_and_again_leaves_nothing_half_done(
+    servers: str, admin: Admin, group: str
+) -> None:
+    topic = new_topic(admin, 4)
+    fill(servers, topic, 200, 4)
+    told: list[str] = []
+
+    class Listener(ConsumerRebalanceListener):
+        async def on_partitions_revoked(self, revoked: Any) -> None:
+            await asyncio.sleep(0.01)
+            told.append("revoked")
+
+        async def on_partitions_assigned(self, assigned: Any) -> None:
+            await asyncio.sleep(0.01)
+            told.append("assigned")
+
+    async def run() -> None:
+        settings: dict[str, Any] = {
+            "group_id": group,
+            "bootstrap_servers": servers,
+            "auto_offset_reset": "earliest",
+            "heartbeat_interval_ms": 20,
+        }
+        async with AsyncConsumer(**settings) as first, AsyncConsumer(topic, **settings) as second:
+            await first.subscribe([topic], listener=Listener())
+            values: list[int] = []
+
+            async def poll(consumer: AsyncConsumer) -> None:
+                try:
+                    async with asyncio.timeout(0.004):
+                        values.extend(int(r.value) for r in await consumer.poll(1_000))
+                except TimeoutError:
+                    return
+
+            deadline = time.monotonic() + 20
+            while len(values) < 200 or not (await first.assignment() and await second.assignment()):
+                assert time.monotonic() < deadline, told
+                await asyncio.gather(poll(first), poll(second))
+            assert set(values) == set(range(200))
+            assert await first.assignment() | await second.assignment() == {
+                TopicPartition(topic, n) for n in range(4)
+            }
+
+    asyncio.run(run())
+    assert told[0] == "assigned"
+
+
 def test_the_asyncio_consumer(servers: str, admin: Admin, group: str) -> None:
     topic = new_topic(admin, 2)
     fill(servers, topic, 100, 2)

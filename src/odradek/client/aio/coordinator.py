@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 from odradek.client.aio.cluster import Cluster
@@ -80,6 +80,7 @@ class GroupCoordinator:
         self._changed = changed
         self._coordinator: Node | None = None
         self._join: asyncio.Task[tuple[Generation, tuple[TopicPartition, ...]]] | None = None
+        self._step: asyncio.Task[None] | None = None
         self._prepared = False
         self._heartbeats: asyncio.Task[None] | None = None
         self._last_poll_ms = cluster.now_ms()
@@ -126,7 +127,11 @@ class GroupCoordinator:
     def needs_poll(self) -> bool:
         """Whether `ensure_active` has something to do."""
         return (
-            self.member.rejoin_needed or self.member.lost or self._join is not None or self._fatal is not None
+            self.member.rejoin_needed
+            or self.member.lost
+            or self._join is not None
+            or self._step is not None
+            or self._fatal is not None
         )
 
     async def ensure_active(self, deadline_ms: float) -> bool:
@@ -144,14 +149,17 @@ class GroupCoordinator:
             if self._fatal is not None:
                 problem, self._fatal = self._fatal, None
                 raise problem
+            if self._step is not None:
+                await self._end_of_step()
+                continue
             if self.member.lost:
-                await self._give_up_lost()
+                await self._whole(self._give_up_lost())
             if self._join is None:
                 if not self.member.rejoin_needed:
                     break
                 if not self._prepared:
                     self._prepared = True
-                    await self._prepare()
+                    await self._whole(self._prepare())
                 self._start_heartbeats()
                 self._join = self._cluster.spawn(self._join_until_done(), watched=True)
             left = (deadline_ms - self._cluster.now_ms()) / 1000
@@ -162,8 +170,21 @@ class GroupCoordinator:
             generation, assigned = join.result()
             self._prepared = False
             if self.member.generation == generation and self.member.state is MemberState.STABLE:
-                await self._complete(generation, assigned)
+                await self._whole(self._complete(generation, assigned))
         return True
+
+    async def _whole(self, step: Coroutine[Any, Any, None]) -> None:
+        """Do something that must not be left half done when `poll` is cancelled; the next call waits for it."""
+        self._step = self._cluster.spawn(step, watched=True)
+        await self._end_of_step()
+
+    async def _end_of_step(self) -> None:
+        step = self._step
+        assert step is not None
+        await asyncio.wait({step})
+        if self._step is step:
+            self._step = None
+        step.result()
 
     async def _give_up_lost(self) -> None:
         """The partitions belong to others by now: no commit, only the news."""

@@ -175,6 +175,8 @@ class Positions:
     def set_assignment(self, partitions: Iterable[TopicPartition]) -> None:
         """Exactly these; positions of those that stay stay."""
         self.assigned = {tp: self.assigned.get(tp) or Position(tp) for tp in partitions}
+        for position in self.assigned.values():
+            position.revoking = False
 
     def __getitem__(self, tp: TopicPartition) -> Position:
         position = self.assigned.get(tp)
