@@ -66,9 +66,11 @@ def _response(
 ) -> FindCoordinatorResponse:
     if version < FIRST_VERSION_WITH_SEVERAL_KEYS:
         only = found[request.key]
+        # Kafka names even the absence of an error here, and from version 4 on says nothing.
+        message = only.message if only.error else ErrorCode.NONE.name
         return FindCoordinatorResponse(
             error_code=only.error,
-            error_message=only.message,
+            error_message=message,
             node_id=only.node_id,
             host=only.host,
             port=only.port,
@@ -81,7 +83,7 @@ def _response(
                 host=found[key].host,
                 port=found[key].port,
                 error_code=found[key].error,
-                error_message=found[key].message,
+                error_message=found[key].message or "",
             )
             for key in request.coordinator_keys
         ]

@@ -1,0 +1,101 @@
+"""What real clients said to real brokers, said to ours: every answer has to be the one they got.
+
+The recordings are those whose requests are all of versions that are served here. Names that a broker makes
+up are translated, times and addresses left out; what transactions wrote is put in their place, for there is
+no transaction coordinator yet. What differs besides is listed here, with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.util.clock import ManualClock
+from odradek.util.timers import ManualTimers
+from odradek.wire.api import ApiKey
+
+from . import live
+from .net import run
+from .recorded import Replay
+from .sweep import WIRE
+
+TRANSCRIPTS = WIRE.parent / "transcripts"
+
+ZOOKEEPER_CLUSTER, KRAFT_CLUSTER = "-AW0nsxlRLKfRxT8Z5cM9A", "AAAAAAAAQACAAAAAAAAAAQ"
+
+CREATED_AT_ONCE = "a topic exists here when the answer goes out, there some moments later"
+NEWER = "the recording's broker did not know this version"
+NEW_PROTOCOL = "the group is one of the new protocol, which is not served here"
+MORE_CONFIGS = "the broker has configs that came after the one that served as our model"
+"""Reasons."""
+
+EXPLAINED: dict[str, list[tuple[str, str]]] = {
+    "0.11.0.3": [(r"Metadata 4 of console-producer \.topics\[0\]\.(error_code|partitions)", CREATED_AT_ONCE)],
+    "1.0.0": [
+        (r"Metadata 5 of console-producer \.topics\[0\]\.(error_code|partitions)", CREATED_AT_ONCE),
+        (r"FindCoordinator 1 of golden-consumer \.(error_code|error_message|node_id): .*", CREATED_AT_ONCE),
+    ],
+    "4.4.0": [(r"ApiVersions 5 of .* \.error_code: 35 there, 0 here", NEWER)],
+    "4.4.0-on-4.4.0": [
+        (r"Metadata 13 of console-producer \.topics\[0\]\.(error_code|partitions)", CREATED_AT_ONCE),
+        (r"InitProducerId 5 of console-producer \.(error_code: 14 there|producer_epoch)", CREATED_AT_ONCE),
+        (r"FindCoordinator 6 of golden-consumer \.coordinators\[0\]\.(error_code|node_id)", CREATED_AT_ONCE),
+        (r"(CreateTopics 7|DescribeConfigs 4) of adminclient-1 .*\.configs", MORE_CONFIGS),
+        (r"(OffsetCommit 10|DeleteGroups 3) of .*error_code: 0 there, 69 here", NEW_PROTOCOL),
+    ],
+}
+
+
+def cluster_of(name: str) -> str:
+    return KRAFT_CLUSTER if name.endswith("-on-4.4.0") else ZOOKEEPER_CLUSTER
+
+
+@pytest.mark.parametrize("name", ["0.11.0.3", "1.0.0", "2.0.1", "2.2.2", "3.9.1", "4.4.0", "4.4.0-on-4.4.0"])
+def test_real_clients_get_the_answers_they_got(name: str, tmp_path: Path) -> None:
+    explained = [re.compile(pattern) for pattern, _ in EXPLAINED.get(name, [])]
+    used: set[Any] = set()
+
+    async def main() -> None:
+        data = tmp_path / "data"
+        data.mkdir()
+        (data / "meta.properties").write_text(f"version=0\nbroker.id=1\ncluster.id={cluster_of(name)}\n")
+        clock = ManualClock()
+        timers = ManualTimers(clock)
+        async with live.running(
+            data,
+            clock=clock,
+            timers=timers,
+            broker_id=1,
+            num_partitions=2,
+            offsets_topic_num_partitions=3,
+            group_initial_rebalance_delay_ms=0,
+        ) as broker:
+            assert broker.cluster_id == cluster_of(name)
+            broker.groups.ensure_topic()
+            timers.advance(0)
+            replay = Replay(broker, timers)
+            await replay.run(TRANSCRIPTS / f"{name}.jsonl.gz")
+        compared = 0
+        unexplained: list[str] = []
+        for exchange in replay.exchanges:
+            if exchange.recorded is None:
+                # The client had gone before it was answered.
+                continue
+            compared += 1
+            for difference in replay.compare(exchange):
+                text = (
+                    f"{ApiKey(exchange.key).api_name} {exchange.version} of {exchange.client_id} {difference}"
+                )
+                reasons = [one for one in explained if one.match(text)]
+                used.update(reasons)
+                if not reasons:
+                    unexplained.append(f"{exchange.at}: {text}")
+        assert not unexplained
+        assert compared > 100
+        # What is explained has to be there, or the explanation is out of date.
+        assert used == set(explained)
+
+    run(main)
