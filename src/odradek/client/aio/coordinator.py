@@ -174,7 +174,7 @@ class GroupCoordinator:
         return True
 
     async def _whole(self, step: Coroutine[Any, Any, None]) -> None:
-        """Do something that must not be left half done when `poll` is cancelled; the next call waits for it."""
+        """Do something that `poll`, if cancelled, must not leave half done: the next call waits for it."""
         self._step = self._cluster.spawn(step, watched=True)
         await self._end_of_step()
 
