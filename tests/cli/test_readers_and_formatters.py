@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
+
 import click
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
-from odradek.cli.formatter import Formatter
-from odradek.cli.line_reader import LineError, LineReader
+from odradek.cli.formatter import FormatError, Formatter
+from odradek.cli.line_reader import LineError, LineReader, read_lines
 from odradek.cli.offset_resets import parse_datetime, parse_duration
 from odradek.client.types import ConsumerRecord
 
@@ -93,3 +97,90 @@ def test_reset_times() -> None:
     for bad in ("P", "1D", "PT"):
         with pytest.raises(click.BadParameter):
             parse_duration(bad)
+
+
+@given(
+    lines=st.lists(st.binary(max_size=12).map(lambda b: b.replace(b"\n", b"").replace(b"\r", b""))),
+    ends=st.sampled_from([b"\n", b"\r\n"]),
+    open_end=st.booleans(),
+    longest=st.integers(1, 12),
+)
+def test_lines_are_those_of_the_stream_and_long_ones_are_left_out(
+    lines: list[bytes], ends: bytes, open_end: bool, longest: int
+) -> None:
+    data = b"".join(line + ends for line in lines)
+    if open_end:
+        data += b"tail"
+        lines = [*lines, b"tail"]
+    expected = [line if len(line) <= longest else None for line in lines]
+    assert list(read_lines(io.BytesIO(data), longest)) == expected
+
+
+def test_a_line_of_a_gigabyte_is_not_held() -> None:
+    class Endless(io.RawIOBase):
+        """Gives as much as is asked for, without an end of line, until a gigabyte is out."""
+
+        left = 1 << 30
+        largest = 0
+
+        def readline(self, size: int | None = -1, /) -> bytes:
+            assert size is not None and size > 0
+            self.largest = max(self.largest, size)
+            size = min(size, self.left)
+            self.left -= size
+            return bytes(size)
+
+    stream = Endless()
+    assert list(read_lines(stream, 1 << 20)) == [None]  # type: ignore[arg-type]
+    assert stream.largest <= (1 << 20) + 2
+
+
+PLAIN = st.binary(max_size=8).map(lambda b: b.translate(None, b"\t\n\r,:"))
+
+
+@given(
+    key=st.none() | PLAIN,
+    value=st.none() | PLAIN,
+    headers=st.lists(st.tuples(st.text("abcü", min_size=1, max_size=3), st.none() | PLAIN), max_size=3),
+)
+def test_what_the_formatter_writes_the_reader_reads(
+    key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]
+) -> None:
+    """Both speak one language where nobody's bytes are a separator or the word for null."""
+    marker = "\x00null\x00"
+    assume(marker.encode() not in (key, value))
+    record = RECORD._replace(key=key, value=value, headers=tuple(headers))
+    formatter = Formatter.from_properties(
+        {"print.key": "true", "print.headers": "true", "null.literal": marker}
+    )
+    reader = LineReader.from_properties({"parse.key": "true", "parse.headers": "true", "null.marker": marker})
+    line = formatter.line(record)
+    if not headers:
+        line = marker.encode() + line.removeprefix(b"NO_HEADERS")
+    assert next(reader.records([line])) == {"key": key, "value": value, "headers": headers}
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "text"),
+    [
+        ("org.apache.kafka.common.serialization.StringDeserializer", b"\xff", b"\xff"),
+        ("IntegerDeserializer", b"\xff\xff\xff\xff", b"-1"),
+        ("LongDeserializer", b"\x00" * 7 + b"\x07", b"7"),
+        ("ShortDeserializer", b"\x01\x00", b"256"),
+        ("DoubleDeserializer", b"\x3f\xf8" + bytes(6), b"1.5"),
+        ("FloatDeserializer", b"\x3f\xc0\x00\x00", b"1.5"),
+        ("BooleanDeserializer", b"\x01", b"true"),
+        (
+            "UUIDDeserializer",
+            b"123e4567-e89b-12d3-a456-426614174000",
+            b"123e4567-e89b-12d3-a456-426614174000",
+        ),
+    ],
+)
+def test_deserializers(name: str, data: bytes, text: bytes) -> None:
+    formatter = Formatter.from_properties({"value.deserializer": name, "value.deserializer.x": "ignored"})
+    assert formatter.line(RECORD._replace(value=data)) == text + b"\n"
+    assert formatter.line(RECORD) == b"null\n"
+    if name not in ("org.apache.kafka.common.serialization.StringDeserializer",):
+        with pytest.raises(FormatError):
+            formatter.line(RECORD._replace(value=b"\xfe\xff\xfe"))
