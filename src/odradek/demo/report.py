@@ -80,8 +80,12 @@ def windows_table(rows: Sequence[Row], most: int = 20) -> Table:
     table = Table(
         title=f"The last {min(most, len(rows))} of {len(rows)} windows, times in UTC", title_justify="left"
     )
+    table.caption = (
+        "memory used in MiB, written to disk and sent over the network in KiB/s,\n"
+        "the broker's requests, those of them that produce and fetch, and their mean time in ms"
+    )
     table.add_column("start", no_wrap=True)
-    for name in ("cpu %", "memory", "disk KB/s", "net KB/s", "requests", "produce", "fetch", "ms"):
+    for name in ("cpu %", "MiB", "disk", "net", "requests", "produce", "fetch", "ms"):
         table.add_column(name, justify="right")
     for row in rows[-most:]:
         table.add_row(
