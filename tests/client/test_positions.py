@@ -23,7 +23,12 @@ from odradek.client.core.fetch_buffer import Chunk, FetchBuffer
 from odradek.client.core.fetch_requests import EARLIEST
 from odradek.client.core.metadata import MetadataCache
 from odradek.client.core.positions import Position, Positions
-from odradek.client.errors import ConfigError, IllegalStateError, NoOffsetForPartitionError
+from odradek.client.errors import (
+    ConfigError,
+    IllegalStateError,
+    LogTruncationError,
+    NoOffsetForPartitionError,
+)
 from odradek.client.types import TopicPartition
 from odradek.errors import CorruptRecordError, ErrorCode
 from odradek.records.builder import BatchBuilder
@@ -179,6 +184,30 @@ def test_a_new_leader_makes_a_position_doubtful() -> None:
     position.seek(10)
     positions.leader_changed(TP, 5)
     assert not position.validate, "without the epoch of what was read there is nothing to compare"
+
+
+@pytest.mark.parametrize(
+    ("policy", "epoch", "end", "expected"),
+    [
+        ("earliest", 3, 12, (10, False, None)),  # the epoch goes on beyond the position
+        ("earliest", 3, 10, (10, False, None)),
+        ("earliest", 2, 7, (7, False, None)),  # cut: go on there
+        ("earliest", -1, -1, (None, False, EARLIEST)),  # the leader does not know the epoch
+        ("none", 2, 7, None),
+    ],
+)
+def test_a_doubtful_position_is_confirmed_or_moved(policy: str, epoch: int, end: int, expected: Any) -> None:
+    positions = Positions(policy)
+    positions.assign([TP])
+    position = positions[TP]
+    position.seek(10, epoch=3)
+    position.validate = True
+    if expected is None:
+        with pytest.raises(LogTruncationError, match="cut at 7"):
+            positions.validated(position, epoch, end)
+        return
+    positions.validated(position, epoch, end)
+    assert (position.offset, position.validate, position.reset) == expected
 
 
 # Metadata

@@ -169,68 +169,20 @@ class RawReader:
 
     def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """The first offset of each partition."""
-        return self._offsets(dict.fromkeys(partitions, EARLIEST))
+        return list_offsets(self._cluster, self._config.isolation, dict.fromkeys(partitions, EARLIEST))
 
     def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """The offset after the last readable record: high watermark, with read_committed last stable
         offset.
         """
-        return self._offsets(dict.fromkeys(partitions, LATEST))
+        return list_offsets(self._cluster, self._config.isolation, dict.fromkeys(partitions, LATEST))
 
     def offsets_for_times(
         self, timestamps_ms: Mapping[tuple[str, int], int]
     ) -> dict[tuple[str, int], int | None]:
         """The first offset at or after a time (epoch ms), None where no record is that new."""
-        return {tp: None if offset < 0 else offset for tp, offset in self._offsets(timestamps_ms).items()}
-
-    def _offsets(self, timestamps: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
-        wanted = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
-        found: dict[tuple[str, int], int] = {}
-        retrying = self._cluster.retrying("offsets")
-        for topic in {tp.topic for tp in wanted}:
-            numbers = self._cluster.ensure_topic(topic)
-            for tp in wanted:
-                if tp.topic == topic and tp.partition not in numbers:
-                    raise error_for(
-                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} has no partition {tp[1]}"
-                    )
-        while left := {tp: ts for tp, ts in wanted.items() if tp not in found}:
-            try:
-                self._ask_offsets(left, found)
-            except KafkaError as problem:
-                retrying.failed(problem)
-                self._refresh_quietly()
-        return found
-
-    def _ask_offsets(self, left: Mapping[TopicPartition, int], found: dict[tuple[str, int], int]) -> None:
-        by_node: dict[int, dict[TopicPartition, int]] = {}
-        for tp, timestamp in left.items():
-            leader = self._cluster.leader(tp)
-            if leader is None:
-                raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp} has no leader")
-            by_node.setdefault(leader, {})[tp] = timestamp
-        problem: KafkaError | None = None
-        for node, part in by_node.items():
-            request = list_offsets_request(part, self._config.isolation)
-            # Version 0 and its lists of offsets are not spoken; 2 brings the isolation level.
-            response = self._cluster.connection(node).call(
-                request, at_least=2 if self._config.isolation else None
-            )
-            for topic in response.topics:
-                for answer in topic.partitions:
-                    if answer.error_code:
-                        code = to_code(answer.error_code)
-                        problem = error_for(code, f"{topic.name}-{answer.partition_index}: {code.message}")
-                    else:
-                        found[(topic.name, answer.partition_index)] = answer.offset
-        if problem is not None:
-            raise problem
-
-    def _refresh_quietly(self) -> None:
-        try:
-            self._cluster.refresh([])
-        except KafkaError:
-            return  # the next try will tell
+        found = list_offsets(self._cluster, self._config.isolation, timestamps_ms)
+        return {tp: None if offset < 0 else offset for tp, offset in found.items()}
 
     def partitions_for(self, topic: str) -> list[int]:
         """The partition numbers of a topic. Raises `KafkaError` UNKNOWN_TOPIC_OR_PARTITION."""
@@ -265,6 +217,71 @@ class RawReader:
         self.close()
 
 
+def list_offsets(
+    cluster: BlockingCluster, isolation: int, timestamps: Mapping[tuple[str, int], int]
+) -> dict[tuple[str, int], int]:
+    """The offset for a time (or LATEST, EARLIEST) of each partition, from its leader; -1 where there is none.
+
+    Raises `KafkaError`; `ClientTimeoutError` when nothing gets on for `default_api_timeout_ms`.
+    """
+    wanted = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
+    found: dict[tuple[str, int], int] = {}
+    retrying = cluster.retrying("offsets")
+    check_partitions(cluster, wanted)
+    while left := {tp: ts for tp, ts in wanted.items() if tp not in found}:
+        try:
+            _ask_offsets(cluster, isolation, left, found)
+        except KafkaError as problem:
+            retrying.failed(problem)
+            _refresh_quietly(cluster)
+    return found
+
+
+def check_partitions(cluster: BlockingCluster, tps: Iterable[TopicPartition]) -> None:
+    """Raise `KafkaError` UNKNOWN_TOPIC_OR_PARTITION unless all of them exist."""
+    for tp in tps:
+        if tp.partition not in cluster.ensure_topic(tp.topic):
+            raise error_for(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {tp.topic!r} has no partition {tp.partition}"
+            )
+
+
+def _ask_offsets(
+    cluster: BlockingCluster,
+    isolation: int,
+    left: Mapping[TopicPartition, int],
+    found: dict[tuple[str, int], int],
+) -> None:
+    by_node: dict[int, dict[TopicPartition, int]] = {}
+    for tp, timestamp in left.items():
+        leader = cluster.leader(tp)
+        if leader is None:
+            raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp} has no leader")
+        by_node.setdefault(leader, {})[tp] = timestamp
+    problem: KafkaError | None = None
+    for node, part in by_node.items():
+        # Version 2 brings the isolation level.
+        response = cluster.connection(node).call(
+            list_offsets_request(part, isolation), at_least=2 if isolation else None
+        )
+        for topic in response.topics:
+            for answer in topic.partitions:
+                if answer.error_code:
+                    code = to_code(answer.error_code)
+                    problem = error_for(code, f"{topic.name}-{answer.partition_index}: {code.message}")
+                else:
+                    found[(topic.name, answer.partition_index)] = answer.offset
+    if problem is not None:
+        raise problem
+
+
+def _refresh_quietly(cluster: BlockingCluster) -> None:
+    try:
+        cluster.refresh([])
+    except KafkaError:
+        return  # the next try will tell
+
+
 class _Fetching:
     """The loop behind `fetch_columns_many`."""
 
@@ -278,14 +295,7 @@ class _Fetching:
         self._retrying: Retrying = cluster.retrying(f"reading {', '.join(map(str, readings))}")
 
     def run(self) -> Iterator[tuple[str, int, pa.RecordBatch]]:
-        for topic in {tp.topic for tp in self._left}:
-            numbers = self._cluster.ensure_topic(topic)
-            for tp in self._left:
-                if tp.topic == topic and tp.partition not in numbers:
-                    raise error_for(
-                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                        f"topic {topic!r} has no partition {tp.partition}",
-                    )
+        check_partitions(self._cluster, self._left)
         try:
             while self._left:
                 try:
@@ -407,11 +417,9 @@ class _Fetching:
 
     def _out_of_range(self, reading: _Reading) -> None:
         tp = reading.tp
-        reader = RawReader.__new__(RawReader)
-        reader._config, reader._cluster = self._config, self._cluster
         self._drop_connections()
-        first = reader.beginning_offsets([tp])[tp]
-        last = reader.end_offsets([tp])[tp]
+        first = list_offsets(self._cluster, self._config.isolation, {tp: EARLIEST})[tp]
+        last = list_offsets(self._cluster, self._config.isolation, {tp: LATEST})[tp]
         if reading.fail_on_data_loss:
             raise PartitionLostError(
                 f"{tp}: offset {reading.fetch_offset} of the range up to {reading.end} is not in the log, "
@@ -428,11 +436,8 @@ class _Fetching:
                 del self._left[tp]
 
     def _refresh(self) -> None:
-        try:
-            self._drop_connections()
-            self._cluster.refresh([])
-        except KafkaError:
-            return  # the next try will tell
+        self._drop_connections()
+        _refresh_quietly(self._cluster)
 
     def _drop_connections(self) -> None:
         """Forget what was asked; a connection that owes an answer cannot be used for anything else."""

@@ -14,7 +14,7 @@ from odradek.client.aio.offsets import epoch_end_offsets_once, list_offsets_once
 from odradek.client.config import ConsumerConfig
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.positions import Position, Positions
-from odradek.client.errors import ClosedError, LogTruncationError, NoOffsetForPartitionError
+from odradek.client.errors import ClosedError, NoOffsetForPartitionError
 from odradek.errors import ErrorCode, KafkaError, OdradekError
 
 log = logging.getLogger("odradek.client.consumer")
@@ -146,21 +146,5 @@ class PositionResolver:
             answer = found.get(position.tp)
             if answer is None or position.turn != turns[position.tp] or not position.validate:
                 continue
-            self._validated(position, *answer)
+            self._positions.validated(position, *answer)
         return problem
-
-    def _validated(self, position: Position, epoch: int, end_offset: int) -> None:
-        assert position.offset is not None
-        if epoch >= 0 and end_offset >= position.offset:
-            position.validate = False
-            return
-        if not self._positions.has_policy:
-            raise LogTruncationError(
-                f"{position.tp}: the log was cut at {end_offset} (leader epoch {epoch}), below the position "
-                f"{position.offset}, and auto.offset.reset is 'none'; seek to go on"
-            )
-        log.warning("%s: the log was cut below the position %d", position.tp, position.offset)
-        if epoch >= 0 and end_offset >= 0:
-            position.seek(end_offset, epoch)
-        else:
-            self._positions.apply_policy(position)

@@ -13,13 +13,16 @@ for an older turn is thrown away.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, auto
 
 from odradek.client.core.fetch_requests import EARLIEST, LATEST
-from odradek.client.errors import IllegalStateError, NoOffsetForPartitionError
+from odradek.client.errors import IllegalStateError, LogTruncationError, NoOffsetForPartitionError
 from odradek.client.types import OffsetAndMetadata, TopicPartition
+
+log = logging.getLogger("odradek.client.consumer")
 
 RESET_TIMESTAMP = {"earliest": EARLIEST, "latest": LATEST}
 
@@ -226,3 +229,26 @@ class Positions:
         position.leader_epoch = epoch
         if known >= 0 and position.offset is not None and position.offset_epoch >= 0:
             position.validate = True
+
+    def validated(self, position: Position, epoch: int, end_offset: int) -> None:
+        """The leader told where the epoch of the position ends in its log (KIP-320).
+
+        If that is not below the position, the position is good. Else the log was cut: reading goes on at the
+        cut, or where the policy says if the leader does not know the epoch at all.
+
+        Raises `LogTruncationError` if there is no policy.
+        """
+        assert position.offset is not None
+        if epoch >= 0 and end_offset >= position.offset:
+            position.validate = False
+            return
+        if not self.has_policy:
+            raise LogTruncationError(
+                f"{position.tp}: the log was cut at {end_offset} (leader epoch {epoch}), below the position "
+                f"{position.offset}, and auto.offset.reset is 'none'; seek to go on"
+            )
+        log.warning("%s: the log was cut below the position %d", position.tp, position.offset)
+        if epoch >= 0 and end_offset >= 0:
+            position.seek(end_offset, epoch)
+        else:
+            self.apply_policy(position)
