@@ -33,6 +33,11 @@ class Child:
         assert self.process.stdout is not None
         return self.process.stdout.read(size)
 
+    def line(self) -> bytes:
+        """One line of its output."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
     def write(self, data: bytes) -> None:
         """To its input."""
         assert self.process.stdin is not None
@@ -189,3 +194,18 @@ def test_a_full_disk_is_an_error(servers: str) -> None:
         )
     assert done.returncode == 1
     assert b"No space left on device" in done.stderr
+
+
+def test_a_measurement_that_is_ended_is_reported(
+    children: list[Child], servers: str, admin: Admin, name: str
+) -> None:
+    admin.create_topics([name])
+    words = ("--topic", name, "--num-records", "1000000", "--record-size", "10", "--throughput", "100")
+    child = Child("producer-perf-test", "--bootstrap-server", servers, *words, "--reporting-interval", "100")
+    children.append(child)
+    while b"records sent" not in child.line():
+        pass
+    child.process.send_signal(signal.SIGINT)
+    out, _ = child.process.communicate(timeout=LIMIT_S)
+    assert b" ms 99.9th." in out.splitlines()[-1]
+    assert child.process.returncode == 130

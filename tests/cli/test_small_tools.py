@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import time
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from cli.conftest import RunTool
 from odradek import Admin, NewTopic, Producer
+from odradek.cli import doctor
 from odradek.cli.broker_api_versions import version_line
 from odradek.cli.consumer_perf_test import HEADER, stamp
 from odradek.cli.producer_perf_test import MOST_LATENCIES, Latencies
@@ -265,3 +267,23 @@ def test_doctor(run: RunTool) -> None:
     assert {"odradek", "uvloop", "fastcrc", "cramjam", "pyarrow", "kernel", "open files"} <= set(by_subject)
     assert all(f["remedy"] for f in findings if not f["well"])
     assert told.exit_code == (0 if all(f["well"] for f in findings) else 1)
+
+
+@pytest.mark.parametrize(
+    ("limits", "well", "remedy"),
+    [
+        ((1024, 1_048_576), False, "ulimit -n 65536 before `odradek server`"),
+        ((1024, 20_000), False, "ulimit -n 20000 before `odradek server`"),
+        ((1024, resource.RLIM_INFINITY), False, "ulimit -n 65536 before `odradek server`"),
+        ((1024, 4096), False, "have the system's hard limit, 4096, raised to 8192"),
+        ((8192, 8192), True, ""),
+        ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), True, ""),
+    ],
+)
+def test_doctor_on_open_files(
+    monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], well: bool, remedy: str
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda which: limits)
+    (found,) = doctor.limits()
+    assert found.well == well
+    assert found.remedy.startswith(remedy) and bool(found.remedy) == bool(remedy)

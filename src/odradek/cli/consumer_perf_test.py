@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 import uuid
+from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -97,37 +98,75 @@ def command(
         click.echo(
             HEADER if not show_detailed_stats else HEADER.replace("start.time, end.time", "time, threadId")
         )
+    run = Run(wanted, timeout_ms, reporting_interval if show_detailed_stats else None, date_format)
     with Consumer(**configs) as consumer:
-        began = last = shown = time.time()
         consumer.subscribe([topic] if topic is not None else None, pattern=pattern)
-        count = size = shown_count = shown_size = 0
-        joined = shown_joined = 0.0
-        while count < wanted:
-            came, bytes_came = _columns(consumer) if arrow else _records(consumer)
-            now = time.time()
-            if not joined and consumer.assignment():
-                joined = now - began
-            count, size = count + came, size + bytes_came
-            if came:
-                last = now
-            elif (now - last) * 1000 > timeout_ms:
-                click.echo(
-                    "WARNING: Exiting before consuming the expected number of records: timeout "
-                    f"({timeout_ms} ms) exceeded. You can use the --timeout option to increase the timeout.",
-                    err=True,
-                )
-                break
-            if show_detailed_stats and (now - shown) * 1000 >= reporting_interval:
-                rates = _rates(now - shown, size - shown_size, count - shown_count, joined - shown_joined)
-                click.echo(line(f"{stamp(now, date_format)}, 0", size, count, rates))
-                shown, shown_count, shown_size, shown_joined = now, count, size, joined
-        ended = time.time()
-        if not show_detailed_stats:
-            rates = _rates(ended - began, size, count, joined or ended - began)
-            click.echo(line(f"{stamp(began, date_format)}, {stamp(ended, date_format)}", size, count, rates))
+        try:
+            run.read(consumer, _columns if arrow else _records)
+        finally:
+            # After Ctrl-C, too: what has been measured until then is worth telling.
+            run.report()
         if print_metrics:
             for name, metric in sorted(consumer.metrics().items()):
                 click.echo(f"{name:<60}: {metric}")
+
+
+class Run:
+    """One measurement.
+
+    Args:
+        wanted: how many records to read.
+        timeout_ms: milliseconds without a record after which to end.
+        reporting_ms: milliseconds between lines; None: one line at the end.
+        date_format: how times are written.
+    """
+
+    def __init__(self, wanted: int, timeout_ms: int, reporting_ms: int | None, date_format: str) -> None:
+        self.wanted = wanted
+        self.timeout_ms = timeout_ms
+        self.reporting_ms = reporting_ms
+        self.date_format = date_format
+        self.count = self.size = 0
+        self.began = time.time()
+        #: Seconds until partitions were assigned; 0 until then.
+        self.joined = 0.0
+
+    def read(self, consumer: Consumer, poll: Callable[[Consumer], tuple[int, int]]) -> None:
+        """Read until enough has come, or nothing comes any more."""
+        self.began = last = shown = time.time()
+        before = (0, 0, 0.0)
+        while self.count < self.wanted:
+            came, size = poll(consumer)
+            now = time.time()
+            if not self.joined and consumer.assignment():
+                self.joined = now - self.began
+            self.count, self.size = self.count + came, self.size + size
+            if came:
+                last = now
+            elif (now - last) * 1000 > self.timeout_ms:
+                click.echo(
+                    "WARNING: Exiting before consuming the expected number of records: timeout "
+                    f"({self.timeout_ms} ms) exceeded. You can use the --timeout option to increase the "
+                    "timeout.",
+                    err=True,
+                )
+                break
+            if self.reporting_ms is not None and (now - shown) * 1000 >= self.reporting_ms:
+                size, count, joined = before
+                rates = _rates(now - shown, self.size - size, self.count - count, self.joined - joined)
+                click.echo(line(f"{stamp(now, self.date_format)}, 0", self.size, self.count, rates))
+                shown, before = now, (self.size, self.count, self.joined)
+
+    def report(self) -> None:
+        """Print the summary, unless there were lines on the way."""
+        if self.reporting_ms is not None:
+            return
+        ended = time.time()
+        seconds = ended - self.began
+        times = f"{stamp(self.began, self.date_format)}, {stamp(ended, self.date_format)}"
+        click.echo(
+            line(times, self.size, self.count, _rates(seconds, self.size, self.count, self.joined or seconds))
+        )
 
 
 def _records(consumer: Consumer) -> tuple[int, int]:

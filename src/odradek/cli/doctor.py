@@ -23,6 +23,8 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
+#: Open files with which a broker of some thousand partitions does well.
+ENOUGH_FILES = 8192
 #: Package → what is slower or missing without it, and how to get it.
 PACKAGES = {
     "uvloop": ("the stock event loop serves; some 5 % more CPU a request", "pip install uvloop"),
@@ -72,7 +74,7 @@ def java() -> Iterable[Finding]:
     except JavaNotFoundError as error:
         yield Finding("Java", False, "absent: Spark cannot start", str(error))
     else:
-        yield Finding("Java", True, str(found))
+        yield Finding("Java", True, f"{found.version} at {found.home} (from {found.origin})")
 
 
 def limits() -> Iterable[Finding]:
@@ -80,9 +82,16 @@ def limits() -> Iterable[Finding]:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    enough = soft >= 8192
-    remedy = f"ulimit -n {min(hard, 65536)} before `odradek server`" if not enough else ""
-    yield Finding("open files", enough, f"{soft} (at most {hard})", remedy)
+    unlimited = resource.RLIM_INFINITY
+    if soft == unlimited or soft >= ENOUGH_FILES:
+        yield Finding("open files", True, "unlimited" if soft == unlimited else str(soft))
+        return
+    if hard == unlimited or hard >= ENOUGH_FILES:
+        most = 65_536 if hard == unlimited else min(hard, 65_536)
+        remedy = f"ulimit -n {most} before `odradek server`"
+    else:
+        remedy = f"have the system's hard limit, {hard}, raised to {ENOUGH_FILES} (limits.conf, LimitNOFILE=)"
+    yield Finding("open files", False, f"{soft}: a broker needs two or more per partition", remedy)
 
 
 CHECKS: tuple[Callable[[], Iterable[Finding]], ...] = (packages, kernel, java, limits)

@@ -7,10 +7,10 @@ import sys
 import threading
 import time
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,6 +23,9 @@ from odradek.cli.tool import (
     read_properties,
 )
 from odradek.errors import OdradekError
+
+if TYPE_CHECKING:
+    from odradek import Producer
 
 #: So many latencies are kept at most; of more records, every n-th one's.
 MOST_LATENCIES = 500_000
@@ -139,51 +142,83 @@ def command(
     payloads = _payloads(record_size, payload_file, payload_delimiter, num_records)
     from odradek import Producer
 
-    done = Latencies(num_records)
-    steady = Latencies(num_records - warmup_records)
-    progress = Progress(num_records)
+    run = Run(topic, num_records, warmup_records, throughput, reporting_interval)
     with Producer(**configs) as producer:
-        began = shown = time.perf_counter()
-        steady_began = began
-        for sent in range(num_records):
-            value = next(payloads)
-            now = time.perf_counter()
-            if sent == warmup_records:
-                steady_began = now
-            counted = (done, steady) if warmup_records and sent >= warmup_records else (done,)
-
-            def delivered(
-                _: object,
-                error: BaseException | None,
-                now: float = now,
-                size: int = len(value),
-                counted: tuple[Latencies, ...] = counted,
-            ) -> None:
-                latency_ms = (time.perf_counter() - now) * 1000
-                for latencies in counted:
-                    latencies.record(latency_ms, size, error)
-
-            producer.send(topic, value=value, on_delivery=delivered)
-            progress.show(done, now)
-            if (now - shown) * 1000 >= reporting_interval:
-                progress.clear()
-                click.echo(done.window(now - shown))
-                shown = now
-            if throughput > 0:
-                ahead = (sent + 1) / throughput - (time.perf_counter() - began)
-                if ahead > 0.001:
-                    time.sleep(ahead)
-        producer.flush()
-        ended = time.perf_counter()
-        progress.clear()
-        click.echo(done.total(ended - began))
-        if warmup_records:
-            click.echo(steady.total(ended - steady_began).replace(" sent", " sent (steady state)", 1))
+        try:
+            run.send(producer, payloads)
+        finally:
+            # After Ctrl-C, too: what has been measured until then is worth telling.
+            run.report()
         if print_metrics:
             for name, metric in sorted(producer.metrics().items()):
                 click.echo(f"{name:<60}: {metric}")
-    if done.failures:
-        raise OdradekError(f"{done.failures} records were not delivered; the first error: {done.first_error}")
+    if run.done.failures:
+        raise OdradekError(
+            f"{run.done.failures} records were not delivered; the first error: {run.done.first_error}"
+        )
+
+
+class Run:
+    """One measurement.
+
+    Args:
+        topic: where to send.
+        count: how many records.
+        warmup: how many of them, at first, the second summary leaves out; 0: there is none.
+        throughput: records per second at most; not positive: no limit.
+        reporting_ms: milliseconds between lines.
+    """
+
+    def __init__(self, topic: str, count: int, warmup: int, throughput: float, reporting_ms: int) -> None:
+        self.topic = topic
+        self.count = count
+        self.warmup = warmup
+        self.throughput = throughput
+        self.reporting_ms = reporting_ms
+        self.done = Latencies(count)
+        self.steady = Latencies(count - warmup)
+        self._progress = Progress(count)
+        self._began = self._steady_began = time.perf_counter()
+
+    def send(self, producer: Producer, payloads: Iterator[bytes]) -> None:
+        """Send all records and wait for them."""
+        self._began = shown = time.perf_counter()
+        for sent in range(self.count):
+            value = next(payloads)
+            now = time.perf_counter()
+            if sent == self.warmup:
+                self._steady_began = now
+            producer.send(self.topic, value=value, on_delivery=self._callback(sent, now, len(value)))
+            self._progress.show(self.done, now)
+            if (now - shown) * 1000 >= self.reporting_ms:
+                self._progress.clear()
+                click.echo(self.done.window(now - shown))
+                shown = now
+            if self.throughput > 0:
+                ahead = (sent + 1) / self.throughput - (time.perf_counter() - self._began)
+                if ahead > 0.001:
+                    time.sleep(ahead)
+        producer.flush()
+
+    def _callback(self, index: int, sent_at: float, size: int) -> Callable[[Any, BaseException | None], None]:
+        counted = (self.done, self.steady) if self.warmup and index >= self.warmup else (self.done,)
+
+        def delivered(_: object, error: BaseException | None) -> None:
+            latency_ms = (time.perf_counter() - sent_at) * 1000
+            for latencies in counted:
+                latencies.record(latency_ms, size, error)
+
+        return delivered
+
+    def report(self) -> None:
+        """Print the summaries, if anything was sent."""
+        ended = time.perf_counter()
+        self._progress.clear()
+        if self.done.count or not self.count:
+            click.echo(self.done.total(ended - self._began))
+        if self.warmup and self.steady.count:
+            total = self.steady.total(ended - self._steady_began)
+            click.echo(total.replace(" sent", " sent (steady state)", 1))
 
 
 def _configs(bootstrap_server: str | None, config_file: str | None, properties: list[str]) -> dict[str, Any]:
