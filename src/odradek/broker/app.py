@@ -32,7 +32,7 @@ from odradek.broker.server import AddressInUse, Listener, NetworkLimits
 from odradek.cluster import nodes, paths
 from odradek.cluster.config_def import ConfigError
 from odradek.cluster.controller import Controller
-from odradek.cluster.embedded import EmbeddedStore
+from odradek.cluster.embedded import EmbeddedStore, peek
 from odradek.cluster.image import ClusterDelta, ClusterImage
 from odradek.cluster.nodes import BrokerRegistration
 from odradek.cluster.store import Create, StoreError
@@ -198,6 +198,12 @@ class Broker:
         except (DataDirectoryError, StoreError, AddressInUse, ConfigError) as error:
             self._let_go()
             raise StartError(str(error)) from error
+        except OSError as error:
+            self._let_go()
+            what = error.filename or "a file or folder"
+            raise StartError(
+                f"{what} cannot be used: {error.strerror or error}. Nothing was started."
+            ) from error
         except BaseException:
             self._let_go()
             raise
@@ -223,6 +229,7 @@ class Broker:
         self.controller.add_listener(self._on_image)
         self.controller.start(self._registration())
         self._undo.append(("controller", self.controller.stop))
+        self._report_strangers()
         self._schedule()
         for listener in self.listeners:
             listener.start()
@@ -288,8 +295,28 @@ class Broker:
         if stored is not None:
             self.logs.check_identity(self.broker_id, None)
         if self._given_store is None:
-            _check_store_file(self.logs.data_dirs[0] / STORE_FILE)
+            store_file = self.logs.data_dirs[0] / STORE_FILE
+            _check_store_file(store_file)
+            cluster_id = peek(store_file, paths.CLUSTER_ID)
+            if stored is not None and cluster_id is not None and self.logs.stored_cluster_id() is not None:
+                # Looked at again when the store is open; by then the logs have been touched.
+                self.logs.check_identity(self.broker_id, nodes.decode_cluster_id(store_file.name, cluster_id))
         self.logs.load()
+
+    def _report_strangers(self) -> None:
+        """Logs that no topic is known for are left alone; whoever has lost the metadata should know."""
+        strangers = [
+            f"{one.topic}-{one.partition}"
+            for one in self.logs.all()
+            if self.image.partition(one.topic, one.partition) is None
+        ]
+        if strangers:
+            shown = ",".join(sorted(strangers)[:10]) + (",..." if len(strangers) > 10 else "")
+            log.warning(
+                "partitions on disk belong to no topic and are not served count=%d partitions=%s",
+                len(strangers),
+                shown,
+            )
 
     def _broker_id_is_given(self) -> bool:
         return self.config.is_given("broker.id") or self.config.is_given("node.id")
@@ -478,11 +505,20 @@ def _check_store_file(path: Path) -> None:
     try:
         with path.open("rb") as file:
             beginning = file.read(len(_SQLITE_MAGIC))
-    except OSError:
+    except FileNotFoundError:
         return
+    except OSError as error:
+        raise DataDirectoryError(
+            f"{path} cannot be read: {error.strerror}. Make it a file that the broker may read and write."
+        ) from error
     if beginning and beginning != _SQLITE_MAGIC:
         raise DataDirectoryError(
             f"{path} is damaged: it is no SQLite file. Restore it from a backup of the data folder."
+        )
+    if not beginning and any(path.parent.glob("*-*/*.log")):
+        raise DataDirectoryError(
+            f"{path} is empty, and there are partitions beside it. Restore it from a backup of the data "
+            "folder, or remove it to start without any topics."
         )
 
 

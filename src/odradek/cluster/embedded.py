@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from odradek.cluster.local import LocalSession
@@ -38,6 +39,19 @@ INSERT INTO counter VALUES ('generation', 0);
 
 class StoreFileError(StoreError):
     """The store's file cannot be used; the message names it and the remedy. Nothing was changed."""
+
+
+def peek(path: Path, node: str) -> bytes | None:
+    """A node's data in a store that is not opened and not changed by looking; None if it cannot be told.
+
+    What the last process left in the write-ahead log is not seen.
+    """
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as db:
+            row = db.execute("SELECT data FROM node WHERE path = ?", (node,)).fetchone()
+    except sqlite3.Error:
+        return None
+    return None if row is None else row[0]
 
 
 class EmbeddedStore(LocalSession):

@@ -41,8 +41,8 @@ def read(files: FileSystem, path: Path) -> MetaProperties | None:
     """The file's content; None where there is none. Raises `InconsistentIdentityError`, `OSError`."""
     if not files.exists(path):
         return None
-    meta = MetaProperties(path, parse_properties(files.read(path).decode("latin-1")))
     try:
+        meta = MetaProperties(path, parse_properties(files.read(path).decode("latin-1")))
         version = int(meta.pairs.get("version", "0"))
         if version not in KNOWN_VERSIONS:
             raise ValueError(f"version {version} is not known")
