@@ -170,12 +170,15 @@ async def fetch_offsets(sweeper: Sweeper, version: int) -> None:
             name="" if version >= 10 else TOPIC, topic_id=topic_id(sweeper), partition_indexes=[0]
         )
     ]
-    groups = [
-        offset_fetch.OffsetFetchRequestGroup(group_id=GROUP, topics=several),
-        offset_fetch.OffsetFetchRequestGroup(group_id=GROUP, topics=None),
-    ]
-    answer = await fine(sweeper, offset_fetch.OffsetFetchRequest(groups=groups), version)
-    assert [group.topics[0].partitions[0].committed_offset for group in answer.groups] == [3, 3]
+    for topics in (several, None):
+        groups = [
+            offset_fetch.OffsetFetchRequestGroup(group_id=GROUP, topics=topics),
+            offset_fetch.OffsetFetchRequestGroup(group_id="another", topics=[]),
+        ]
+        answer = await fine(sweeper, offset_fetch.OffsetFetchRequest(groups=groups), version)
+        known, unknown = answer.groups
+        assert known.topics[0].partitions[0].committed_offset == 3
+        assert (unknown.group_id, unknown.topics) == ("another", [])
 
 
 @walk(ApiKey.FIND_COORDINATOR)

@@ -130,6 +130,29 @@ def test_records_that_nobody_read_are_not_committed(
     assert committed(admin, name, name) <= 3 + pipe // 10 + 500
 
 
+def test_what_is_committed_on_a_signal_is_exactly_what_was_printed(
+    children: list[Child], servers: str, admin: Admin, producer: Producer, name: str
+) -> None:
+    admin.create_topics([NewTopic(name)])
+    for i in range(30_000):
+        producer.send(name, value=b"%09d" % i)
+    producer.flush()
+    words = ("console-consumer", "--bootstrap-server", servers, "--topic", name, "--group", name)
+    child = Child(*words, "--from-beginning")
+    children.append(child)
+    # It is in the middle of its records: nobody reads, and the pipe is much smaller than they are.
+    begun = child.read(30)
+    child.process.send_signal(signal.SIGTERM)
+    # Through the same buffer as before: `communicate` would pass over what it holds.
+    rest = child.process.stdout.read()
+    _, err = child.process.communicate(timeout=LIMIT_S)
+    lines = (begun + rest).splitlines()
+    assert lines == [b"%09d" % i for i in range(len(lines))]
+    assert len(lines) < 30_000
+    assert committed(admin, name, name) == len(lines)
+    assert (child.process.returncode, err) == (143, b"Processed a total of %d messages\n" % len(lines))
+
+
 def test_other_tools_end_quietly_when_nobody_reads(
     children: list[Child], servers: str, admin: Admin, name: str
 ) -> None:

@@ -15,7 +15,7 @@ import pytest
 from odradek import Admin, Consumer, NewTopic, Producer
 from odradek.errors import KafkaStorageError
 
-from .test_kill9 import Server, free_port
+from .server import Server, free_port
 
 TOPIC = "events"
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import socket
-import subprocess
 import sys
 import threading
 import time
@@ -26,52 +24,14 @@ from odradek.log import LogConfig, LogManager, RealFileSystem
 from odradek.records.batch import iter_batches, iter_records
 from odradek.util.clock import SystemClock
 
+from .server import Server, free_port
+
 SEED = int(os.environ.get("ODRADEK_CRASH_SEED", "20261121"))
 KILLS = int(os.environ.get("ODRADEK_CRASH_KILLS", "200"))
 PAIRS = 2
 PARTITIONS = 3
 TOPIC = "events"
 OUTSTANDING = 400
-SETTINGS = {
-    "log.segment.bytes": "40000",
-    "log.index.interval.bytes": "700",
-    "log.flush.offset.checkpoint.interval.ms": "50",
-    "replica.high.watermark.checkpoint.interval.ms": "50",
-    "log.flush.scheduler.interval.ms": "50",
-    "log.retention.ms": "-1",
-}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-class Server:
-    """One life of a broker."""
-
-    def __init__(self, data: Path, port: int) -> None:
-        command = [sys.executable, "-m", "odradek", "server", "--data", str(data), "--port", str(port)]
-        for name, value in SETTINGS.items():
-            command += ["--set", f"{name}={value}"]
-        self.errors = (data.parent / "server.log").open("ab")
-        self.ready = False
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.errors, text=True)
-
-    def wait_ready(self) -> None:
-        if self.ready:
-            return
-        line = self.process.stdout.readline()
-        assert line.startswith("ready "), (line, Path(self.errors.name).read_text()[-3000:])
-        self.ready = True
-
-    def end(self, how: signal.Signals) -> int:
-        self.process.send_signal(how)
-        code = self.process.wait(30)
-        self.process.stdout.close()
-        self.errors.close()
-        return code
 
 
 class Sender(threading.Thread):

@@ -254,22 +254,25 @@ class Printer:
                     break
 
     def _print_all(self, out: BinaryIO, records: list[ConsumerRecord], consumer: Consumer) -> None:
-        written = 0
+        written = done = 0
         try:
             for record in records:
                 if self.ended_by is not None:
                     break
                 self._print(out, record)
                 written += 1
+        except FormatError:
             out.flush()
-        except OSError:
-            # What of these lines has come through is not known: they count as not written.
-            self.count -= written
-            written = 0
+            done = written
             raise
+        else:
+            out.flush()
+            done = written
         finally:
+            # Without a flush it is not known what has come through: all of it counts as not written.
+            self.count += done
             first: dict[tuple[str, int], int] = {}
-            for record in records[written:]:
+            for record in records[done:]:
                 first.setdefault((record.topic, record.partition), record.offset)
             for at, offset in first.items():
                 if at in consumer.assignment():
@@ -283,7 +286,6 @@ class Printer:
             if not self.skip_message_on_error:
                 raise FormatError(f"{where}: {error}") from error
             click.echo(f"Error processing message, skipping this message: {where}: {error}", err=True)
-        self.count += 1
 
     @contextmanager
     def _noting_signals(self) -> Iterator[None]:
