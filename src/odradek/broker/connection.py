@@ -8,6 +8,8 @@ The state is in three places, each bounded:
   anything is here, nothing more is read from the socket;
 - `_unanswered`: requests in work, oldest first. An answer that is ready waits here until all before it have
   left.
+
+Answers that hold ranges of files, and those behind them, go by way of `odradek.broker.sending`.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.dispatch import Answer
+from odradek.broker.sending import FileSender, can_send_ranges, read_ranges
 from odradek.errors import ProtocolError
 from odradek.wire.framing import FrameReader
 
@@ -75,18 +78,20 @@ class Connection(asyncio.Protocol):
 
     Attributes:
         peer: who is at the other end.
-        active_at: loop time of the last bytes in, for `connections.max.idle.ms`.
+        active_at: loop time of the last bytes in (or out, of a long answer), for `connections.max.idle.ms`.
         partial_bytes: bytes of a frame that has not arrived whole.
     """
 
     __slots__ = (
         "_close_reason",
         "_dispatch",
+        "_file_sender",
         "_listener",
         "_loop",
         "_reader",
         "_reading",
         "_resuming",
+        "_sending",
         "_transport",
         "_unanswered",
         "_unanswered_bytes",
@@ -110,9 +115,14 @@ class Connection(asyncio.Protocol):
         self._reading = True
         self._resuming = False
         self._close_reason: str | None = None
+        self._file_sender: FileSender | None = None
+        self._sending: FileSender | None = None
+        """The same, while it has something to send: then nothing is written to the transport."""
         self.active_at = self._loop.time()
         self.partial_bytes = 0
         self.peer = peer
+
+    write_high_water = WRITE_HIGH_WATER
 
     # ------------------------------------------------------------------ called by the transport
 
@@ -156,6 +166,9 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         """The peer has read enough."""
+        if self._sending is not None:
+            self._sending.go_on()
+            return
         self._writable = True
         self.resume_processing()
 
@@ -168,6 +181,8 @@ class Connection(asyncio.Protocol):
             )
         self._listener.account_partial(self, 0)
         self._drop_requests()
+        if self._file_sender is not None:
+            self._file_sender.stop()
         self._transport = None
         self._listener.closed(self)
 
@@ -220,7 +235,9 @@ class Connection(asyncio.Protocol):
             if transport is None:
                 continue
             if ready.buffers is not None:
-                if len(ready.buffers) == 1:
+                if ready.ranges or self._sending is not None:
+                    self._send_beside(ready.buffers)
+                elif len(ready.buffers) == 1:
                     transport.write(ready.buffers[0])
                 else:
                     transport.writelines(ready.buffers)
@@ -228,6 +245,37 @@ class Connection(asyncio.Protocol):
                 self.close("closed instead of an answer")
                 return
         if self._unprocessed and not self._resuming:
+            self.resume_processing()
+
+    def _send_beside(self, buffers: list[Any]) -> None:
+        """Send an answer with ranges of files, or one behind such an answer."""
+        transport, sender = self._transport, self._file_sender
+        assert transport is not None
+        try:
+            if sender is None:
+                if not can_send_ranges(transport):
+                    transport.writelines(read_ranges(buffers))
+                    return
+                sender = self._file_sender = FileSender(self, self._loop, transport)
+            sender.send(buffers)
+        except OSError as error:
+            self.abort(f"records could not be sent: {error}", warn=True)
+            return
+        if sender.left:
+            self._sending = sender
+            if sender.left > WRITE_HIGH_WATER:
+                self.pause_writing()
+
+    def sending_went_on(self, left: int) -> None:
+        """See `SendingConnection`."""
+        if left == 0:
+            self._sending = None
+            if self._close_reason is not None:
+                if self._transport is not None:
+                    self._transport.close()
+                return
+        if not self._writable and left <= WRITE_HIGH_WATER // 4:
+            self._writable = True
             self.resume_processing()
 
     def resume_processing(self) -> None:
@@ -280,7 +328,7 @@ class Connection(asyncio.Protocol):
             reason,
         )
         self._drop_requests()
-        if self._transport is not None:
+        if self._transport is not None and self._sending is None:
             self._transport.close()
 
     def abort(self, reason: str, *, warn: bool = False) -> None:
@@ -296,6 +344,9 @@ class Connection(asyncio.Protocol):
                 reason,
             )
         self._drop_requests()
+        if self._file_sender is not None:
+            self._file_sender.stop()
+            self._sending = None
         if self._transport is not None:
             self._transport.abort()
 

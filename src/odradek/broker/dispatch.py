@@ -14,6 +14,7 @@ from odradek.broker.context import RequestContext
 from odradek.broker.registry import Handler, Handlers
 from odradek.errors import KafkaError, ProtocolError
 from odradek.errors.codes import ErrorCode
+from odradek.log.files import FileRange
 from odradek.wire.api import ApiKey, request_class
 from odradek.wire.errors import InvalidMessageError
 from odradek.wire.headers import RequestHeader, decode_request_header, encode_response
@@ -47,10 +48,12 @@ class Answer(NamedTuple):
     Attributes:
         buffers: the response with its size prefix; None when the request wants no response.
         close: close the connection, after the responses before this one.
+        ranges: whether there are `FileRange`s among the buffers.
     """
 
     buffers: Buffers | None
     close: bool = False
+    ranges: bool = False
 
 
 NO_ANSWER = Answer(None)
@@ -273,7 +276,8 @@ class Dispatcher:
                     context.client_id,
                 )
                 return _CLOSE
-            answer = Answer(buffers, context.close_connection)
+            ranges = len(buffers) > 1 and any(one.__class__ is FileRange for one in buffers)
+            answer = Answer(buffers, context.close_connection, ranges)
             size = sum(map(len, buffers))
         elapsed_ms = self._clock.monotonic_ms() - started_ms
         metrics.observe(elapsed_ms, size)

@@ -27,6 +27,52 @@ IOV_MAX = 1024
 """Buffers that one pwritev takes at most on Linux."""
 
 
+class Descriptor:
+    """A file descriptor that stays open as long as somebody holds this."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def __del__(self) -> None:
+        os.close(self.fd)
+
+
+class FileRange:
+    """Bytes of a file that have not been read: for the kernel to send, or to be read after all.
+
+    It keeps its descriptor: the file may be closed, renamed or deleted meanwhile. Nobody writes to these
+    bytes any more. `len` is their number.
+    """
+
+    __slots__ = ("_descriptor", "position", "size")
+
+    def __init__(self, descriptor: Descriptor, position: int, size: int) -> None:
+        self._descriptor = descriptor
+        self.position = position
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def fileno(self) -> int:
+        """The descriptor; valid as long as this object is."""
+        return self._descriptor.fd
+
+    def read(self) -> bytes:
+        """The bytes. Raises `OSError`, also where the file has become too short."""
+        pieces = []
+        position, end = self.position, self.position + self.size
+        while position < end:
+            piece = os.pread(self.fileno(), end - position, position)
+            if not piece:
+                raise OSError(errno.EIO, f"the file ends at {position}, before {end}")
+            pieces.append(piece)
+            position += len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
 class File(Protocol):
     """One open file. Positions and sizes in bytes. Every operation may raise `OSError`."""
 
@@ -41,6 +87,10 @@ class File(Protocol):
 
         On `OSError` a prefix may have been written.
         """
+        ...
+
+    def range(self, size: int, position: int) -> FileRange | None:
+        """`size` bytes from `position` as something to be sent without reading it, where that is possible."""
         ...
 
     def truncate(self, size: int) -> None:
@@ -149,12 +199,14 @@ class LockHeldError(OSError):
 class RealFile:
     """See `File`. Not for several threads at once, `pread` and `fsync` aside."""
 
-    __slots__ = ("_fd", "_files", "path")
+    __slots__ = ("_fd", "_files", "_shared", "path")
 
     def __init__(self, files: RealFileSystem, path: Path, fd: int) -> None:
         self._files = files
         self.path = path
         self._fd = fd
+        self._shared: Descriptor | None = None
+        """What closes the descriptor once ranges have been handed out."""
 
     def _reopen(self) -> int:
         self._fd = fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
@@ -162,7 +214,7 @@ class RealFile:
         return fd
 
     def fileno(self) -> int:
-        """The descriptor, for `sendfile`; valid until the next call on any file of this file system."""
+        """The descriptor; valid until the next call on any file of this file system."""
         fd = self._fd
         return fd if fd >= 0 else self._reopen()
 
@@ -203,6 +255,13 @@ class RealFile:
                 written += count
         return total
 
+    def range(self, size: int, position: int) -> FileRange:
+        """See `File.range`."""
+        shared = self._shared
+        if shared is None:
+            self._shared = shared = Descriptor(self.fileno())
+        return FileRange(shared, position, size)
+
     def truncate(self, size: int) -> None:
         """See `File.truncate`."""
         os.ftruncate(self.fileno(), size)
@@ -219,7 +278,9 @@ class RealFile:
         """See `File.close`."""
         self._files.forget(self)
         fd, self._fd = self._fd, -1
-        if fd >= 0:
+        if self._shared is not None:
+            self._shared = None
+        elif fd >= 0:
             os.close(fd)
 
 

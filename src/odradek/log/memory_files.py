@@ -89,6 +89,9 @@ class MemoryFile:
         self._files.check_failure("pread", self.path)
         return bytes(self._inode.data[position : position + size])
 
+    def range(self, size: int, position: int) -> None:
+        """See `File.range`: there is no descriptor."""
+
     def pwrite(self, parts: Sequence[Buffer], position: int) -> int:
         """See `File.pwrite`."""
         content = b"".join(parts)

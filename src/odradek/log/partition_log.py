@@ -23,7 +23,7 @@ from odradek.errors import (
 from odradek.log import flushing, partition_metadata, retention, trimming
 from odradek.log.config import LogConfig
 from odradek.log.file_names import LEADER_EPOCHS, PARTITION_METADATA
-from odradek.log.files import Buffer, FileSystem
+from odradek.log.files import Buffer, FileRange, FileSystem
 from odradek.log.flushing import FlushJob, SyncState
 from odradek.log.leader_epochs import EpochEntry, LeaderEpochs
 from odradek.log.preparing import PREFIX, AppendRules, newest_of, stamped
@@ -49,6 +49,7 @@ from odradek.util.clock import Clock
 logger = logging.getLogger(__name__)
 
 NO_OFFSET = -1
+NEVER = 2**63 - 1
 
 
 class AppendInfo(NamedTuple):
@@ -471,32 +472,62 @@ class PartitionLog:
         At most `max_bytes`, but with `min_one_batch` one batch however large it is. Raises `KafkaError`:
         OFFSET_OUT_OF_RANGE outside of the log, KAFKA_STORAGE_ERROR.
         """
-        if not self.log_start_offset <= offset <= self.log_end_offset:
-            raise OffsetOutOfRangeError(
-                f"offset {offset} of {self.topic}-{self.partition} is not within "
-                f"[{self.log_start_offset}, {self.log_end_offset}]"
-            )
-        if offset >= upper_bound or offset == self.log_end_offset:
-            return ReadResult(b"", NO_OFFSET)
-        try:
-            records = self._read(offset, max_bytes, upper_bound, min_one_batch)
-        except OSError as error:
-            raise self.storage_error(f"reading at offset {offset}", error) from error
+        records = self.slice(offset, max_bytes, upper_bound, min_one_batch)
+        assert isinstance(records, bytes)
         return ReadResult(records, PREFIX.unpack_from(records)[0] if records else NO_OFFSET)
 
-    def _read(self, offset: int, max_bytes: int, upper_bound: int, min_one_batch: bool) -> bytes:
+    def slice(
+        self,
+        offset: int,
+        max_bytes: int,
+        upper_bound: int,
+        min_one_batch: bool,
+        range_from: int = NEVER,
+    ) -> bytes | FileRange:
+        """As `read`, the records alone; from `range_from` bytes on not read, where the file system allows it.
+
+        Raises as `read`.
+        """
+        end = self.log_end_offset
+        if not self.log_start_offset <= offset <= end:
+            raise OffsetOutOfRangeError(
+                f"offset {offset} of {self.topic}-{self.partition} is not within "
+                f"[{self.log_start_offset}, {end}]"
+            )
+        if offset >= upper_bound or offset == end:
+            return b""
         segments = self.segments
-        slot = max(0, segments.floor(offset))
-        count = len(segments)
-        while slot < count:
-            next_base = segments[slot + 1].base_offset if slot + 1 < count else self.log_end_offset
+        segment = segments.active
+        if offset >= segment.base_offset:
+            slot = count = 0
+            bound = upper_bound if upper_bound < end else None
+        else:
+            slot, count = max(0, segments.floor(offset)), len(segments)
+            segment = segments[slot]
+            next_base = segments[slot + 1].base_offset if slot + 1 < count else end
             bound = upper_bound if upper_bound < next_base else None
-            records = segments[slot].read(offset, max_bytes, bound, min_one_batch)
-            if records is not None:
-                return records
-            # The rest of the segment was compacted away.
-            slot += 1
-        return b""
+        try:
+            while True:
+                found = segment.find(offset, max_bytes, bound, min_one_batch)
+                if found is not None:
+                    return self._bytes(segment, found[0], found[1] - found[0], range_from)
+                # The rest of the segment was compacted away.
+                slot += 1
+                if slot >= count:
+                    return b""
+                segment = segments[slot]
+                next_base = segments[slot + 1].base_offset if slot + 1 < count else end
+                bound = upper_bound if upper_bound < next_base else None
+        except OSError as error:
+            raise self.storage_error(f"reading at offset {offset}", error) from error
+
+    @staticmethod
+    def _bytes(segment: Segment, position: int, size: int, range_from: int) -> bytes | FileRange:
+        if size >= range_from:
+            unread = segment.range(size, position)
+            if unread is not None:
+                return unread
+        return segment.pread(size, position) if size else b""
 
     def aborted_transactions(self, offset: int, upper_bound: int) -> list[AbortedTxn]:
         """The aborted transactions that a reader of [offset, upper_bound) must leave out."""

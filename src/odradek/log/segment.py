@@ -25,7 +25,7 @@ from odradek.log.file_names import (
     numbered,
     with_marker,
 )
-from odradek.log.files import Buffer, File, FileSystem
+from odradek.log.files import Buffer, File, FileRange, FileSystem
 from odradek.log.index_file import CorruptIndexError
 from odradek.log.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
 from odradek.log.time_index import NO_TIMESTAMP, TimeIndex, TimestampOffset
@@ -386,8 +386,11 @@ class Segment:
             boundary = step.position + step.size
         return boundary
 
-    def read(self, offset: int, max_bytes: int, upper_bound: int | None, min_one_batch: bool) -> bytes | None:
-        """Whole batches from the one that reaches `offset` on; None if the segment ends before it.
+    def find(
+        self, offset: int, max_bytes: int, upper_bound: int | None, min_one_batch: bool
+    ) -> tuple[int, int] | None:
+        """Where the batches from the one that reaches `offset` on begin and end; None if the segment ends
+        before it.
 
         At most `max_bytes`, or one batch if `min_one_batch`; none that reaches `upper_bound`, which is None
         if it is behind the segment.
@@ -402,10 +405,14 @@ class Segment:
             if beyond is not None:
                 end = beyond.position
         if start >= end:
-            return b""
+            return start, start
         wanted = max(max_bytes, first.size) if min_one_batch else max_bytes
         if wanted < first.size:
-            return b""
+            return start, start
         if start + wanted < end:
             end = self.boundary_at_or_below(start + wanted, start)
-        return self.pread(end - start, start)
+        return start, end
+
+    def range(self, size: int, position: int) -> FileRange | None:
+        """Bytes of the segment, not read; None where the file system can only read."""
+        return (self._handle or self._file()).range(size, position)

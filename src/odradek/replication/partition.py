@@ -33,10 +33,12 @@ from odradek.errors import (
     UnknownLeaderEpochError,
 )
 from odradek.errors.codes import ErrorCode
+from odradek.log.partition_log import NEVER
 from odradek.log.producer_state import Origin
 from odradek.records.batch import iter_batches
 
 if TYPE_CHECKING:
+    from odradek.log.files import FileRange
     from odradek.log.partition_log import AppendInfo, PartitionLog
     from odradek.log.txn_index import AbortedTxn
 
@@ -77,7 +79,7 @@ class FetchedRecords(NamedTuple):
         aborted_transactions: for READ_COMMITTED, those that the reader must leave out of the records.
     """
 
-    records: bytes | memoryview
+    records: bytes | FileRange
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
@@ -423,6 +425,7 @@ class Partition:
         current_leader_epoch: int = NO_EPOCH,
         last_fetched_epoch: int = NO_EPOCH,
         only_leader: bool = True,
+        range_from: int = NEVER,
     ) -> FetchedRecords:
         """Read whole batches from `offset` on.
 
@@ -434,6 +437,7 @@ class Partition:
             current_leader_epoch: what the fetcher believes; see `check_leader_epoch`.
             last_fetched_epoch: the epoch of the last batch that the fetcher has; -1 when it does not say.
             only_leader: refuse unless this broker leads.
+            range_from: from how many bytes on the records are given as a `FileRange`, where that is possible.
 
         Raises:
             OffsetOutOfRangeError, NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError,
@@ -466,15 +470,16 @@ class Partition:
             upper_bound = end
         if offset >= upper_bound or (max_bytes <= 0 and not min_one_batch):
             return FetchedRecords(b"", high_watermark, last_stable, start, end, None)
-        result = log.read(offset, max_bytes, upper_bound=upper_bound, min_one_batch=min_one_batch)
-        records = result.records
-        aborted: Sequence[AbortedTxn] = ()
-        if isolation == Isolation.READ_COMMITTED and records:
+        if isolation == Isolation.READ_COMMITTED:
             aborted = log.aborted_transactions(offset, upper_bound)
             if aborted:
-                read_end = max(header.next_offset for header, _ in iter_batches(records))
+                records = log.slice(offset, max_bytes, upper_bound, min_one_batch)
+                assert isinstance(records, bytes)
+                read_end = max((header.next_offset for header, _ in iter_batches(records)), default=-1)
                 aborted = [one for one in aborted if one.first_offset < read_end]
-        return FetchedRecords(records, high_watermark, last_stable, start, end, None, aborted)
+                return FetchedRecords(records, high_watermark, last_stable, start, end, None, aborted)
+        records = log.slice(offset, max_bytes, upper_bound, min_one_batch, range_from)
+        return FetchedRecords(records, high_watermark, last_stable, start, end, None)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """The largest known epoch not above `leader_epoch` and where it ended.

@@ -46,6 +46,9 @@ log = logging.getLogger(__name__)
 _ZERO_ID = bytes(16)
 _Answers = list[tuple[PartitionKey, PartitionData]]
 
+RANGE_FROM_BYTES = 64 * 1024
+"""From how many bytes of a partition on the kernel sends them; below, reading and writing them costs less."""
+
 _LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -234,6 +237,7 @@ class _Fetch:
                 current_leader_epoch=spec.current_leader_epoch,
                 last_fetched_epoch=spec.last_fetched_epoch,
                 only_leader=self.only_leader,
+                range_from=RANGE_FROM_BYTES,
             )
         except UnknownTopicOrPartitionError as error:
             # Kafka lets these wait with the others, so that a consumer with old metadata does not spin.

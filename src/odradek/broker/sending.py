@@ -1,0 +1,203 @@
+"""Answers that hold ranges of files: the kernel sends them, nothing is copied through this process.
+
+A transport cannot do that in the middle of its own writes, so a connection that has such an answer hands
+it, and every answer behind it, to its `FileSender`. That one waits until the transport has sent what it
+holds, and then writes to the socket beside it, through a descriptor of its own:
+
+    idle ──send()──► waiting for the transport ──► sending ──everything is out──► idle
+                         (its buffer is empty: at once)  └──the peer's window is full: until writable
+
+What a short file would make of the stream cannot be mended: fewer bytes than announced close the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+import sys
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from odradek.log.files import FileRange
+
+log = logging.getLogger(__name__)
+
+TURN_BYTES = 4 * 1024 * 1024
+"""What one connection may send before others get their turn; the socket's buffer is usually full before."""
+
+_BUFFERS_AT_ONCE = 64
+_NO_SENDFILE = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
+_MSG_MORE = getattr(socket, "MSG_MORE", 0)
+
+
+class SendingConnection(Protocol):
+    """What a sender needs of its connection."""
+
+    active_at: float
+    write_high_water: int
+
+    def sending_went_on(self, left: int) -> None:
+        """So many bytes are still to be sent; 0: the transport may write again, or close."""
+
+    def abort(self, reason: str, *, warn: bool = False) -> None:
+        """Close at once."""
+
+
+def can_send_ranges(transport: asyncio.Transport) -> bool:
+    """Whether the bytes of a file may go straight into this transport's socket."""
+    return (
+        sys.platform == "linux"
+        and transport.get_extra_info("socket") is not None
+        and transport.get_extra_info("sslcontext") is None
+    )
+
+
+def read_ranges(buffers: Sequence[Any]) -> list[Any]:
+    """The same answer in memory. Raises `OSError`."""
+    return [one.read() if one.__class__ is FileRange else one for one in buffers]
+
+
+class FileSender:
+    """Sends the answers of one connection while there are ranges of files among them.
+
+    Attributes:
+        left: bytes that have not been sent yet; 0 when it is idle.
+    """
+
+    __slots__ = (
+        "_connection",
+        "_fd",
+        "_limits_are_changed",
+        "_loop",
+        "_parts",
+        "_position",
+        "_socket",
+        "_transport",
+        "_waits",
+        "left",
+    )
+
+    def __init__(
+        self, connection: SendingConnection, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport
+    ) -> None:
+        """Raises `OSError` where there is no descriptor to be had."""
+        self._connection = connection
+        self._loop = loop
+        self._transport = transport
+        # Of its own, because a loop lets nobody else watch a transport's descriptor.
+        self._socket = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
+        self._socket.setblocking(False)
+        self._fd = self._socket.fileno()
+        self._parts: deque[Any] = deque()
+        self._position = 0
+        """How much of the first part has been sent."""
+        self._waits = False
+        """Whether the loop watches the descriptor."""
+        self._limits_are_changed = False
+        """Whether the transport is to tell when its buffer is empty."""
+        self.left = 0
+
+    def send(self, buffers: Sequence[Any]) -> None:
+        """Send an answer, after those that are being sent."""
+        was_idle = self.left == 0
+        for part in buffers:
+            if len(part):
+                self._parts.append(part)
+                self.left += len(part)
+        if was_idle and self.left:
+            if self._transport.get_write_buffer_size() == 0:
+                self._write()
+            else:
+                # Its connection is told when the buffer is empty, and calls `go_on`.
+                self._transport.set_write_buffer_limits(high=0)
+                self._limits_are_changed = True
+
+    def go_on(self) -> None:
+        """Send as much as the socket takes now, and tell the connection what is left."""
+        if self._limits_are_changed:
+            self._limits_are_changed = False
+            self._transport.set_write_buffer_limits(high=self._connection.write_high_water)
+        if self.left:
+            self._write()
+            self._connection.sending_went_on(self.left)
+
+    def _write(self) -> None:
+        before = self.left
+        connection = self._connection
+        try:
+            while self._parts and before - self.left < TURN_BYTES:
+                if self._parts[0].__class__ is FileRange:
+                    self._send_range(self._parts[0])
+                else:
+                    self._send_bytes()
+        except BlockingIOError:
+            pass
+        except ConnectionError:
+            self.stop()
+            self._transport.abort()
+            return
+        except OSError as error:
+            self.stop()
+            connection.abort(f"records could not be sent: {error}", warn=True)
+            return
+        if self.left != before:
+            connection.active_at = self._loop.time()
+        if self._parts:
+            if not self._waits:
+                self._waits = True
+                self._loop.add_writer(self._fd, self.go_on)
+        elif self._waits:
+            self._waits = False
+            self._loop.remove_writer(self._fd)
+
+    def _send_range(self, part: FileRange) -> None:
+        position = self._position
+        try:
+            count = os.sendfile(self._fd, part.fileno(), part.position + position, part.size - position)
+        except OSError as error:
+            if error.errno not in _NO_SENDFILE:
+                raise
+            # A file system without it.
+            self._parts[0] = memoryview(part.read())
+            return
+        if count == 0:
+            raise OSError(errno.EIO, f"the file ended {part.size - position} bytes before what was announced")
+        self.left -= count
+        if position + count == part.size:
+            self._parts.popleft()
+            self._position = 0
+        else:
+            self._position = position + count
+
+    def _send_bytes(self) -> None:
+        parts = self._parts
+        run: list[Any] = []
+        for part in parts:
+            if part.__class__ is FileRange or len(run) == _BUFFERS_AT_ONCE:
+                break
+            run.append(part)
+        more = _MSG_MORE if len(run) < len(parts) else 0
+        if self._position:
+            run[0] = memoryview(run[0])[self._position :]
+        count = self._socket.sendmsg(run, (), more)
+        self.left -= count
+        for part in run:
+            if count < len(part):
+                self._position += count
+                return
+            count -= len(part)
+            parts.popleft()
+            self._position = 0
+
+    def stop(self) -> None:
+        """Send nothing more, and let go of the descriptor."""
+        if self._waits:
+            self._waits = False
+            self._loop.remove_writer(self._fd)
+        self._parts.clear()
+        self.left = 0
+        self._socket.close()
