@@ -251,16 +251,21 @@ class Connection(asyncio.Protocol):
         """Send an answer with ranges of files, or one behind such an answer."""
         transport, sender = self._transport, self._file_sender
         assert transport is not None
-        try:
+        if sender is None:
+            try:
+                if can_send_ranges(transport):
+                    sender = self._file_sender = FileSender(self, self._loop, transport)
+            except OSError as error:
+                log.warning(
+                    "no descriptor to send files by peer=%s:%d: %s", self.peer.host, self.peer.port, error
+                )
             if sender is None:
-                if not can_send_ranges(transport):
+                try:
                     transport.writelines(read_ranges(buffers))
-                    return
-                sender = self._file_sender = FileSender(self, self._loop, transport)
-            sender.send(buffers)
-        except OSError as error:
-            self.abort(f"records could not be sent: {error}", warn=True)
-            return
+                except OSError as error:
+                    self.abort(f"records could not be read: {error}", warn=True)
+                return
+        sender.send(buffers)
         if sender.left:
             self._sending = sender
             if sender.left > WRITE_HIGH_WATER:
