@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from odradek.broker.context import RequestContext
-from odradek.broker.registry import Handler, Handlers
+from odradek.broker.registry import FastPath, Handler, Handlers
 from odradek.errors import KafkaError, ProtocolError
 from odradek.errors.codes import ErrorCode
 from odradek.log.files import FileRange
@@ -89,6 +89,7 @@ class Dispatcher:
         self._request_metrics = broker.metrics.requests
         # Per API key, filled on first use: (handler, request class, metrics).
         self._routes: dict[int, tuple[Handler, Any, Any]] = {}
+        self._fast: dict[int, FastPath] = {}
 
     def dispatch(self, peer: Peer, frame: Any, later: Later) -> Answer | None:
         """Process one frame.
@@ -104,6 +105,12 @@ class Dispatcher:
         Raises:
             ProtocolError: the connection is to be closed, with this reason.
         """
+        if len(frame) >= 4:
+            fast = self._fast.get(frame[0] << 8 | frame[1])
+            if fast is not None:
+                answer = fast(peer, frame, later)
+                if answer is not NotImplemented:
+                    return answer
         header, body_offset = decode_request_header(frame)
         route = self._routes.get(header.api_key)
         if route is None:
@@ -166,6 +173,8 @@ class Dispatcher:
             self._request_metrics.of(handler.api_key.api_name),
         )
         self._routes[header.api_key] = route
+        if handler.fast is not None:
+            self._fast[header.api_key] = handler.fast(self._broker)
         return route
 
     def _answer_unsupported_api_versions(self, header: RequestHeader) -> Answer:

@@ -15,12 +15,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from odradek.broker.app import Broker
+    from odradek.broker.connection import Peer
     from odradek.broker.context import RequestContext
+    from odradek.broker.dispatch import Answer, Later
     from odradek.errors import ErrorCode
     from odradek.wire.api import ApiKey
 
 HandlerFunction = Callable[["RequestContext", Any], "Any | asyncio.Future[Any] | None"]
 """`(context, request) -> response`, `None` for no response, or a future of either."""
+
+FastPath = Callable[["Peer", Any, "Later"], "Answer | None"]
+"""`(peer, frame, later) -> answer`, or None when `later` will be called, or `NotImplemented`: nothing has been
+done, and the frame is to go the ordinary way."""
 
 ErrorResponse = Callable[[Any, int, "ErrorCode", str], Any]
 """`(request, api_version, error, message) -> response` for when the handler itself broke."""
@@ -36,26 +43,33 @@ class Handler:
         function: the handler.
         error_response: makes the response for an exception that the handler did not foresee; without it a
             response with a top-level `error_code` gets that set, and any other API's connection is closed.
+        fast: makes a broker's short cut for the usual requests of a hot API; it takes whole frames, counts
+            its requests itself, and answers to the byte as the ordinary way does.
     """
 
     api_key: ApiKey
     versions: range
     function: HandlerFunction
     error_response: ErrorResponse | None = None
+    fast: Callable[[Broker], FastPath] | None = None
 
 
 _handlers: dict[int, Handler] = {}
 
 
 def handler(
-    api_key: ApiKey, versions: range, *, error_response: ErrorResponse | None = None
+    api_key: ApiKey,
+    versions: range,
+    *,
+    error_response: ErrorResponse | None = None,
+    fast: Callable[[Broker], FastPath] | None = None,
 ) -> Callable[[HandlerFunction], HandlerFunction]:
     """Register the decorated function as the handler of `api_key` for `versions`.
 
     Args:
         api_key: the API.
         versions: the versions that are served, as `range(first, last + 1)`.
-        error_response: see `Handler.error_response`.
+        error_response, fast: see `Handler`.
 
     Raises:
         ValueError: the API has a handler already, or the range is empty or has gaps.
@@ -67,7 +81,7 @@ def handler(
         present = _handlers.get(int(api_key))
         if present is not None and present.function.__module__ != function.__module__:
             raise ValueError(f"{api_key!r} is handled by {present.function.__module__} already")
-        _handlers[int(api_key)] = Handler(api_key, versions, function, error_response)
+        _handlers[int(api_key)] = Handler(api_key, versions, function, error_response, fast)
         return function
 
     return register

@@ -242,8 +242,9 @@ class ProducerState:
     @property
     def first_unstable_offset(self) -> int | None:
         """Where the first transaction begins that is open, or ended but not yet replicated."""
-        unstable = [*self._ongoing, *self._unreplicated]
-        return min(unstable) if unstable else None
+        if not self._ongoing and not self._unreplicated:
+            return None
+        return min((*self._ongoing, *self._unreplicated))
 
     def on_high_watermark(self, high_watermark: int) -> None:
         """Transactions whose marker is below the high watermark are decided for good."""
