@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
-from collections.abc import Callable, Coroutine
+import warnings
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
 
 from interop import members
 from interop.conftest import OdradekServer
+
+
+@pytest.fixture(autouse=True)
+def collect_what_clients_left() -> Iterator[None]:
+    """What a client that lost its broker left to the collector is found in its own test."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 class Confluent:
