@@ -8,19 +8,24 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-KERNEL = Path("src/odradek/_kernel.pyx")
+SOURCES = {
+    "odradek._kernel": Path("src/odradek/_kernel.pyx"),
+    "odradek._fetch": Path("src/odradek/_fetch.pyx"),
+}
 
 
 def extensions() -> list[Extension]:
-    """The kernel as an optional extension, or nothing where Cython is absent."""
-    if not KERNEL.exists():
-        return []
+    """The kernel's parts as optional extensions, or nothing where Cython is absent."""
     try:
         from Cython.Build import cythonize
     except ImportError:
         return []
-    kernel = Extension("odradek._kernel", [str(KERNEL)], extra_compile_args=["-O3"], optional=True)
-    return cythonize([kernel], language_level=3)
+    kernel = [
+        Extension(name, [str(source)], extra_compile_args=["-O3"], optional=True)
+        for name, source in SOURCES.items()
+        if source.exists()
+    ]
+    return cythonize(kernel, language_level=3)
 
 
 setup(ext_modules=extensions())

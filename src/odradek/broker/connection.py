@@ -25,7 +25,6 @@ from odradek.errors import ProtocolError
 from odradek.wire.framing import FrameReader
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
     from odradek.broker.server import Listener
 
 log = logging.getLogger(__name__)
@@ -67,7 +66,7 @@ class _Slot:
         self._connection = connection
         self.size = size
         self.answer: Answer | None = None
-        self.context: RequestContext | None = None
+        self.context: Any = None
 
     def __call__(self, answer: Answer) -> None:
         self._connection.answered(self, answer)

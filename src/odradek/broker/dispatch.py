@@ -64,10 +64,10 @@ class Later(Protocol):
     """Takes an answer that does not come at once.
 
     Attributes:
-        context: set to the request's surroundings while it is in work.
+        context: set to the request's surroundings while it is in work; `on_disconnect` is what counts there.
     """
 
-    context: RequestContext | None
+    context: Any
 
     def __call__(self, answer: Answer) -> None:
         """The answer has come."""

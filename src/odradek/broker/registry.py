@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 HandlerFunction = Callable[["RequestContext", Any], "Any | asyncio.Future[Any] | None"]
 """`(context, request) -> response`, `None` for no response, or a future of either."""
 
-FastPath = Callable[["Peer", Any, "Later"], "Answer | None"]
-"""`(peer, frame, later) -> answer`, or None when `later` will be called, or `NotImplemented`: nothing has been
+FastPath = Callable[["Peer", Any, "Later"], "Answer | Any | None"]
+"""`(peer, frame, later) -> answer`; None when `later` will be called; `NotImplemented`: nothing has been
 done, and the frame is to go the ordinary way."""
 
 ErrorResponse = Callable[[Any, int, "ErrorCode", str], Any]

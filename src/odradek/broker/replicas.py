@@ -6,7 +6,7 @@ This is where the image (what should be) meets the log manager (what is on disk)
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from odradek.errors import (
@@ -90,6 +90,10 @@ class Replicas:
         """The partition if this broker holds a usable replica, else None."""
         partitions = self._by_topic.get(topic)
         return None if partitions is None else partitions.get(index)
+
+    def of(self, topic: str | None) -> Mapping[int, Partition] | None:
+        """The partitions of a topic that are here, by number; None for none."""
+        return self._by_topic.get(topic)  # type: ignore[arg-type]
 
     def get(self, topic: str, index: int) -> Partition:
         """The partition.

@@ -43,6 +43,9 @@ TAIL_BATCHES = 1024
 WALK_BLOCK = 16 * 1024
 """Bytes read at once when walking over batches."""
 
+FOUND_ENTRIES = 256
+"""How many answers of searches are kept per segment and kind, for the next reader of the same place."""
+
 _STEP = Struct(">qi4xb6xi8xq")
 """Base offset, length, magic, last offset delta, max timestamp of a batch's header."""
 
@@ -100,6 +103,10 @@ class Segment:
         self._tail_positions = array("q")
         self._tail_last_offsets = array("q")
         self._tail_base_offset = base_offset
+        # What searches have found: the batch that reaches an offset, and where a read from a position that
+        # was bounded by its size has to end. Both stay true while batches are only added.
+        self._found_steps: dict[int, Step] = {}
+        self._found_ends: dict[tuple[int, int], int] = {}
 
     # Opening and closing.
 
@@ -294,6 +301,8 @@ class Segment:
         del self._tail_positions[:]
         del self._tail_last_offsets[:]
         self._tail_base_offset = self.base_offset
+        self._found_steps.clear()
+        self._found_ends.clear()
 
     def learn_tail(self, steps: Sequence[Step]) -> None:
         """Know of these batches, the last ones of the segment, where they are."""
@@ -367,10 +376,19 @@ class Segment:
             position = positions[slot]
             end = positions[slot + 1] if slot + 1 < len(positions) else self.size
             return Step(position, end - position, -1, self._tail_last_offsets[slot], -1)
+        found = self._found_steps.get(offset)
+        if found is not None:
+            return found
         for step in self.walk(self.offset_index.lookup(offset).position, self.size):
             if step.last_offset >= offset:
+                self._keep_step(offset, step)
                 return step
         return None
+
+    def _keep_step(self, offset: int, step: Step) -> None:
+        if len(self._found_steps) >= FOUND_ENTRIES:
+            self._found_steps.clear()
+        self._found_steps[offset] = step
 
     def boundary_at_or_below(self, position: int, known: int) -> int:
         """The last batch boundary at or below the position; `known` is a boundary below it."""
@@ -379,11 +397,22 @@ class Segment:
         positions = self._tail_positions
         if positions and position >= positions[0]:
             return positions[bisect_right(positions, position) - 1]
-        boundary = max(known, self.offset_index.lookup_position(position).position)
+        found = self._found_ends.get((known, position))
+        if found is not None:
+            return found
+        boundary = known
+        if position - known > WALK_BLOCK:
+            boundary = max(known, self.offset_index.lookup_position(position).position)
         for step in self.walk(boundary, self.size):
             if step.position + step.size > position:
-                return step.position
+                # Where a reader that takes up to here goes on.
+                self._keep_step(step.base_offset, step)
+                boundary = step.position
+                break
             boundary = step.position + step.size
+        if len(self._found_ends) >= FOUND_ENTRIES:
+            self._found_ends.clear()
+        self._found_ends[known, position] = boundary
         return boundary
 
     def find(

@@ -128,6 +128,19 @@ class Purgatory:
         if timeout_ms <= 0:
             operation._expire()
             return operation
+        return self._wait(operation, timeout_ms)
+
+    def wait(
+        self,
+        keys: Iterable[Hashable],
+        try_complete: Callable[[], bool],
+        on_timeout: Callable[[], None],
+        timeout_ms: float,
+    ) -> DelayedOperation:
+        """As `watch`, for what is known to be unable to complete now; `timeout_ms` is positive."""
+        return self._wait(DelayedOperation(self, tuple(keys), try_complete, on_timeout), timeout_ms)
+
+    def _wait(self, operation: DelayedOperation, timeout_ms: float) -> DelayedOperation:
         self._waiting[operation] = None
         watchers = self._watchers
         for key in operation._keys:

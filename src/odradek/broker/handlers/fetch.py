@@ -20,13 +20,18 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.authorization import topic as topic_resource
+from odradek.broker.context import RequestContext
+from odradek.broker.dispatch import Answer
+from odradek.broker.fast_fetch import RANGE_FROM_BYTES, FastFetch
 from odradek.broker.fetch_sessions import FetchContext, FetchSpec, PartitionKey
 from odradek.broker.leader_hints import LeaderHints
 from odradek.broker.registry import handler
 from odradek.errors import KafkaError, UnknownTopicOrPartitionError
 from odradek.errors.codes import ErrorCode
+from odradek.log.files import FileRange
 from odradek.replication.partition import Isolation, Partition
 from odradek.wire.api import ApiKey
+from odradek.wire.headers import decode_request_header, encode_response
 from odradek.wire.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -39,23 +44,51 @@ from odradek.wire.messages.fetch import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.app import Broker
+    from odradek.broker.connection import Peer
 
 log = logging.getLogger(__name__)
 
 _ZERO_ID = bytes(16)
 _Answers = list[tuple[PartitionKey, PartitionData]]
 
-RANGE_FROM_BYTES = 64 * 1024
-"""From how many bytes of a partition on the kernel sends them; below, reading and writing them costs less."""
-
 _LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-@handler(ApiKey.FETCH, versions=range(4, 19))
+def _fast(broker: Broker) -> FastFetch:
+    def answer(peer: Peer, frame: Any, started_ms: float) -> Answer:
+        return _answer_after_waiting(broker, peer, frame, started_ms)
+
+    return FastFetch(broker, answer)
+
+
+@handler(ApiKey.FETCH, versions=range(4, 19), fast=_fast)
 def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | asyncio.Future[FetchResponse]:
     """Read what there is; wait when it is too little."""
     return _Fetch(context, request).start()
+
+
+def _answer_after_waiting(broker: Broker, peer: Peer, frame: Any, started_ms: float) -> Answer:
+    """Answer a frame without a session that `FastFetch` has let wait, now, with whatever there is."""
+    header, offset = decode_request_header(frame)
+    version = header.api_version
+    request, _ = FetchRequest.decode_from(frame, version, offset)
+    context = RequestContext(
+        broker,
+        header,
+        now_ms=broker.clock.now_ms(),
+        client_host=peer.host,
+        client_port=peer.port,
+        connection_id=peer.connection_id,
+        listener_name=peer.listener_name,
+    )
+    fetch = _Fetch(context, request)
+    answers, _, _ = fetch.read_all(first=False)
+    buffers = encode_response(ApiKey.FETCH, version, header.correlation_id, fetch.respond(answers))
+    broker.metrics.requests.of("Fetch").observe(
+        broker.clock.monotonic_ms() - started_ms, sum(map(len, buffers))
+    )
+    return Answer(buffers, False, any(isinstance(one, FileRange) for one in buffers))
 
 
 class _Fetch:

@@ -1,0 +1,275 @@
+"""The short cut for the usual Fetch: a consumer reads healthy partitions that this broker leads.
+
+No message objects are made: the frame is parsed into numbers, each partition is judged and read, and the
+response is written in one go. Whatever is out of the ordinary (an error, a follower, an aborted transaction,
+a session that opens, permissions to ask for) is left to `odradek.broker.handlers.fetch`, before anything has
+been changed; both ways answer the same bytes, which tests hold.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.dispatch import Answer
+from odradek.broker.fetch_codec import encode_fetch, parse_fetch
+from odradek.errors import KafkaError
+from odradek.log.files import FileRange
+
+if TYPE_CHECKING:
+    from odradek.broker._pyfetch import Parsed
+    from odradek.broker.app import Broker
+    from odradek.broker.connection import Peer
+    from odradek.broker.dispatch import Later
+    from odradek.replication.partition import Partition
+
+log = logging.getLogger(__name__)
+
+RANGE_FROM_BYTES = 64 * 1024
+"""From how many bytes of a partition on the kernel sends them; below, reading and writing them costs less."""
+
+MAX_FRAME_BYTES = 64 * 1024
+"""Larger requests are rare, and what they cost is not in the parsing."""
+
+FINAL_EPOCH = -1
+
+Watched = tuple["Partition", int, int, int, int]
+"""A partition, the offset wanted, the bytes found, `appended_bytes` then, partition_max_bytes."""
+
+Read = tuple[list[Any], int, list[Watched], bool]
+"""Answers for `encode_fetch`, bytes in them, what to watch, and whether there are file ranges."""
+
+Ordinary = Callable[["Peer", Any, float], Answer]
+"""`(peer, frame, started_ms)`: answer a fetch that has waited in the ordinary way."""
+
+
+class FastFetch:
+    """Answers usual Fetch frames of one broker; see `odradek.broker.registry.FastPath`."""
+
+    __slots__ = ("_broker", "_monotonic_ms", "_ordinary", "_requests", "_topics")
+
+    def __init__(self, broker: Broker, ordinary: Ordinary) -> None:
+        """
+        Args:
+            broker: whose partitions are read.
+            ordinary: for what turns out to be unusual after it has waited.
+        """
+        self._broker = broker
+        self._ordinary = ordinary
+        self._requests = broker.metrics.requests.of("Fetch")
+        self._topics = broker.metrics.topics
+        self._monotonic_ms = broker.clock.monotonic_ms
+
+    def __call__(self, peer: Peer, frame: Any, later: Later) -> Any:
+        """See `odradek.broker.registry.FastPath`."""
+        broker = self._broker
+        if len(frame) > MAX_FRAME_BYTES or broker.authorizer is not None or broker.request_log is not None:
+            return NotImplemented
+        parsed: Parsed | None = parse_fetch(frame)
+        if parsed is None:
+            return NotImplemented
+        _, _, max_wait_ms, min_bytes, max_bytes, _, session_id, session_epoch, wanted = parsed
+        if session_epoch != FINAL_EPOCH or session_id or not wanted:
+            return NotImplemented
+        room = max(0, min(max_bytes, broker.config.fetch_max_bytes))
+        started_ms = self._monotonic_ms()
+        found = self._read(parsed, room)
+        if found is None:
+            return NotImplemented
+        answers, size, watched, ranges = found
+        requests = self._requests
+        requests.requests += 1
+        requests.request_bytes += len(frame)
+        self._count(parsed)
+        if max_wait_ms <= 0 or size >= min_bytes or size >= room:
+            return self.answer(parsed, answers, size, ranges, started_ms)
+        # The frame alone: what it is a view into may be longer.
+        waiting = _Waiting(
+            self, peer, bytes(frame), later, parsed, min(min_bytes, room), room, watched, started_ms
+        )
+        later.context = waiting
+        operation = broker.purgatory.wait(
+            [one[0].key for one in watched], waiting.try_complete, waiting.complete, max_wait_ms
+        )
+        waiting.on_disconnect = operation.cancel
+        return None
+
+    def _read(self, parsed: Parsed, room: int) -> Read | None:
+        """Read every partition; None where one of them is not usual."""
+        version, isolation, wanted = parsed[0], parsed[5], parsed[8]
+        broker = self._broker
+        broker_id = broker.replicas.broker_id
+        find = broker.replicas.of
+        names = broker.controller.image.topic_names if version >= 13 else None
+        committed = isolation == 1
+        answers: list[Any] = []
+        watched: list[Watched] = []
+        total = 0
+        ranges = False
+        for topic, parts in wanted:
+            here = find(topic if names is None else names.get(topic))
+            if here is None:
+                return None
+            read: list[Any] = []
+            for index, offset, most, epoch, _, last_epoch in parts:
+                partition = here.get(index)
+                if (
+                    partition is None
+                    or partition.leader_id != broker_id
+                    or last_epoch != -1
+                    or (epoch != -1 and epoch != partition.leader_epoch)
+                ):
+                    return None
+                part = partition.log
+                if names is not None and part.topic_id != topic:
+                    return None
+                high_watermark = part.high_watermark
+                stable = part.last_stable_offset
+                start = part.log_start_offset
+                if not start <= offset <= part.log_end_offset:
+                    return None
+                end = stable if committed else high_watermark
+                limit = min(most, room - total)
+                if offset >= end or (limit <= 0 and total):
+                    records: bytes | FileRange = b""
+                    size = 0
+                else:
+                    if committed and part.aborted_transactions(offset, end):
+                        return None
+                    try:
+                        records = part.slice(offset, limit, end, total == 0, RANGE_FROM_BYTES)
+                    except KafkaError:
+                        return None
+                    size = len(records)
+                    if size and version < 10 and part.config.compression_type == "zstd":
+                        return None
+                    if size >= RANGE_FROM_BYTES and records.__class__ is FileRange:
+                        ranges = True
+                    total += size
+                watched.append((partition, offset, size, partition.appended_bytes, most))
+                read.append((index, high_watermark, stable, start, records))
+            answers.append((topic, read))
+        return answers, total, watched, ranges
+
+    def _count(self, parsed: Parsed) -> None:
+        """Count the partitions that are asked for."""
+        names = self._broker.controller.image.topic_names
+        metrics = self._topics
+        for topic, parts in parsed[8]:
+            count = len(parts)
+            metrics.of(names[topic] if parsed[0] >= 13 else topic).total_fetch_requests += count
+            metrics.all.total_fetch_requests += count
+
+    def answer(
+        self, parsed: Parsed, answers: list[Any], size: int, ranges: bool, started_ms: float
+    ) -> Answer:
+        """The answer, counted."""
+        version = parsed[0]
+        if size:
+            names = self._broker.controller.image.topic_names
+            metrics = self._topics
+            metrics.all.bytes_out += size
+            for topic, read in answers:
+                out = 0
+                for one in read:
+                    out += len(one[4])
+                if out:
+                    metrics.of(names[topic] if version >= 13 else topic).bytes_out += out
+        buffers = encode_fetch(version, parsed[1], 0, parsed[5] == 1, answers)
+        length = 0
+        for buffer in buffers:
+            length += len(buffer)
+        self._requests.observe(self._monotonic_ms() - started_ms, length)
+        return Answer(buffers, False, ranges)
+
+    def answer_waiting(self, waiting: _Waiting) -> Answer:
+        """Read again, and answer with whatever is there."""
+        parsed = waiting.parsed
+        found = self._read(parsed, waiting.room)
+        if found is None:
+            # The partition has gone, or records before the offset were deleted.
+            return self._ordinary(waiting.peer, waiting.frame, waiting.started_ms)
+        answers, size, _, ranges = found
+        return self.answer(parsed, answers, size, ranges, waiting.started_ms)
+
+    def may_go_on_waiting(self, waiting: _Waiting) -> bool:
+        """Whether too little has arrived for an answer, judged without reading."""
+        replicas = self._broker.replicas
+        broker_id = replicas.broker_id
+        committed = waiting.parsed[5] == 1
+        arrived = 0
+        for partition, offset, size_then, appended_then, limit in waiting.watched:
+            # A partition that was removed is led by nobody; from a follower version 11 may read on.
+            if partition.leader_id != broker_id and (
+                waiting.parsed[0] < 11 or replicas.find(partition.topic, partition.index) is not partition
+            ):
+                return False
+            end = partition.log.last_stable_offset if committed else partition.log.high_watermark
+            if end < offset:
+                return False
+            if end > offset:
+                arrived += min(limit, size_then + partition.appended_bytes - appended_then)
+        return arrived < waiting.min_bytes
+
+
+class _Waiting:
+    """A fetch that waits in the purgatory.
+
+    Attributes:
+        on_disconnect: called when the peer goes before the answer.
+    """
+
+    __slots__ = (
+        "fast",
+        "frame",
+        "later",
+        "min_bytes",
+        "on_disconnect",
+        "parsed",
+        "peer",
+        "room",
+        "started_ms",
+        "watched",
+    )
+
+    def __init__(
+        self,
+        fast: FastFetch,
+        peer: Peer,
+        frame: Any,
+        later: Later,
+        parsed: Parsed,
+        min_bytes: int,
+        room: int,
+        watched: list[Watched],
+        started_ms: float,
+    ) -> None:
+        self.fast = fast
+        self.peer = peer
+        self.frame = frame
+        self.later = later
+        self.parsed = parsed
+        self.min_bytes = min_bytes
+        self.room = room
+        self.watched = watched
+        self.started_ms = started_ms
+        self.on_disconnect: Callable[[], None] | None = None
+
+    def try_complete(self) -> bool:
+        """Answer if enough has arrived."""
+        if self.fast.may_go_on_waiting(self):
+            return False
+        self.complete()
+        return True
+
+    def complete(self) -> None:
+        """Answer with whatever is there."""
+        try:
+            answer = self.fast.answer_waiting(self)
+        except Exception:
+            log.exception(
+                "a fetch that waited could not be answered peer=%s:%d", self.peer.host, self.peer.port
+            )
+            answer = Answer(None, close=True)
+        self.later(answer)
