@@ -11,10 +11,7 @@ import pytest
 
 from odradek.broker import _pyfetch, fast_fetch
 from odradek.broker.app import Broker
-from odradek.broker.connection import Peer
 from odradek.broker.dispatch import Answer, Dispatcher
-from odradek.errors import ProtocolError
-from odradek.log.files import FileRange
 from odradek.log.producer_state import Origin
 from odradek.records.compression import Codec
 from odradek.records.control import ControlType, end_marker_batch
@@ -36,6 +33,7 @@ from odradek.wire.messages.fetch import (
 
 from .live import append, batch, connect, create_topic, running
 from .net import run
+from .two_ways import PEER, Later, dispatch, dispatchers, plain
 
 CODECS = [pytest.param(_pyfetch, id="python")]
 try:
@@ -46,7 +44,6 @@ except ImportError:
     pass
 
 TOPICS = ("a", "topic-with-a-longer-name", "many")
-PEER = Peer("127.0.0.1", 1, "c", "PLAINTEXT")
 
 
 class Shape:
@@ -283,36 +280,6 @@ def test_what_is_written_is_what_the_declared_codec_writes(codec: Any, version: 
 # --- against a whole broker ------------------------------------------------------------------------------
 
 
-class Later:
-    """Takes an answer that comes later."""
-
-    def __init__(self) -> None:
-        self.context: Any = None
-        self.answer: Answer | None = None
-
-    def __call__(self, answer: Answer) -> None:
-        assert self.answer is None
-        self.answer = answer
-
-
-def plain(answer: Answer | None) -> Any:
-    """An answer as bytes, to be compared."""
-    if answer is None:
-        return None
-    if answer.buffers is None:
-        return answer
-    has_ranges = any(isinstance(one, FileRange) for one in answer.buffers)
-    assert answer.ranges == has_ranges
-    return b"".join(one.read() if isinstance(one, FileRange) else one for one in answer.buffers)
-
-
-def dispatch(dispatcher: Dispatcher, frame: bytes, later: Later) -> Any:
-    try:
-        return dispatcher.dispatch(PEER, memoryview(frame), later)
-    except ProtocolError as error:
-        return str(error)
-
-
 def metrics_of(broker: Broker) -> dict[Any, float]:
     return {
         key: value
@@ -350,15 +317,7 @@ async def fill(broker: Broker, chance: random.Random) -> dict[str, bytes]:
 
 
 def two_ways(broker: Broker) -> tuple[Dispatcher, Dispatcher]:
-    fast = Dispatcher(broker, broker.handlers)
-    ordinary = Dispatcher(broker, broker.handlers)
-    # The first request makes the route.
-    frame = b"".join(encode_request(1, 4, 1, "x", FetchRequest()))[4:]
-    for dispatcher in (fast, ordinary):
-        dispatch(dispatcher, frame, Later())
-    assert fast._fast
-    ordinary._fast.clear()
-    return fast, ordinary
+    return dispatchers(broker, encode_request(1, 4, 1, "x", FetchRequest()))
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.auto_creation import auto_create
+from odradek.broker.fast_metadata import FastMetadata
 from odradek.broker.registry import handler
 from odradek.cluster import topics as topic_rules
 from odradek.cluster.nodes import NO_LEADER, NO_TOPIC_ID
@@ -34,6 +35,7 @@ from odradek.wire.messages.metadata import (
 )
 
 if TYPE_CHECKING:
+    from odradek.broker.app import Broker
     from odradek.broker.context import RequestContext
     from odradek.cluster.image import ClusterImage, PartitionImage, TopicImage
 
@@ -52,7 +54,11 @@ def _error_response(
     )
 
 
-@handler(ApiKey.METADATA, versions=range(14), error_response=_error_response)
+def _fast(broker: Broker) -> FastMetadata:
+    return FastMetadata(broker, handle)
+
+
+@handler(ApiKey.METADATA, versions=range(14), error_response=_error_response, fast=_fast)
 def handle(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """Describe the cluster as this broker knows it."""
     image = context.broker.controller.image

@@ -1,0 +1,54 @@
+"""Frames given to two dispatchers of one broker: one takes the short cuts, the other does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from odradek.broker.app import Broker
+from odradek.broker.connection import Peer
+from odradek.broker.dispatch import Answer, Dispatcher
+from odradek.errors import ProtocolError
+from odradek.log.files import FileRange
+
+PEER = Peer("127.0.0.1", 1, "c", "PLAINTEXT")
+
+
+class Later:
+    """Takes an answer that comes later."""
+
+    def __init__(self) -> None:
+        self.context: Any = None
+        self.answer: Answer | None = None
+
+    def __call__(self, answer: Answer) -> None:
+        assert self.answer is None
+        self.answer = answer
+
+
+def plain(answer: Answer | None) -> Any:
+    """An answer as bytes, to be compared."""
+    if answer is None:
+        return None
+    if answer.buffers is None:
+        return answer
+    has_ranges = any(isinstance(one, FileRange) for one in answer.buffers)
+    assert answer.ranges == has_ranges
+    return b"".join(one.read() if isinstance(one, FileRange) else one for one in answer.buffers)
+
+
+def dispatch(dispatcher: Dispatcher, frame: bytes, later: Later) -> Any:
+    try:
+        return dispatcher.dispatch(PEER, memoryview(frame), later)
+    except ProtocolError as error:
+        return str(error)
+
+
+def dispatchers(broker: Broker, request: Sequence[Any]) -> tuple[Dispatcher, Dispatcher]:
+    """Two dispatchers, the second without the short cut of the request's API; the request makes the route."""
+    made = Dispatcher(broker, broker.handlers), Dispatcher(broker, broker.handlers)
+    for one in made:
+        dispatch(one, b"".join(request)[4:], Later())
+        assert one._fast
+    made[1]._fast.clear()
+    return made
