@@ -31,7 +31,7 @@ def build() -> Path:
         raise LoadFailedError("no C compiler on this machine")
     BINARY.parent.mkdir(exist_ok=True)
     fresh = BINARY.with_name(f"load.{os.getpid()}")
-    words = [compiler, "-O2", "-std=c11", "-Wall", "-Wextra", "-o", str(fresh), *map(str, sources)]
+    words = [compiler, "-O2", "-std=gnu11", "-Wall", "-Wextra", "-o", str(fresh), *map(str, sources)]
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode:
         raise LoadFailedError(done.stderr)
