@@ -126,14 +126,19 @@ class FileSender:
             self._connection.sending_went_on(self.left)
 
     def _write(self) -> None:
-        before = self.left
+        parts = self._parts
         connection = self._connection
+        turn = TURN_BYTES
         try:
-            while self._parts and before - self.left < TURN_BYTES:
-                if self._parts[0].__class__ is FileRange:
-                    self._send_range(self._parts[0])
-                else:
-                    self._send_bytes()
+            while parts and turn > 0:
+                part = parts[0]
+                size = len(part) - self._position
+                count = self._send_range(part, size) if part.__class__ is FileRange else self._send_bytes()
+                turn -= count
+                self.left -= count
+                if count < size:
+                    # The socket takes no more; asking it again would only cost.
+                    break
         except BlockingIOError:
             pass
         except ConnectionError:
@@ -144,9 +149,9 @@ class FileSender:
             self.stop()
             connection.abort(f"records could not be sent: {error}", warn=True)
             return
-        if self.left != before:
+        if turn != TURN_BYTES:
             connection.active_at = self._loop.time()
-        if self._parts:
+        if parts:
             if not self._waits:
                 self._waits = True
                 self._loop.add_writer(self._fd, self.go_on)
@@ -154,26 +159,26 @@ class FileSender:
             self._waits = False
             self._loop.remove_writer(self._fd)
 
-    def _send_range(self, part: FileRange) -> None:
+    def _send_range(self, part: FileRange, size: int) -> int:
         position = self._position
         try:
-            count = os.sendfile(self._fd, part.fileno(), part.position + position, part.size - position)
+            count = os.sendfile(self._fd, part.fileno(), part.position + position, size)
         except OSError as error:
             if error.errno not in _NO_SENDFILE:
                 raise
             # A file system without it.
             self._parts[0] = memoryview(part.read())
-            return
-        if count == 0:
-            raise OSError(errno.EIO, f"the file ended {part.size - position} bytes before what was announced")
-        self.left -= count
-        if position + count == part.size:
+            return self._send_bytes()
+        if count == size:
             self._parts.popleft()
             self._position = 0
-        else:
+        elif count:
             self._position = position + count
+        else:
+            raise OSError(errno.EIO, f"the file ended {size} bytes before what was announced")
+        return count
 
-    def _send_bytes(self) -> None:
+    def _send_bytes(self) -> int:
         parts = self._parts
         run: list[Any] = []
         for part in parts:
@@ -183,15 +188,15 @@ class FileSender:
         more = _MSG_MORE if len(run) < len(parts) else 0
         if self._position:
             run[0] = memoryview(run[0])[self._position :]
-        count = self._socket.sendmsg(run, (), more)
-        self.left -= count
+        count = left = self._socket.sendmsg(run, (), more)
         for part in run:
-            if count < len(part):
-                self._position += count
-                return
-            count -= len(part)
+            if left < len(part):
+                self._position += left
+                break
+            left -= len(part)
             parts.popleft()
             self._position = 0
+        return count
 
     def stop(self) -> None:
         """Send nothing more, and let go of the descriptor."""
