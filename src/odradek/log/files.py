@@ -152,6 +152,10 @@ class FileSystem(Protocol):
         """When the file was last written, milliseconds since the epoch."""
         ...
 
+    def set_modified_ms(self, path: Path, modified_ms: int) -> None:
+        """Set when the file was last written."""
+        ...
+
     def list(self, directory: Path) -> list[str]:
         """The names in a folder, sorted."""
         ...
@@ -366,6 +370,10 @@ class RealFileSystem:
     def modified_ms(self, path: Path) -> int:
         """See `FileSystem.modified_ms`."""
         return path.stat().st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: Path, modified_ms: int) -> None:
+        """See `FileSystem.set_modified_ms`."""
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def list(self, directory: Path) -> list[str]:
         """See `FileSystem.list`."""

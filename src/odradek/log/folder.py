@@ -43,6 +43,9 @@ class FolderContents:
         """Do what is to be done. Raises `OSError`; doing it again later is harmless."""
         for path in self.removals:
             files.remove(path)
+        if self.removals and self.renames:
+            # What a new segment replaces is to be gone for good before the new one has its name.
+            files.fsync_dir(self.renames[0][0].parent)
         for source, target in self.renames:
             files.rename(source, target)
 

@@ -78,6 +78,11 @@ class IndexFile:
             raise CorruptIndexError(f"{self.path} is shorter than its {self.entries} entries")
         return self.layout.unpack(data)
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the entries, without what is reserved."""
+        return self.entries * self.entry_bytes
+
     def iter_entries(self) -> list[tuple[int, ...]]:
         """All entries."""
         data = self._file().pread(self.entries * self.entry_bytes, 0)

@@ -288,6 +288,10 @@ class MemoryFileSystem:
         """See `FileSystem.modified_ms`."""
         return self.files[path].modified_ms
 
+    def set_modified_ms(self, path: Path, modified_ms: int) -> None:
+        """See `FileSystem.set_modified_ms`."""
+        self.files[path].modified_ms = modified_ms
+
     def list(self, directory: Path) -> list[str]:
         """See `FileSystem.list`."""
         if directory not in self.dirs:

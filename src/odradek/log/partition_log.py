@@ -612,6 +612,10 @@ class PartitionLog:
         """Take a segment out of the log; its files go after `file.delete.delay.ms`. Raises `OSError`."""
         marked = trimming.mark_deleted(self, segment)
         self.segments.remove(segment)
+        self.remove_later(marked)
+
+    def remove_later(self, marked: list[Path]) -> None:
+        """Remove files that are marked as deleted after `file.delete.delay.ms`."""
         self._removals.append((self._clock.now_ms() + self._config.file_delete_delay_ms, marked))
 
     def remove_deleted_files(self, now_ms: int) -> int:

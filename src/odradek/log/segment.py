@@ -207,14 +207,17 @@ class Segment:
             or not self.fits_offset(last_offset)
         )
 
-    def _waited_ms(self, now_ms: int, max_timestamp: int) -> int:
-        """How long the segment has been written to, by its records' time if they have one."""
+    def first_timestamp(self) -> int:
+        """The largest timestamp of the first batch, -1 without any."""
         if self.roll_timestamp is None:
             first = next(self.walk(0, self.size), None)
             self.roll_timestamp = first.max_timestamp if first else NO_TIMESTAMP
-        if self.roll_timestamp >= 0:
-            return max_timestamp - self.roll_timestamp
-        return now_ms - self.created_ms
+        return self.roll_timestamp
+
+    def _waited_ms(self, now_ms: int, max_timestamp: int) -> int:
+        """How long the segment has been written to, by its records' time if they have one."""
+        first = self.first_timestamp()
+        return max_timestamp - first if first >= 0 else now_ms - self.created_ms
 
     def append(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from odradek.log.segment import Segment
 
@@ -44,6 +44,14 @@ class SegmentList:
         del self._bases[slot], self._segments[slot]
         if self._segments:
             self.active = self._segments[-1]
+
+    def replace(self, old: Sequence[Segment], new: Segment) -> None:
+        """Put a segment in the place of neighbours, none of which is the active one."""
+        slot = self._segments.index(old[0])
+        if self._segments[slot : slot + len(old)] != list(old):
+            raise ValueError("only neighbouring segments can be replaced")
+        self._segments[slot : slot + len(old)] = [new]
+        self._bases[slot : slot + len(old)] = [new.base_offset]
 
     def floor(self, offset: int) -> int:
         """The number of the last segment that begins at or below the offset; -1 if none does."""

@@ -1,0 +1,129 @@
+"""One pass over a log's files: note the newest offset of each key, then write the segments anew.
+
+Touches only new files, named `.cleaned`; what it leaves behind when it fails or is killed, a start removes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from odradek.log.cleaner.batches import BatchFilter
+from odradek.log.cleaner.grouping import group_segments
+from odradek.log.cleaner.job import CleanJob, CleanResult, Replacement, Source
+from odradek.log.cleaner.key_map import KeyMap
+from odradek.log.cleaner.new_segment import NewSegment
+from odradek.log.cleaner.reading import marker_of, read_batches
+from odradek.log.cleaner.transactions import TransactionReader
+from odradek.log.file_names import LOG_SUFFIX, numbered
+from odradek.log.files import FileSystem
+from odradek.records.batch import batch_records
+
+
+def run(files: FileSystem, job: CleanJob, throttle: Callable[[int], None] = lambda size: None) -> CleanResult:
+    """Do a job.
+
+    Args:
+        files: where the folder is.
+        job: what is to be done.
+        throttle: called with the number of bytes before each read and after each write; may wait.
+
+    Returns:
+        The new segments, complete and synced; the log itself is untouched.
+
+    Raises:
+        KafkaError, ValueError: a batch is damaged; the log cannot be cleaned.
+        OSError: a file could not be read or written.
+    """
+    return _Pass(files, job, throttle).run()
+
+
+class _Pass:
+    def __init__(self, files: FileSystem, job: CleanJob, throttle: Callable[[int], None]) -> None:
+        self._files = files
+        self._job = job
+        self._throttle = throttle
+        self._directory = Path(job.directory)
+        self._keys = KeyMap(job.dedupe_bytes, job.load_factor)
+
+    def run(self) -> CleanResult:
+        job = self._job
+        self._map_keys()
+        end_offset = self._keys.latest_offset + 1
+        result = CleanResult(end_offset, map_utilization=self._keys.utilization)
+        rules = BatchFilter(
+            self._keys,
+            TransactionReader(job.aborted),
+            job.producers,
+            job.now_ms,
+            job.delete_retention_ms,
+            job.first_uncleanable,
+        )
+        sources = [source for source in job.sources if source.base_offset < end_offset]
+        bound = job.first_uncleanable
+        if len(sources) < len(job.sources):
+            bound = job.sources[len(sources)].base_offset
+        for group in group_segments(sources, job.segment_bytes, job.segment_index_bytes, bound):
+            result.replacements.append(self._write(group, rules, result))
+        result.keyless = rules.keyless
+        self._files.fsync_dir(self._directory)
+        return result
+
+    def _path(self, source: Source) -> Path:
+        return self._directory / numbered(source.base_offset, LOG_SUFFIX)
+
+    def _map_keys(self) -> None:
+        """Fill the map from the dirty part of the log, as far as it has room."""
+        job, keys = self._job, self._keys
+        # Those that had ended before are over: their markers are not met here.
+        transactions = TransactionReader(txn for txn in job.aborted if txn.last_offset >= job.first_dirty)
+        for number, source in enumerate(job.sources):
+            following = job.first_uncleanable
+            if number + 1 < len(job.sources):
+                following = job.sources[number + 1].base_offset
+            if following <= job.first_dirty:
+                continue
+            path = self._path(source)
+            for header, batch in read_batches(self._files, path, source.size, job.io_bytes, self._throttle):
+                if header.is_control:
+                    transactions.on_marker(header, marker_of(header, batch))
+                elif not transactions.on_data(header) and header.last_offset >= job.first_dirty:
+                    for record in batch_records(header, batch):
+                        if record.key is None or record.offset < job.first_dirty:
+                            continue
+                        if not keys.put(record.key, record.offset):
+                            return
+                if header.last_offset >= job.first_dirty:
+                    keys.note_read(header.last_offset)
+            keys.note_read(following - 1)
+
+    def _write(self, group: list[Source], rules: BatchFilter, result: CleanResult) -> Replacement:
+        job = self._job
+        segment = NewSegment(
+            self._files,
+            self._directory,
+            group[0].base_offset,
+            job.index_interval_bytes,
+            job.segment_index_bytes,
+            job.now_ms,
+        )
+        rules.transactions.on_abort_kept = segment.add_aborted
+        try:
+            for source in group:
+                path = self._path(source)
+                for header, batch in read_batches(
+                    self._files, path, source.size, job.io_bytes, self._throttle
+                ):
+                    kept = rules.apply(header, batch, marker_of(header, batch))
+                    result.records_read += header.record_count
+                    result.bytes_read += header.size
+                    if kept is not None:
+                        segment.add(kept.data, header.last_offset, kept.max_timestamp)
+                        result.records_kept += kept.records
+                        result.bytes_kept += len(kept.data)
+            segment.complete(group[-1].modified_ms)
+        except BaseException:
+            segment.remove()
+            raise
+        self._throttle(segment.size)
+        return Replacement(group[0].base_offset, segment.size, [source.base_offset for source in group])
