@@ -11,6 +11,7 @@ from setuptools import Extension, setup
 SOURCES = {
     "odradek._kernel": Path("src/odradek/_kernel.pyx"),
     "odradek._fetch": Path("src/odradek/_fetch.pyx"),
+    "odradek._client": Path("src/odradek/_client.pyx"),
 }
 
 

@@ -13,10 +13,11 @@ import pytest
 from odradek.client.core.accumulator import Accumulator
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.batches import ProducerBatch, stamp
+from odradek.client.core.kernel import report
 from odradek.client.core.partitioners import RoundRobinPartitioner, StickyPartitions, resolve_partitioner
 from odradek.client.delivery import BatchOutcome, DeliveryFuture
 from odradek.client.errors import ClientTimeoutError, ConfigError
-from odradek.client.types import TopicPartition
+from odradek.client.types import RecordMetadata, TopicPartition
 from odradek.records.batch import BatchHeader, check_crc, iter_records
 from odradek.records.compression import Codec
 
@@ -162,6 +163,7 @@ def test_a_stamped_batch_is_valid() -> None:
 
 def test_splitting_keeps_order_sequences_and_callbacks() -> None:
     told: list[int] = []
+    problems: list[Exception] = []
     batch = ProducerBatch(A, Codec.NONE, None, 0.0)
     futures = [
         batch.append(0, None, str(i).encode() * 30, (), lambda m, e, i=i: told.append(i)) for i in range(10)
@@ -177,9 +179,9 @@ def test_splitting_keeps_order_sequences_and_callbacks() -> None:
     smaller = parts[0].split(80)
     for offset, part in enumerate([*smaller, *parts[1:]]):
         part.outcome.succeed(offset * 100, -1)
-        for _, future, callback in part.callbacks:
-            callback(future.metadata(), None)
+        report(part.callbacks, RecordMetadata, problems.append)
     assert told == list(range(10))
+    assert not problems
     offsets = [future.result(0).offset for future in futures]
     assert offsets == sorted(offsets)
     assert len(set(offsets)) == 10

@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from odradek.client.core._pyappend import DeliveryState
+from odradek.client.core.kernel import producer_kernel
 from odradek.client.errors import ClientTimeoutError
 from odradek.client.types import RecordMetadata
 
@@ -87,31 +89,18 @@ class BatchOutcome:
         waiter()
 
 
-class DeliveryFuture:
-    """The fate of one record; `result()` in threads, `await` in coroutines.
+class DeliveryMethods:
+    """What a `DeliveryFuture` can do; the compiled one calls these functions, too."""
 
-    It has the methods of `concurrent.futures.Future` that a reader of results needs. It cannot be cancelled.
-    """
+    __slots__ = ()
 
-    __slots__ = ("_index", "_key_size", "_outcome", "_timestamp", "_value_size")
-
-    def __init__(
-        self, outcome: BatchOutcome, index: int, timestamp: int, key_size: int, value_size: int
-    ) -> None:
-        self._outcome = outcome
-        self._index = index
-        self._timestamp = timestamp
-        self._key_size = key_size
-        self._value_size = value_size
-
-    def _final(self) -> BatchOutcome | None:
-        outcome = self._outcome
-        while outcome.settled:
-            if outcome.moved is None:
-                return outcome
-            outcome, self._index = outcome.moved[self._index]
-            self._outcome = outcome
-        return None
+    # Its state, as `odradek.client.core._pyappend.DeliveryState` describes it.
+    _outcome: BatchOutcome
+    _index: int
+    _timestamp: int
+    _key_size: int
+    _value_size: int
+    _final: Callable[[], BatchOutcome | None]
 
     def done(self) -> bool:
         """Whether the record was acknowledged or given up."""
@@ -159,7 +148,7 @@ class DeliveryFuture:
             self._value_size,
         )
 
-    def add_done_callback(self, callback: Callable[[DeliveryFuture], Any]) -> None:
+    def add_done_callback(self, callback: Callable[[Any], Any]) -> None:
         """Call `callback(self)` when done, from the client's I/O thread; at once if it is."""
 
         def look() -> None:
@@ -181,6 +170,29 @@ class DeliveryFuture:
             self._outcome.when_settled(wake)
             yield from waiting.__await__()
         return self.result(0)
+
+
+class _Plain(DeliveryMethods, DeliveryState):
+    __slots__ = ()
+
+
+if TYPE_CHECKING:
+
+    class DeliveryFuture(DeliveryMethods):
+        """The fate of one record; `result()` in threads, `await` in coroutines.
+
+        It has the methods of `concurrent.futures.Future` that a reader of results needs. It cannot be
+        cancelled.
+        """
+
+        def __init__(
+            self, outcome: BatchOutcome, index: int, timestamp: int, key_size: int, value_size: int
+        ) -> None: ...
+elif hasattr(producer_kernel, "DeliveryFuture"):
+    DeliveryFuture = producer_kernel.DeliveryFuture
+    producer_kernel.give_methods(DeliveryMethods)
+else:
+    DeliveryFuture = _Plain
 
 
 def _resolve(waiting: asyncio.Future[None]) -> None:

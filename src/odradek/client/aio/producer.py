@@ -61,7 +61,7 @@ class AsyncProducer:
         if self._closed:
             raise ClosedError("the producer is closed")
         if self._engine is None:
-            self._engine = ProducerEngine(self._config, contextlib.nullcontext())
+            self._engine = ProducerEngine(self._config, None)
         return self._engine
 
     async def start(self) -> AsyncProducer:
@@ -95,6 +95,11 @@ class AsyncProducer:
             ClientTimeoutError: no metadata, or (`BufferExhaustedError`) no room within `max_block_ms`.
             ClosedError: the producer is closed.
         """
+        engine = self._engine
+        if engine is not None:
+            sent = engine.appender.try_send(topic, value, key, partition, timestamp_ms, headers, on_delivery)
+            if sent is not None:
+                return sent  # type: ignore[no-any-return]
         engine = self._started()
         record = engine.prepare(topic, value, key, partition, timestamp_ms, headers, on_delivery)
         deadline = engine.now_ms() + self._config.max_block_ms
@@ -187,7 +192,7 @@ class AsyncProducer:
         if engine is None:
             self._closed = True
             return
-        engine.closed = True
+        engine.shut()
         with contextlib.suppress(ClientTimeoutError):
             await self.flush(timeout)
         self._closed = True

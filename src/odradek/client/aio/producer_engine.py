@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.sender import Sender
@@ -16,6 +16,7 @@ from odradek.client.config import ProducerConfig
 from odradek.client.core.accumulator import Accumulator
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.batches import Callback, record_size
+from odradek.client.core.kernel import Gate, TopicLanes
 from odradek.client.core.partitioners import StickyPartitions, resolve_partitioner
 from odradek.client.core.sequences import Sequences
 from odradek.client.delivery import BatchOutcome, DeliveryFuture
@@ -30,9 +31,6 @@ from odradek.client.serialization import resolve, to_bytes
 from odradek.client.types import Headers, PartitionInfo, RecordMetadata, TopicPartition
 from odradek.records.compression import Codec
 from odradek.records.partitioner import partition_for_key
-
-if TYPE_CHECKING:
-    pass
 
 
 class ProducerRecord(NamedTuple):
@@ -77,18 +75,19 @@ class ProducerEngine:
 
     Args:
         config: the producer's.
-        lock: a lock, or a null context where only the loop's thread appends.
+        lock: the gate that appending threads and the sender share, or None where only the loop's thread
+            appends.
         wake: makes the sender look; called from the appending thread.
     """
 
     def __init__(
         self,
         config: ProducerConfig,
-        lock: AbstractContextManager[Any],
+        lock: Gate | None,
         wake: Callable[[], None] | None = None,
     ) -> None:
         self.config = config
-        self.lock = lock
+        self.lock: AbstractContextManager[Any] = contextlib.nullcontext() if lock is None else lock
         self.closed = False
         self.sequences = Sequences() if config.enable_idempotence else None
         self.accumulator = Accumulator(
@@ -101,9 +100,12 @@ class ProducerEngine:
             backoff=Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms),
             sequences=self.sequences,
             one_in_flight=config.max_in_flight_requests_per_connection == 1,
+            gate=lock,
         )
         self.cluster = Cluster(config)
-        self.sender = Sender(config, self.cluster, self.accumulator, self.sequences, lock, self._memory_freed)
+        self.sender = Sender(
+            config, self.cluster, self.accumulator, self.sequences, self.lock, self._memory_freed
+        )
         self.wake = wake or self.sender.wake
         self._serialize_key = resolve(config.key_serializer, "serialize", "key.serializer")
         self._serialize_value = resolve(config.value_serializer, "serialize", "value.serializer")
@@ -113,12 +115,22 @@ class ProducerEngine:
         self._largest = min(config.max_request_size, config.buffer_memory)
         self._topics: dict[str, KnownTopic] = {}
         self._memory_waiters: list[Callable[[], None]] = []
-        self._plain = self._serialize_key is None and self._serialize_value is None
+        self.appender = self.accumulator.appender
+        self.appender.largest = self._largest
+        self.appender.ignore_keys = config.partitioner_ignore_keys
+        self.appender.enabled = (
+            self._serialize_key is None
+            and self._serialize_value is None
+            and self._partitioner is None
+            and not self._interceptors
+        )
         self.cluster.on_update.append(self._drop_unused_topics)
         self.sender.start()
 
     def _drop_unused_topics(self) -> None:
         with self.lock:
+            # Records take the long way once, by which the topics' partitions become known anew.
+            self.appender.topics.clear()
             queued = self.accumulator.topics_queued
         self.cluster.want(queued)
         self.cluster.drop_unused(self.config.metadata_max_idle_ms)
@@ -238,9 +250,20 @@ class ProducerEngine:
         )
         if sticky:
             self._sticky.appended(record.topic, partition, record.size, closed)
+        if self.appender.enabled:
+            self._remember(record.topic, known, tp)
         if look:
             self.wake()
         return future
+
+    def _remember(self, topic: str, known: KnownTopic, tp: TopicPartition) -> None:
+        """The next records for this partition may take the short way."""
+        lanes = self.appender.topics.get(topic)
+        if lanes is None:
+            if known.numbers[-1] != len(known.numbers) - 1:
+                return
+            lanes = self.appender.topics[topic] = TopicLanes(len(known.numbers), self._sticky.of(topic))
+        lanes.lanes[tp.partition] = self.accumulator.last_batch(tp)
 
     def _queue_length(self, topic: str, partition: int) -> int:
         return self.accumulator.queue_length(TopicPartition(topic, partition))
@@ -293,9 +316,14 @@ class ProducerEngine:
         """Under `lock`."""
         self.accumulator.flushing -= 1
 
+    def shut(self) -> None:
+        """Take no more records."""
+        self.closed = True
+        self.appender.enabled = False
+
     async def close(self) -> None:
         """Stop, without waiting for anything."""
-        self.closed = True
+        self.shut()
         await self.sender.stop()
         await self.cluster.close()
         for interceptor in self._interceptors:

@@ -9,6 +9,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 from odradek.client.aio.cluster import Cluster
@@ -17,10 +18,11 @@ from odradek.client.config import ProducerConfig
 from odradek.client.core.accumulator import Accumulator
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.batches import ProducerBatch
+from odradek.client.core.kernel import report
 from odradek.client.core.produce import Verdict, failure, judge, produce_request, to_code
 from odradek.client.core.sequences import IdState, Sequences
 from odradek.client.errors import ClosedError, DeliveryTimeoutError
-from odradek.client.types import TopicPartition
+from odradek.client.types import RecordMetadata, TopicPartition
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
 from odradek.wire.api import ApiKey
 
@@ -330,7 +332,7 @@ class Sender:
             self._accumulator.release(batch)
         self._unmute(batch.tp)
         batch.outcome.succeed(base_offset, append_time_ms)
-        self._call_back(batch, None)
+        self._call_back(batch)
         self._on_memory()
 
     def _settle(
@@ -342,22 +344,18 @@ class Sender:
         if not batch.outcome.settled:
             self.records_failed += batch.count
             batch.outcome.fail(error, per_record)
-            self._call_back(batch, error)
+            self._call_back(batch)
         self._on_memory()
 
     def _unmute(self, tp: TopicPartition) -> None:
         with self._lock:
             self._accumulator.unmute(tp)
 
-    def _call_back(self, batch: ProducerBatch, error: Exception | None) -> None:
-        for _, future, callback in batch.callbacks:
-            try:
-                if error is None:
-                    callback(future.metadata(), None)
-                else:
-                    callback(None, future.exception(0))
-            except Exception:
-                log.exception("a delivery callback for %s raised", batch.tp)
+    @staticmethod
+    def _call_back(batch: ProducerBatch) -> None:
+        if batch.callbacks:
+            report(batch.callbacks, RecordMetadata, partial(_callback_raised, batch.tp))
+            batch.callbacks = []
 
     # The producer id
 
@@ -403,3 +401,7 @@ class Sender:
             if self._sequences is not None:
                 self._sequences.expired(batch)
             self._settle(batch, problem)
+
+
+def _callback_raised(tp: TopicPartition, problem: Exception) -> None:
+    log.error("a delivery callback for %s raised", tp, exc_info=problem)

@@ -12,6 +12,7 @@ from typing import Any
 
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.batches import Callback, ProducerBatch
+from odradek.client.core.kernel import Appender
 from odradek.client.core.sequences import Sequences
 from odradek.client.delivery import BatchOutcome, DeliveryFuture
 from odradek.client.types import TopicPartition
@@ -43,6 +44,10 @@ class Accumulator:
         sequences: of the idempotent producer, or None.
         one_in_flight: at most one batch of a partition on its way: keeps the order without idempotence when
             `max.in.flight.requests.per.connection` is 1.
+        gate: what is held while something here is called, if other threads append.
+
+    Attributes:
+        appender: the short way for records whose batch is there already.
     """
 
     def __init__(
@@ -57,6 +62,7 @@ class Accumulator:
         backoff: Backoff,
         sequences: Sequences | None = None,
         one_in_flight: bool = False,
+        gate: Any = None,
     ) -> None:
         self.batch_size = max(1, batch_size)
         self.linger_ms = linger_ms
@@ -65,7 +71,7 @@ class Accumulator:
         self.codec = codec
         self.level = level
         self.sequences = sequences
-        self.memory_used = 0
+        self.appender = Appender(gate, self.batch_size, buffer_memory)
         self.flushing = 0
         self.closed = False
         self.waiting_for_memory = 0
@@ -77,6 +83,11 @@ class Accumulator:
         self._drain_from: dict[int, int] = {}
 
     # Appending
+
+    @property
+    def memory_used(self) -> int:
+        """Bytes that wait or are in flight."""
+        return self.appender.memory_used
 
     def has_room(self, size: int) -> bool:
         """Whether a record of `size` bytes fits into the memory now."""
@@ -106,11 +117,7 @@ class Accumulator:
             queue = self._queues[tp] = deque()
         look = False
         batch = queue[-1] if queue else None
-        if (
-            batch is not None
-            and not batch.append_closed
-            and batch.builder.size_estimate() + size > self.batch_size
-        ):
+        if batch is not None and not batch.append_closed and batch.records_size + size > self.batch_size:
             batch.append_closed = True
             batch = None
             look = True
@@ -121,10 +128,9 @@ class Accumulator:
             self._reserve(batch, _BATCH_OVERHEAD)
             look = True
         future = batch.append(timestamp, key, value, headers, callback)
-        batch.memory += size
-        self.memory_used += size
+        self._reserve(batch, size)
         closed = False
-        if batch.builder.size_estimate() >= self.batch_size:
+        if batch.records_size >= self.batch_size:
             batch.append_closed = closed = look = True
         return future, look, closed
 
@@ -145,7 +151,12 @@ class Accumulator:
 
     def _reserve(self, batch: ProducerBatch, size: int) -> None:
         batch.memory += size
-        self.memory_used += size
+        self.appender.memory_used += size
+
+    def last_batch(self, tp: TopicPartition) -> ProducerBatch | None:
+        """The batch of a partition that was queued last, if it has not left."""
+        queue = self._queues.get(tp)
+        return queue[-1] if queue else None
 
     def queue_length(self, tp: TopicPartition) -> int:
         """How many batches wait for a partition."""
@@ -249,14 +260,14 @@ class Accumulator:
 
     def split(self, batch: ProducerBatch) -> None:
         """The broker found the batch too large: its parts take its place at the front of the queue."""
-        target = min(self.batch_size, max(1, batch.builder.size_estimate() // 2))
+        target = min(self.batch_size, max(1, batch.records_size // 2))
         parts = batch.split(target)
         if self.sequences is not None and batch.has_sequence:
             self.sequences.split(batch, parts)
         self._forget(batch)
         for part in parts:
             self._incomplete[id(part)] = part
-            self.memory_used += part.memory
+            self.appender.memory_used += part.memory
         if batch.has_sequence:
             for part in parts:
                 self._insert(part)
@@ -270,6 +281,7 @@ class Accumulator:
             return []
         out = [b for b in self._incomplete.values() if now_ms - b.created_ms >= self.delivery_timeout_ms]
         for batch in out:
+            batch.append_closed = True
             queue = self._queues.get(batch.tp)
             if queue and not batch.in_flight and batch in queue:
                 queue.remove(batch)
@@ -287,7 +299,7 @@ class Accumulator:
 
     def _forget(self, batch: ProducerBatch) -> None:
         if self._incomplete.pop(id(batch), None) is not None:
-            self.memory_used -= batch.memory
+            self.appender.memory_used -= batch.memory
 
     def is_incomplete(self, batch: ProducerBatch) -> bool:
         """Whether the batch is still waited for."""
@@ -300,6 +312,8 @@ class Accumulator:
     def take_all_queued(self) -> list[ProducerBatch]:
         """Empty the queues (close without waiting)."""
         batches = [batch for queue in self._queues.values() for batch in queue]
+        for batch in batches:
+            batch.append_closed = True
         self._queues.clear()
         return batches
 

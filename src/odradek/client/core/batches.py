@@ -6,18 +6,26 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from odradek.client.core.kernel import OpenBatch
 from odradek.client.delivery import BatchOutcome, DeliveryFuture
 from odradek.client.types import RecordMetadata, TopicPartition
-from odradek.records.batch import CRC_AT, PRODUCER_ID_AT, BatchHeader, batch_records, compute_crc
-from odradek.records.builder import MAX_RECORD_OVERHEAD, BatchBuilder
-from odradek.records.compression import Codec
+from odradek.records.batch import (
+    CRC_AT,
+    HEADER_BYTES,
+    PRODUCER_ID_AT,
+    BatchHeader,
+    batch_records,
+    compute_crc,
+)
+from odradek.records.builder import MAX_RECORD_OVERHEAD, finish_batch, record_size_upper_bound
+from odradek.records.compression import Codec, compress
 
 NO_SEQUENCE = -1
 _PRODUCER = struct.Struct(">qhi")
 Callback = Callable[[RecordMetadata | None, Exception | None], Any]
 
 
-class ProducerBatch:
+class ProducerBatch(OpenBatch):
     """Records on their way to one partition.
 
     Life: appended to while it is the last of its queue; closed when it is full or drained; `encode` gives its
@@ -25,37 +33,32 @@ class ProducerBatch:
     """
 
     __slots__ = (
-        "append_closed",
         "attempts",
         "base_sequence",
-        "builder",
         "built",
-        "callbacks",
-        "count",
+        "codec",
         "created_ms",
         "data",
         "failed_leader_epoch",
         "in_flight",
         "last_attempt_ms",
-        "memory",
-        "outcome",
+        "level",
         "producer_epoch",
         "producer_id",
         "sequence_was_reset",
         "tp",
     )
 
+    outcome: BatchOutcome
+
     def __init__(self, tp: TopicPartition, codec: Codec, level: int | None, now_ms: float) -> None:
+        super().__init__(BatchOutcome(tp.topic, tp.partition), DeliveryFuture)
         self.tp = tp
-        self.builder = BatchBuilder(codec, level=level)
-        self.outcome = BatchOutcome(tp.topic, tp.partition)
-        self.callbacks: list[tuple[int, DeliveryFuture, Callback]] = []
-        self.count = 0
-        self.memory = 0
+        self.codec = codec
+        self.level = level
         self.created_ms = now_ms
         self.last_attempt_ms = now_ms
         self.attempts = 0
-        self.append_closed = False
         self.in_flight = False
         self.producer_id = -1
         self.producer_epoch = -1
@@ -65,27 +68,10 @@ class ProducerBatch:
         self.data: bytes | bytearray | None = None
         self.built: bytes | bytearray | None = None
 
-    def append(
-        self, timestamp: int, key: Any, value: Any, headers: Any, callback: Callback | None
-    ) -> DeliveryFuture:
-        """Add a record and give its future."""
-        index = self.builder.append(timestamp, key, value, headers)
-        future = DeliveryFuture(
-            self.outcome,
-            index,
-            timestamp,
-            -1 if key is None else len(key),
-            -1 if value is None else len(value),
-        )
-        self.count += 1
-        if callback is not None:
-            self.callbacks.append((index, future, callback))
-        return future
-
     @property
     def size(self) -> int:
         """Bytes so far; before compression unless encoded."""
-        return len(self.data) if self.data is not None else self.builder.size_estimate()
+        return len(self.data) if self.data is not None else self.records_size
 
     @property
     def has_sequence(self) -> bool:
@@ -125,11 +111,27 @@ class ProducerBatch:
         """The bytes of the record batch."""
         if self.data is None:
             self.append_closed = True
-            builder = self.builder
-            builder.producer_id = self.producer_id
-            builder.producer_epoch = self.producer_epoch
-            builder.base_sequence = self.base_sequence
-            self.data = builder.build()
+            batch = self.records
+            if self.codec is not Codec.NONE:
+                with memoryview(batch) as view, view[HEADER_BYTES:] as section:
+                    packed = compress(self.codec, section, self.level)
+                batch = bytearray(HEADER_BYTES)
+                batch += packed
+            finish_batch(
+                batch,
+                base_offset=0,
+                partition_leader_epoch=-1,
+                attributes=int(self.codec),
+                last_offset_delta=self.count - 1,
+                base_timestamp=self.base_timestamp,
+                max_timestamp=self.max_timestamp,
+                producer_id=self.producer_id,
+                producer_epoch=self.producer_epoch,
+                base_sequence=self.base_sequence,
+                record_count=self.count,
+            )
+            # What was handed out may still be on its way when the sequence is rewritten.
+            self.data = bytes(batch)
         return self.data
 
     def drained(self, now_ms: float) -> None:
@@ -156,27 +158,26 @@ class ProducerBatch:
         records = batch_records(BatchHeader.parse(data), data)
         parts: list[ProducerBatch] = []
         moved: list[tuple[BatchOutcome, int]] = []
-        codec, level = self.builder.codec, self.builder.level
         for record in records:
             part = parts[-1] if parts else None
-            if part is None or part.builder.size_with(record.key, record.value, record.headers) > max_bytes:
-                part = ProducerBatch(self.tp, codec, level, self.created_ms)
+            more = record_size_upper_bound(record.key, record.value, record.headers)
+            if part is None or part.records_size + more > max_bytes:
+                part = ProducerBatch(self.tp, self.codec, self.level, self.created_ms)
                 part.append_closed = True
                 part.attempts = self.attempts
                 parts.append(part)
-            index = part.builder.append(record.timestamp, record.key, record.value, record.headers)
-            part.count += 1
-            moved.append((part.outcome, index))
+            part.append(record.timestamp, record.key, record.value, record.headers, None)
+            moved.append((part.outcome, part.count - 1))
         sequence = self.base_sequence
         for part in parts:
-            part.memory = part.builder.size_estimate()
+            part.memory = part.records_size
             if self.has_sequence:
                 part.set_producer_state(self.producer_id, self.producer_epoch, sequence)
                 sequence = (sequence + part.count) & 0x7FFF_FFFF
         by_outcome = {id(part.outcome): part for part in parts}
-        for old_index, future, callback in self.callbacks:
-            outcome, index = moved[old_index]
-            by_outcome[id(outcome)].callbacks.append((index, future, callback))
+        for future in self.callbacks:
+            future._final()  # this batch may itself be part of one that was split
+            by_outcome[id(moved[future._index][0])].callbacks.append(future)
         self.callbacks = []
         self.outcome.move(moved)
         return parts

@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from odradek.client.core.kernel import Sticky
 from odradek.client.errors import ConfigError
 
 
@@ -89,8 +90,14 @@ class StickyPartitions:
         self._batch_size = max(1, batch_size)
         self._adaptive = adaptive
         self._rng = rng or random.Random()
-        self._current: dict[str, int] = {}
-        self._bytes: dict[str, int] = {}
+        self._topics: dict[str, Sticky] = {}
+
+    def of(self, topic: str) -> Sticky:
+        """Where a topic stands."""
+        sticky = self._topics.get(topic)
+        if sticky is None:
+            sticky = self._topics[topic] = Sticky()
+        return sticky
 
     def current(self, topic: str, choice: Sequence[int], queue_length: Callable[[str, int], int]) -> int:
         """The partition for the next record.
@@ -99,11 +106,11 @@ class StickyPartitions:
             choice: the partitions that may be drawn.
             queue_length: (topic, partition) → how many batches wait for it.
         """
-        partition = self._current.get(topic)
-        if partition is None or partition not in choice:
-            partition = self._current[topic] = self._draw(topic, choice, queue_length)
-            self._bytes[topic] = 0
-        return partition
+        sticky = self.of(topic)
+        if sticky.partition < 0 or sticky.partition not in choice:
+            sticky.partition = self._draw(topic, choice, queue_length)
+            sticky.bytes = 0
+        return sticky.partition
 
     def appended(self, topic: str, partition: int, size: int, batch_closed: bool) -> None:
         """`size` bytes went to the sticky partition.
@@ -111,12 +118,12 @@ class StickyPartitions:
         A change in the middle of a batch would make both batches smaller; so it waits until the batch closes,
         but not for more than twice the size.
         """
-        if self._current.get(topic) != partition:
+        sticky = self.of(topic)
+        if sticky.partition != partition:
             return
-        total = self._bytes.get(topic, 0) + size
-        self._bytes[topic] = total
+        sticky.bytes = total = sticky.bytes + size
         if (total >= self._batch_size and batch_closed) or total >= 2 * self._batch_size:
-            del self._current[topic]
+            sticky.partition = -1
 
     def _draw(self, topic: str, choice: Sequence[int], queue_length: Callable[[str, int], int]) -> int:
         if len(choice) == 1 or not self._adaptive:

@@ -15,6 +15,7 @@ from odradek.client.aio.producer_engine import (
 )
 from odradek.client.config import ProducerConfig, build
 from odradek.client.core.batches import Callback
+from odradek.client.core.kernel import Gate
 from odradek.client.delivery import BatchOutcome, DeliveryFuture
 from odradek.client.errors import ClientTimeoutError, ClosedError, ConfigError
 from odradek.client.sync.loop_thread import LoopThread
@@ -48,7 +49,7 @@ class Producer:
         self._config = build(ProducerConfig, {**(config or {}), **configs})
         if self._config.batch_size > self._config.buffer_memory:
             raise ConfigError("batch.size is larger than buffer.memory")
-        self._lock = threading.Lock()
+        self._lock = Gate(threading.Lock())
         self._thread = LoopThread(f"odradek-{self._config.client_id}")
         self._woken = False
         try:
@@ -57,6 +58,7 @@ class Producer:
             self._thread.stop()
             raise
         self._closed = False
+        self._try_send = self._engine.appender.try_send
 
     @property
     def config(self) -> ProducerConfig:
@@ -100,6 +102,9 @@ class Producer:
             ClientTimeoutError: no metadata, or (`BufferExhaustedError`) no room within `max_block_ms`.
             ClosedError: the producer is closed.
         """
+        sent = self._try_send(topic, value, key, partition, timestamp_ms, headers, on_delivery)
+        if sent is not None:
+            return sent  # type: ignore[no-any-return]
         engine = self._engine
         record = engine.prepare(topic, value, key, partition, timestamp_ms, headers, on_delivery)
         with self._lock:
@@ -236,7 +241,8 @@ class Producer:
         """
         if self._closed:
             return
-        self._closed = self._engine.closed = True
+        self._closed = True
+        self._engine.shut()
         try:
             self.flush(timeout)
         except ClientTimeoutError:

@@ -1,0 +1,259 @@
+"""The producer's work per record in pure Python: the twin of `odradek._client`, class by class.
+
+Used where no compiled kernel is installed. It says precisely what the compiled one must do.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from odradek.records.batch import HEADER_BYTES
+from odradek.records.builder import MAX_RECORD_OVERHEAD
+from odradek.records.kernel import kernel
+from odradek.records.partitioner import partition_for_key
+
+__all__ = ["Appender", "DeliveryState", "Gate", "OpenBatch", "Sticky", "TopicLanes", "report"]
+
+_MAX_TIMESTAMP = 0x7FFF_FFFF_FFFF_FFFE
+_moving = threading.Lock()
+
+
+class DeliveryState:
+    """What a record's future knows: the batch's outcome and the record's index in it, and what its metadata
+    will say. `_callback` is called once, by `report`.
+    """
+
+    __slots__ = ("_callback", "_index", "_key_size", "_outcome", "_timestamp", "_value_size")
+
+    def __init__(self, outcome: Any, index: int, timestamp: int, key_size: int, value_size: int) -> None:
+        self._outcome = outcome
+        self._callback: Any = None
+        self._index = index
+        self._timestamp = timestamp
+        self._key_size = key_size
+        self._value_size = value_size
+
+    def _final(self) -> Any:
+        """The outcome, if it is settled; where the batch was split, the part's. Else None."""
+        outcome = self._outcome
+        while outcome.settled:
+            if outcome.moved is None:
+                return outcome
+            with _moving:  # several threads may ask at once, and outcome and index go together
+                if outcome is self._outcome:
+                    self._outcome, self._index = outcome.moved[self._index]
+                outcome = self._outcome
+        return None
+
+
+class Gate:
+    """The lock around what the appending threads and the sender share.
+
+    Args:
+        lock: what is held inside.
+    """
+
+    def __init__(self, lock: Any) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        self._lock.release()
+
+
+class OpenBatch:
+    """A batch while it grows.
+
+    Args:
+        outcome: what its futures look into.
+        future_class: of the futures, a `DeliveryState`.
+
+    Attributes:
+        records: room for the header, and the records behind it.
+        count: of records.
+        memory: bytes that are counted for it.
+        append_closed: nothing may be added any more.
+        callbacks: the futures that have one.
+        base_timestamp, max_timestamp: of the records, milliseconds; -1 before the first.
+    """
+
+    def __init__(self, outcome: Any, future_class: type[Any]) -> None:
+        if not issubclass(future_class, DeliveryState):
+            raise TypeError("the futures are DeliveryFutures")
+        self.outcome = outcome
+        self.callbacks: list[Any] = []
+        self.records = bytearray(HEADER_BYTES)
+        self.count = 0
+        self.memory = 0
+        self.append_closed = False
+        self.base_timestamp = -1
+        self.max_timestamp = -1
+        self._future_class = future_class
+
+    def append(self, timestamp: int, key: Any, value: Any, headers: Any, callback: Any) -> Any:
+        """Add a record and give its future. Raises `ValueError` for a negative timestamp other than -1."""
+        if not -1 <= timestamp <= _MAX_TIMESTAMP:
+            raise ValueError(f"invalid timestamp {timestamp}")
+        base = self.base_timestamp if self.count else timestamp
+        kernel.append_record(self.records, self.count, timestamp - base, key, value, headers)
+        future = self._future_class(
+            self.outcome,
+            self.count,
+            timestamp,
+            -1 if key is None else len(key),
+            -1 if value is None else len(value),
+        )
+        self.base_timestamp = base
+        self.count += 1
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+        if callback is not None:
+            future._callback = callback
+            self.callbacks.append(future)
+        return future
+
+    @property
+    def records_size(self) -> int:
+        """Bytes so far, the header included, before compression."""
+        return len(self.records)
+
+
+class Sticky:
+    """The partition that a topic's records without a key go to at present (-1: none), and its bytes."""
+
+    def __init__(self) -> None:
+        self.partition = -1
+        self.bytes = 0
+
+
+class TopicLanes:
+    """A topic's partitions 0 … n-1: the batch of each that was appended to last, or None."""
+
+    def __init__(self, partitions: int, sticky: Sticky) -> None:
+        self.lanes: list[Any] = [None] * partitions
+        self.sticky = sticky
+
+
+class Appender:
+    """The short way of a record into a batch that is there already.
+
+    Args:
+        gate: what others hold while they touch batches, or None if there are no other threads.
+        batch_size: bytes at which a batch is full.
+        buffer_memory: bytes that all batches may take.
+
+    Attributes:
+        topics: by name; topics that are not there take the long way.
+        enabled: False: every record takes the long way.
+        ignore_keys: whether records with a key go to the sticky partition, too.
+        memory_used: bytes that all batches take.
+        largest: bytes of a record at most, by `max.request.size`.
+    """
+
+    def __init__(self, gate: AbstractContextManager[Any] | None, batch_size: int, buffer_memory: int) -> None:
+        self._gate = nullcontext() if gate is None else gate
+        self.topics: dict[str, TopicLanes] = {}
+        self.enabled = False
+        self.ignore_keys = False
+        self.memory_used = 0
+        self.batch_size = batch_size
+        self.buffer_memory = buffer_memory
+        self.largest = buffer_memory
+
+    def try_send(
+        self, topic: Any, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any, callback: Any
+    ) -> Any:
+        """Append the record if that needs nothing but its batch; else None, and nothing has happened.
+
+        It needs more where the record is not plain (headers, buffers, a value out of range), where there is
+        no batch with room or it would become full, and where memory is short. Those are for the long way to
+        deal with, errors included.
+
+        Returns: the record's future.
+        """
+        if not self.enabled or type(topic) is not str or headers:
+            return None
+        size = MAX_RECORD_OVERHEAD
+        try:
+            if value is not None:
+                value = value.encode() if type(value) is str else value
+                size += len(value)
+            if key is not None:
+                key = key.encode() if type(key) is str else key
+                size += len(key)
+        except (AttributeError, TypeError, UnicodeEncodeError):
+            return None
+        if not isinstance(value, bytes | None) or not isinstance(key, bytes | None):
+            return None
+        if timestamp_ms is None:
+            timestamp_ms = time.time_ns() // 1_000_000
+        if type(timestamp_ms) is not int or not 0 <= timestamp_ms <= _MAX_TIMESTAMP or size > self.largest:
+            return None
+        with self._gate:
+            lanes = self.topics.get(topic)
+            if lanes is None:
+                return None
+            sticky = False
+            if partition is None:
+                if key is not None and not self.ignore_keys:
+                    partition = partition_for_key(key, len(lanes.lanes))
+                else:
+                    sticky = True
+                    partition = lanes.sticky.partition
+                    if lanes.sticky.bytes + size >= 2 * self.batch_size:
+                        return None
+            if type(partition) is not int or not 0 <= partition < len(lanes.lanes):
+                return None
+            batch = lanes.lanes[partition]
+            if batch is None or batch.append_closed or not batch.count:
+                return None
+            if batch.records_size + size >= self.batch_size or self.memory_used + size > self.buffer_memory:
+                return None
+            future = batch.append(timestamp_ms, key, value, (), callback)
+            batch.memory += size
+            self.memory_used += size
+            if sticky:
+                lanes.sticky.bytes += size
+            return future
+
+
+def report(futures: list[Any], metadata_class: type[Any], on_problem: Callable[[Exception], None]) -> None:
+    """Call the callback of each future, once: with (metadata, None), or (None, error).
+
+    Args:
+        futures: settled ones.
+        metadata_class: a named tuple of (topic, partition, offset, timestamp, key size, value size).
+        on_problem: gets what a callback raises.
+    """
+    for future in futures:
+        callback, future._callback = future._callback, None
+        if callback is None:
+            continue
+        outcome = future._final()
+        if outcome is None:
+            raise RuntimeError("a delivery is reported before it is settled")
+        try:
+            if outcome.error is None:
+                offset, append_time = outcome.base_offset, outcome.append_time_ms
+                fields = (
+                    outcome.topic,
+                    outcome.partition,
+                    offset + future._index if offset >= 0 else -1,
+                    append_time if append_time >= 0 else future._timestamp,
+                    future._key_size,
+                    future._value_size,
+                )
+                callback(metadata_class(*fields), None)
+            else:
+                error = outcome.error
+                if outcome.record_errors is not None:
+                    error = outcome.record_errors.get(future._index, error)
+                callback(None, error)
+        except Exception as problem:
+            on_problem(problem)

@@ -1,0 +1,227 @@
+"""The compiled appender and its Python twin are equal: what they take, what they leave, byte by byte."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import threading
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odradek.client import delivery
+from odradek.client.core import _pyappend as twin
+from odradek.client.delivery import BatchOutcome
+from odradek.client.types import RecordMetadata
+
+try:
+    native: Any = importlib.import_module("odradek._client")
+except ImportError:
+    native = None
+
+both = pytest.mark.skipif(native is None, reason="the compiled kernel is not installed")
+
+texts = st.text(max_size=12) | st.sampled_from(["é", "日本", "\ud800", "x" * 200])
+payloads = st.none() | st.binary(max_size=60) | texts | st.just(bytearray(b"buffer")) | st.just(5)
+timestamps = st.none() | st.integers(-2, 2**64) | st.integers(0, 10_000) | st.just(1.5)
+partitions = st.none() | st.integers(-1, 3) | st.just(2**70) | st.just("1")
+sends = st.tuples(
+    st.sampled_from(["t", "u", 7]),
+    payloads,
+    payloads,
+    partitions,
+    timestamps.filter(lambda t: t is not None),  # a clock would tell the two apart
+    st.sampled_from([(), (("h", b"v"),), [], {}]),
+    st.sampled_from([None, print]),
+)
+steps = st.lists(
+    sends
+    | st.sampled_from(["close", "sticky 0", "sticky 1", "disable", "enable", "free", "forget", "first"]),
+    max_size=40,
+)
+
+
+def future_class(module: Any) -> Any:
+    return module.DeliveryFuture if module is native else delivery._Plain
+
+
+class Side:
+    """An appender of one of the two modules, with two partitions of one topic."""
+
+    def __init__(self, module: Any, batch_size: int, memory: int, ignore_keys: bool) -> None:
+        self.module = module
+        self.gate = module.Gate(threading.Lock())
+        self.appender = module.Appender(self.gate, batch_size, memory)
+        self.appender.enabled = True
+        self.appender.ignore_keys = ignore_keys
+        self.appender.largest = 150
+        self.sticky = module.Sticky()
+        self.batches: list[Any] = []
+        self.remember()
+
+    def remember(self) -> None:
+        lanes = self.module.TopicLanes(2, self.sticky)
+        for number in range(2):
+            batch = self.module.OpenBatch(BatchOutcome("t", number), future_class(self.module))
+            self.batches.append(batch)
+            lanes.lanes[number] = batch
+        self.appender.topics["t"] = lanes
+
+    def step(self, step: Any) -> Any:
+        if isinstance(step, tuple):
+            future = self.appender.try_send(*step)
+            if future is None:
+                return None
+            fields = (future._index, future._timestamp, future._key_size, future._value_size)
+            return (*fields, future._outcome.partition, future._callback)
+        if step == "close":
+            self.batches[-1].append_closed = True
+        elif step == "first":
+            for batch in self.batches[-2:]:
+                batch.append(17, b"k", None, [("h", b"v")], None)
+        elif step.startswith("sticky"):
+            self.sticky.partition, self.sticky.bytes = int(step[-1]), 0
+        elif step in ("disable", "enable"):
+            self.appender.enabled = step == "enable"
+        elif step == "free":
+            self.appender.memory_used = 0
+        elif step == "forget":
+            self.appender.topics.clear()
+            self.remember()
+        return None
+
+    def state(self) -> Any:
+        batches = [
+            (
+                bytes(b.records),
+                b.count,
+                b.memory,
+                b.base_timestamp,
+                b.max_timestamp,
+                b.records_size,
+                [f._index for f in b.callbacks],
+            )
+            for b in self.batches
+        ]
+        return self.appender.memory_used, self.sticky.partition, self.sticky.bytes, batches
+
+
+@both
+@settings(max_examples=300, deadline=None)
+@given(steps, st.integers(80, 700), st.integers(100, 2_000), st.booleans())
+def test_both_append_alike(steps: list[Any], batch_size: int, memory: int, ignore_keys: bool) -> None:
+    sides = [Side(module, batch_size, memory, ignore_keys) for module in (native, twin)]
+    for step in ["first", "sticky 0", *steps]:
+        first, second = (side.step(step) for side in sides)
+        assert first == second, step
+    assert sides[0].state() == sides[1].state()
+
+
+@both
+@given(st.lists(st.tuples(st.integers(-3, 2**63), st.none() | st.binary(max_size=5)), max_size=6))
+def test_both_refuse_the_same_timestamps(records: list[tuple[int, bytes | None]]) -> None:
+    batches = [m.OpenBatch(BatchOutcome("t", 0), future_class(m)) for m in (native, twin)]
+    for timestamp, value in records:
+        results = []
+        for batch in batches:
+            try:
+                results.append(batch.append(timestamp, value, value, (), None)._index)
+            except ValueError as problem:
+                results.append(str(problem))
+        assert results[0] == results[1]
+    assert batches[0].records == batches[1].records
+
+
+@pytest.mark.parametrize("module", [pytest.param(native, marks=both, id="native"), twin])
+def test_reports_say_where_records_lie_and_why_they_do_not(module: Any) -> None:
+    told: list[Any] = []
+    problems: list[Exception] = []
+    batch = module.OpenBatch(BatchOutcome("t", 3), future_class(module))
+    for number in range(3):
+        batch.append(100 + number, b"k" * number, None, (), lambda m, e: told.append((m, e)))
+    with pytest.raises(RuntimeError, match="settled"):
+        module.report(batch.callbacks[:1], RecordMetadata, problems.append)
+    batch.outcome.succeed(40, -1)
+    module.report(batch.callbacks[1:], RecordMetadata, problems.append)
+    assert told == [
+        (RecordMetadata("t", 3, 41, 101, 1, -1), None),
+        (RecordMetadata("t", 3, 42, 102, 2, -1), None),
+    ]
+    assert type(told[0][0]) is RecordMetadata
+    module.report(batch.callbacks, RecordMetadata, problems.append)
+    assert len(told) == 2, "each is told once"
+
+    def refuses(metadata: Any, error: Any) -> None:
+        raise LookupError(str(error))
+
+    failed = module.OpenBatch(BatchOutcome("t", 3), future_class(module))
+    for _ in range(2):
+        failed.append(5, None, None, (), refuses)
+    failed.outcome.fail(ValueError("all"), {1: ValueError("one")})
+    module.report(failed.callbacks, RecordMetadata, problems.append)
+    assert [str(problem) for problem in problems] == ["all", "one"]
+
+
+@both
+def test_nothing_is_appended_while_somebody_is_inside_the_gate() -> None:
+    side = Side(native, 10_000, 10_000, False)
+    side.step("first")
+    record = ("t", b"v", None, 0, 1, (), None)
+    with side.gate:
+        assert side.step(record) is None
+    assert side.step(record) is not None
+
+
+@both
+def test_compiled_futures_are_no_burden_to_the_garbage_collector() -> None:
+    future = native.DeliveryFuture(BatchOutcome("t", 0), 1, 2, 3, 4)
+    assert not gc.is_tracked(future)
+
+
+def test_many_threads_lose_no_record_beside_a_sender_that_takes_batches() -> None:
+    from odradek.client.core.kernel import producer_kernel as module
+
+    gate = module.Gate(threading.Lock())
+    appender = module.Appender(gate, 2_000, 1 << 30)
+    appender.enabled = True
+    lanes = appender.topics["t"] = module.TopicLanes(1, module.Sticky())
+    taken: list[Any] = []
+    per_thread, threads = 3_000, 3
+
+    def new_batch() -> Any:
+        batch = module.OpenBatch(BatchOutcome("t", 0), future_class(module))
+        batch.append(0, b"", None, (), None)
+        lanes.lanes[0] = batch
+        return batch
+
+    def send(number: int) -> None:
+        for i in range(per_thread):
+            value = b"%d-%d" % (number, i)
+            while appender.try_send("t", value, None, 0, 1, (), None) is None:
+                with gate:
+                    batch = lanes.lanes[0]
+                    if batch.append_closed or batch.records_size > 1_900:
+                        batch.append_closed = True
+                        taken.append(batch)
+                        new_batch()
+
+    def close() -> None:
+        while any(worker.is_alive() for worker in workers):
+            with gate:
+                batch = lanes.lanes[0]
+                batch.append_closed = True
+                count, size = batch.count, batch.records_size
+                assert (batch.count, batch.records_size) == (count, size)
+
+    new_batch()
+    workers = [threading.Thread(target=send, args=(n,)) for n in range(threads)]
+    closer = threading.Thread(target=close)
+    for worker in [*workers, closer]:
+        worker.start()
+    for worker in [*workers, closer]:
+        worker.join()
+    taken.append(lanes.lanes[0])
+    assert sum(batch.count - 1 for batch in taken) == per_thread * threads
+    assert appender.memory_used == sum(batch.memory for batch in taken)
