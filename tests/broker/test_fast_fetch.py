@@ -12,6 +12,7 @@ import pytest
 from odradek.broker import _pyfetch, fast_fetch
 from odradek.broker.app import Broker
 from odradek.broker.dispatch import Answer, Dispatcher
+from odradek.broker.handlers import fetch
 from odradek.log.producer_state import Origin
 from odradek.records.compression import Codec
 from odradek.records.control import ControlType, end_marker_batch
@@ -321,7 +322,10 @@ def two_ways(broker: Broker) -> tuple[Dispatcher, Dispatcher]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_both_ways_answer_the_same(seed: int, tmp_path: Path) -> None:
+def test_both_ways_answer_the_same(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fast_fetch, "RANGE_FROM_BYTES", 65_536)
+    monkeypatch.setattr(fetch, "RANGE_FROM_BYTES", 65_536)
+
     async def main() -> None:
         chance = random.Random(seed)
         clock = ManualClock()
