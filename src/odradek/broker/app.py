@@ -23,7 +23,8 @@ from odradek.broker.authorization import Authorizer
 from odradek.broker.config import BrokerConfig
 from odradek.broker.dispatch import Dispatcher
 from odradek.broker.fetch_sessions import FetchSessionCache
-from odradek.broker.loop_timers import LoopTimers, Periodic
+from odradek.broker.housekeeping import Housekeeping
+from odradek.broker.loop_timers import LoopTimers
 from odradek.broker.metrics import Metrics
 from odradek.broker.producer_ids import ProducerIds
 from odradek.broker.registry import Handlers
@@ -58,9 +59,7 @@ STORE_FILE = "metadata.sqlite"
 GROUPS_TOPIC = "__consumer_offsets"
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _DRAIN_MS = 2_000
-_FLUSH_CHECK_MS = 1_000
 _BACKLOG = 1024
-_NEVER_MS = 366 * 24 * 3600 * 1000
 
 
 class StartError(OdradekError):
@@ -80,6 +79,7 @@ class Broker:
         handlers: who answers which request.
         producer_ids, fetch_sessions, metrics: what the names say.
         authorizer: who may do what; None allows everything.
+        housekeeping: what it does by the clock.
         request_log: one line per request, when it is on.
     """
 
@@ -117,12 +117,10 @@ class Broker:
         self._given_store = store
         self._given_timers = timers
         self._rng = rng
-        self._periodic: list[Periodic] = []
+        self.housekeeping = Housekeeping(self)
         self._undo: list[tuple[str, Callable[[], object]]] = []
         self._started = False
         self._groups: GroupRuntime | None = None
-        self._checkpointed: list[Any] = []
-        self._flushing = False
         self._log_defaults = LogConfig()
 
     # ------------------------------------------------------------------ what handlers ask for
@@ -230,7 +228,8 @@ class Broker:
         self.controller.start(self._registration())
         self._undo.append(("controller", self.controller.stop))
         self._report_strangers()
-        self._schedule()
+        self.housekeeping.start()
+        self._register_gauges()
         for listener in self.listeners:
             listener.start()
         self._started = True
@@ -351,24 +350,7 @@ class Broker:
             timestamp_ms=self.clock.now_ms(),
         )
 
-    def _schedule(self) -> None:
-        config, logs = self.config, self.logs
-
-        def every(name: str, interval_ms: int, work: Callable[[], object]) -> None:
-            if 0 < interval_ms < _NEVER_MS:
-                self._periodic.append(Periodic(self.loop, name, interval_ms, work))
-
-        now_ms = self.clock.now_ms
-        every("retention", config.log_retention_check_interval_ms, lambda: logs.apply_retention(now_ms()))
-        # Also without flush.ms: complete segments are synced, so that a recovery need not read them again.
-        flush_ms = min(_FLUSH_CHECK_MS, config.log_flush_scheduler_interval_ms)
-        every("flush", flush_ms, self._flush)
-        every("checkpoints", config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint)
-        every(
-            "producer expiry",
-            config.producer_id_expiration_check_interval_ms,
-            lambda: logs.expire_producers(now_ms()),
-        )
+    def _register_gauges(self) -> None:
         kind = "kafka.server:ReplicaManager"
         self.metrics.gauge(kind, "PartitionCount", lambda: len(self.replicas))
         self.metrics.gauge(kind, "LeaderCount", lambda: self.replicas.leader_count)
@@ -388,35 +370,6 @@ class Broker:
                 partial(_connection_count, listener),
                 listener=listener.name,
             )
-
-    def _flush(self) -> None:
-        """Sync what is due, in another thread: the disk takes its time over a large segment."""
-        if self._flushing:
-            return
-        jobs = self.logs.begin_flushes(self.clock.now_ms())
-        if not jobs:
-            return
-
-        def run() -> None:
-            for job in jobs:
-                job.run()
-
-        def finish(_: object) -> None:
-            self._flushing = False
-            self.logs.finish_flushes(jobs)
-
-        self._flushing = True
-        self.loop.run_in_executor(None, run).add_done_callback(finish)
-
-    def _checkpoint(self) -> None:
-        """All three checkpoints, at the shortest of their intervals; they are synced, so only what is new."""
-        state = [
-            (one.high_watermark, one.recovery_point, one.log_start_offset, one.directory)
-            for one in self.logs.all()
-        ]
-        if state != self._checkpointed:
-            self.logs.checkpoint()
-            self._checkpointed = state
 
     # ------------------------------------------------------------------ following the cluster
 
@@ -456,8 +409,7 @@ class Broker:
         log.info("broker stopping broker_id=%d", self.broker_id)
         for listener in self.listeners:
             listener.stop_accepting()
-        for periodic in self._periodic:
-            periodic.stop()
+        self.housekeeping.stop()
         # Whoever waits gets what there is; consumers and producers then find the connection closed.
         if self._groups is not None:
             self._groups.stop()
@@ -489,9 +441,7 @@ class Broker:
         self._started = False
         while self._undo:
             self._do(*self._undo.pop())
-        for periodic in self._periodic:
-            periodic.stop()
-        self._periodic.clear()
+        self.housekeeping.stop()
 
     def _do(self, name: str, action: Callable[[], object]) -> None:
         try:
