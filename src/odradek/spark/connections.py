@@ -1,63 +1,88 @@
-"""Readers kept open between the tasks of one Python worker.
+"""Readers and writers kept open between the tasks of one Python worker.
 
-Spark reuses its Python workers, so the second task that reads the same cluster finds its connections open and
-its metadata known. One reader is used by one task at a time; a task that fails closes its reader instead of
-giving it back.
+Spark reuses its Python workers, so the second task that reads or writes the same cluster finds its
+connections open and its metadata known. Each is used by one task at a time; a task that fails closes what it
+borrowed instead of giving it back.
 """
 
-import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import TypeVar
 
-from odradek.client import RawReader
+from odradek.client import RawReader, RawWriter
+from odradek.spark.garbage import freeze_what_stays
 from odradek.spark.kafka_configs import BOOTSTRAP_SERVERS
 
 _MOST_KEPT = 4
-_idle: dict[frozenset[tuple[str, str]], list[RawReader]] = {}
-_frozen = False
+_Key = tuple[str, frozenset[tuple[str, str]]]
+_idle: dict[_Key, list[RawReader | RawWriter]] = {}
+_T = TypeVar("_T", RawReader, RawWriter)
 
 
 def open_reader(configs: Mapping[str, str]) -> RawReader:
     """A reader for the cluster of `configs` (Kafka's dotted names, `bootstrap.servers` included)."""
-    others = {name: value for name, value in configs.items() if name != BOOTSTRAP_SERVERS}
-    return RawReader(configs[BOOTSTRAP_SERVERS], others)
+    return RawReader(configs[BOOTSTRAP_SERVERS], _others(configs))
+
+
+def open_writer(configs: Mapping[str, str]) -> RawWriter:
+    """A writer, as `open_reader`."""
+    return RawWriter(configs[BOOTSTRAP_SERVERS], _others(configs))
+
+
+def _others(configs: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in configs.items() if name != BOOTSTRAP_SERVERS}
 
 
 @contextmanager
 def borrowed_reader(configs: Mapping[str, str]) -> Iterator[RawReader]:
     """A reader for the cluster of `configs`, kept for the next task if this one succeeds."""
-    freeze_once()
-    key = frozenset(configs.items())
-    idle = _idle.get(key)
-    reader = idle.pop() if idle else open_reader(configs)
+    freeze_what_stays()
+    key = ("read", frozenset(configs.items()))
+    reader = _take(key, RawReader) or open_reader(configs)
     try:
         yield reader
     except BaseException:
         # Also GeneratorExit: a `limit` upstream leaves a fetch half read.
         reader.close()
         raise
+    _keep(key, reader)
+
+
+@contextmanager
+def borrowed_writer(configs: Mapping[str, str]) -> Iterator[RawWriter]:
+    """A writer for the cluster of `configs`, flushed at the end, and kept for the next task if this succeeds.
+
+    What a task that fails has not sent is abandoned.
+    """
+    freeze_what_stays()
+    key = ("write", frozenset(configs.items()))
+    writer = _take(key, RawWriter) or open_writer(configs)
+    try:
+        yield writer
+        writer.flush()
+    except BaseException:
+        writer.abort()
+        raise
+    _keep(key, writer)
+
+
+def _take(key: _Key, kind: type[_T]) -> _T | None:
+    idle = _idle.get(key)
+    found = idle.pop() if idle else None
+    assert found is None or isinstance(found, kind)
+    return found
+
+
+def _keep(key: _Key, one: RawReader | RawWriter) -> None:
     if sum(map(len, _idle.values())) < _MOST_KEPT:
-        _idle.setdefault(key, []).append(reader)
+        _idle.setdefault(key, []).append(one)
     else:
-        reader.close()
+        one.close()
 
 
 def close_idle() -> None:
-    """Close the readers that nobody uses."""
-    for readers in _idle.values():
-        for reader in readers:
-            reader.close()
+    """Close the readers and writers that nobody uses."""
+    for idle in _idle.values():
+        for one in idle:
+            one.close()
     _idle.clear()
-
-
-def freeze_once() -> None:
-    """Take what is imported by now out of the garbage collector's sight.
-
-    PySpark collects garbage after every task; walking pyarrow, pandas and PySpark itself each time costs
-    more than a small task does.
-    """
-    global _frozen
-    if not _frozen:
-        gc.collect()
-        gc.freeze()
-        _frozen = True

@@ -34,9 +34,11 @@ class OdradekDataSource(DataSource):
 
     def schema(self) -> "StructType":
         from odradek.spark.columns import chosen_columns
+        from odradek.spark.garbage import freeze_what_stays
         from odradek.spark.option_values import Given
         from odradek.spark.schema import spark_schema
 
+        freeze_what_stays()
         given = Given(dict(self.options))
         return spark_schema(chosen_columns(given.text("columns"), given.boolean("includeHeaders", False)))
 
@@ -51,9 +53,11 @@ class OdradekDataSource(DataSource):
         return StreamReader(self._source_options(schema, streaming=True))
 
     def writer(self, schema: "StructType", overwrite: bool) -> "BatchWriter":
+        from odradek.spark.garbage import freeze_what_stays
         from odradek.spark.options import parse_sink
         from odradek.spark.writer import BatchWriter
 
+        freeze_what_stays()
         if overwrite:
             raise ValueError(
                 "Save mode Overwrite not allowed for Kafka. "
@@ -63,15 +67,19 @@ class OdradekDataSource(DataSource):
 
     def streamWriter(self, schema: "StructType", overwrite: bool) -> "StreamWriter":  # noqa: N802
         """`overwrite` (output mode "complete") appends too, as the connector does."""
+        from odradek.spark.garbage import freeze_what_stays
         from odradek.spark.options import parse_sink
         from odradek.spark.writer import StreamWriter
 
+        freeze_what_stays()
         return StreamWriter(parse_sink(dict(self.options)), schema)
 
     def _source_options(self, schema: Any, *, streaming: bool) -> "SourceOptions":
+        from odradek.spark.garbage import freeze_what_stays
         from odradek.spark.options import parse_source
         from odradek.spark.schema import spark_schema
 
+        freeze_what_stays()
         options = parse_source(dict(self.options), streaming=streaming)
         if schema != spark_schema(options.columns):
             raise ValueError("Kafka source has a fixed schema and cannot be set with a custom one")

@@ -22,9 +22,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from odradek.client import RawWriter
 from odradek.errors import OdradekError
-from odradek.spark.connections import freeze_once
+from odradek.spark.connections import borrowed_writer
 from odradek.spark.errors import WriteError
 from odradek.spark.kafka_configs import BOOTSTRAP_SERVERS
 from odradek.spark.options import SinkOptions
@@ -83,13 +82,11 @@ def _same_type(given: DataType, accepted: DataType) -> bool:
 
 def write_rows(options: SinkOptions, columns: Sequence[str], batches: Iterator["pa.RecordBatch"]) -> Written:
     """Send `batches` and wait until all is acknowledged. Raises `WriteError`."""
-    freeze_once()
-    configs = {name: value for name, value in options.client.items() if name != BOOTSTRAP_SERVERS}
     servers = options.client[BOOTSTRAP_SERVERS]
     acknowledged = size = 0
     try:
-        # An error on the way out of the block abandons what has not been sent.
-        with RawWriter(servers, configs) as writer:
+        with borrowed_writer(options.client) as writer:
+            before = writer.rows_written
             for batch in batches:
                 chosen = batch.select(columns)
                 if options.topic is None and chosen.column("topic").null_count:
@@ -98,8 +95,8 @@ def write_rows(options: SinkOptions, columns: Sequence[str], batches: Iterator["
                     )
                 writer.write_columns(chosen, options.topic)
                 size += chosen.nbytes
-                acknowledged = writer.rows_written
-            acknowledged = writer.flush()
+                acknowledged = writer.rows_written - before
+            acknowledged = writer.flush() - before
     except WriteError:
         raise
     except (OdradekError, OSError, ValueError) as error:

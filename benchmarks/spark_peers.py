@@ -1,0 +1,286 @@
+"""Our data source beside `spark-sql-kafka-0-10`, on one broker of ours and one topic, in one session.
+
+    python benchmarks/spark_peers.py read|map|write|latency|more [--rows 2000000] [--runs 3] [--size 100]
+
+Each scenario runs the connector with its defaults, the connector tuned, and ours in turns, after a run of
+each that warms up; the table has medians, the ratio to the connector, and the CPU seconds per million rows of
+the JVM, of Spark's Python processes and of the broker. The session is `local[2]` with the settings of
+`odradek.spark.session`, which the connector profits from too; `--plain` takes Spark's own settings instead.
+
+    read     all columns, discarded
+    map      all columns through `mapInArrow`, discarded
+    write    rows with a key of 8 bytes, from memory
+    latency  topic to topic, 100 records a second: from the time of a record in the one topic to the other's
+    more     session start and first query, count(), headers, toArrow(), toPandas()
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parent))
+
+from spark_load import CONNECTOR, BrokerProcess, CpuClock, fill, make_topics, produce_at_rate
+
+PARTITIONS = 4
+SOURCE = "benchmark"
+READERS = {"connector": "kafka", "connector, tuned": "kafka", "odradek": "odradek"}
+TUNED_READ = {
+    "kafka.max.poll.records": "20000",
+    "kafka.max.partition.fetch.bytes": str(8 << 20),
+    "kafka.fetch.max.bytes": str(64 << 20),
+    "kafka.receive.buffer.bytes": str(1 << 20),
+    "kafka.check.crcs": "false",
+}
+TUNED_WRITE = {"kafka.linger.ms": "20", "kafka.batch.size": str(256 << 10)}
+
+
+class Bench:
+    """A session, a broker, and a topic that is full."""
+
+    def __init__(self, args: argparse.Namespace, broker: BrokerProcess) -> None:
+        from interop import kafka_peer
+
+        self.args = args
+        self.broker = broker
+        jars = ",".join(
+            str(jar)
+            for jar in kafka_peer.resolve("spark-connector", CONNECTOR, transitive=False).glob("*.jar")
+        )
+        began = time.perf_counter()
+        if args.plain:
+            from pyspark.sql import SparkSession
+
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            builder = SparkSession.builder.master("local[2]").config("spark.jars", jars)
+            self.spark = builder.config("spark.ui.enabled", "false").getOrCreate()
+            self.spark.sparkContext.setLogLevel("OFF")
+        else:
+            from odradek.spark import session
+
+            self.spark = session("benchmark", "local[2]", log_level="OFF", conf={"spark.jars": jars})
+        self.start_s = time.perf_counter() - began
+
+    def reader(self, who: str, stream: bool = False, **options: str) -> Any:
+        reader = self.spark.readStream if stream else self.spark.read
+        reader = reader.format(READERS[who]).option("kafka.bootstrap.servers", self.broker.servers)
+        tuned = TUNED_READ if who == "connector, tuned" else {}
+        return reader.options(**tuned, **options)
+
+    def source(self, who: str, **options: str) -> Any:
+        return self.reader(who, subscribe=SOURCE, **options).load()
+
+    def compare(self, title: str, cases: dict[str, Callable[[], Any]], rows: int) -> dict[str, float]:
+        """Run the cases in turns; print and return rows per second."""
+        cpu = CpuClock(self.broker.process.pid)
+        seconds: dict[str, list[float]] = {who: [] for who in cases}
+        spent: dict[str, list[list[float]]] = {who: [] for who in cases}
+        for turn in range(self.args.runs + 1):
+            for who, case in cases.items():
+                before, began = cpu.read(), time.perf_counter()
+                case()
+                took, after = time.perf_counter() - began, cpu.read()
+                if turn or self.args.runs == 1:
+                    seconds[who].append(took)
+                    spent[who].append([b - a for a, b in zip(before, after, strict=True)])
+        print(f"\n{title}: {rows:,} rows, {self.args.runs} runs")
+        print(
+            f"{'':18} {'rows/s':>12} {'ratio':>6}   CPU s per 1,000,000 rows: JVM, Python, broker (runs, s)"
+        )
+        rates = {who: rows / statistics.median(times) for who, times in seconds.items()}
+        first = next(iter(rates.values()))
+        for who, rate in rates.items():
+            cpus = [statistics.median(s[i] for s in spent[who]) * 1e6 / rows for i in range(3)]
+            shown = " ".join(f"{used:8.2f}" for used in cpus)
+            times = ", ".join(f"{s:.2f}" for s in seconds[who])
+            print(f"{who:18} {rate:12,.0f} {rate / first:6.2f}   {shown}   ({times})", flush=True)
+        return rates
+
+
+def discard(frame: Any) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def same(batches: Any) -> Any:
+    return batches
+
+
+def run_read(bench: Bench) -> None:
+    bench.compare(
+        "batch read, all columns, discarded",
+        {who: lambda who=who: discard(bench.source(who)) for who in chosen(bench)},
+        bench.args.rows,
+    )
+
+
+def run_map(bench: Bench) -> None:
+    def case(who: str) -> None:
+        frame = bench.source(who)
+        discard(frame.mapInArrow(same, frame.schema))
+
+    bench.compare(
+        "batch read through mapInArrow, all columns, discarded",
+        {who: lambda who=who: case(who) for who in chosen(bench)},
+        bench.args.rows,
+    )
+
+
+def run_write(bench: Bench) -> None:
+    from pyspark.sql import functions as fn
+
+    rows, size = bench.args.rows, bench.args.size
+    made = bench.spark.range(0, rows, 1, 4).select(
+        fn.lpad(fn.col("id").cast("string"), 8, "0").cast("binary").alias("key"),
+        fn.lpad(fn.col("id").cast("string"), size, "x").cast("binary").alias("value"),
+    )
+    frame = made.cache()
+    assert frame.count() == rows
+
+    def case(who: str) -> None:
+        target = f"sink-{READERS[who]}"
+        writer = frame.write.format(READERS[who]).option("kafka.bootstrap.servers", bench.broker.servers)
+        writer = writer.options(**TUNED_WRITE) if who == "connector, tuned" else writer
+        writer.option("topic", target).mode("append").save()
+
+    make_topics(bench.broker.servers, ["sink-kafka", "sink-odradek"], PARTITIONS)
+    bench.compare("write", {who: lambda who=who: case(who) for who in chosen(bench)}, rows)
+
+
+def run_more(bench: Bench) -> None:
+    print(f"\nsession start {bench.start_s:.2f} s")
+    for who in ("odradek", "connector"):
+        began = time.perf_counter()
+        discard(bench.source(who))
+        print(f"first query, {who}: {time.perf_counter() - began:.2f} s")
+    rows = bench.args.rows
+    wanted: dict[str, Callable[[Any], Any]] = {
+        "count()": lambda frame: frame.count(),
+        "sum(length(value))": lambda frame: frame.selectExpr("sum(length(value))").collect(),
+        "toArrow()": lambda frame: frame.toArrow(),
+        "toPandas()": lambda frame: frame.toPandas(),
+    }
+    for title, use in wanted.items():
+        if bench.args.only and bench.args.only not in title:
+            continue
+        cases = {who: partial(lambda use, who: use(bench.source(who)), use, who) for who in chosen(bench)}
+        bench.compare(title, cases, rows)
+    if not bench.args.only or bench.args.only == "headers":
+        bench.compare(
+            "with includeHeaders",
+            {who: lambda who=who: discard(bench.source(who, includeHeaders="true")) for who in chosen(bench)},
+            rows,
+        )
+
+
+def run_latency(bench: Bench) -> None:
+    """p50 and p99 of the time between a record's timestamp and that of its copy."""
+    servers = bench.broker.servers
+    print(f"\ntopic to topic, 100 records a second, {PARTITIONS} partitions, {bench.args.seconds} s each")
+    for who in chosen(bench):
+        name = READERS[who] + ("-tuned" if "tuned" in who else "")
+        make_topics(servers, [f"from-{name}", f"to-{name}"], PARTITIONS)
+    for who in chosen(bench):
+        name = READERS[who] + ("-tuned" if "tuned" in who else "")
+        with tempfile.TemporaryDirectory() as folder:
+            latency_of(bench, who, f"from-{name}", f"to-{name}", folder)
+
+
+def latency_of(bench: Bench, who: str, source: str, sink: str, folder: str) -> None:
+    from odradek.client import RawReader
+
+    servers, seconds = bench.broker.servers, bench.args.seconds
+    frame = bench.reader(who, stream=True, subscribe=source, startingOffsets="earliest").load()
+    writer = frame.select("key", "value").writeStream.format(READERS[who])
+    if who == "connector, tuned":
+        writer = writer.options(**TUNED_STREAM)
+    query = (
+        writer.option("kafka.bootstrap.servers", servers)
+        .option("topic", sink)
+        .option("checkpointLocation", folder)
+        .start()
+    )
+    warm = produce_at_rate(servers, source, PARTITIONS, 100, bench.args.warm)
+    cpu = CpuClock(bench.broker.process.pid)
+    before = cpu.read()
+    sent = warm + produce_at_rate(servers, source, PARTITIONS, 100, seconds, first=warm)
+    spent = [b - a for a, b in zip(before, cpu.read(), strict=True)]
+    times: list[int] = []
+    with RawReader(servers) as reader:
+        deadline = time.monotonic() + 30
+        while sum(reader.end_offsets([(sink, p) for p in range(PARTITIONS)]).values()) < sent:
+            if time.monotonic() > deadline or query.exception():
+                raise RuntimeError(f"{who}: {query.exception()}")
+            time.sleep(0.05)
+        progress = [json.loads(p.json) for p in query.recentProgress]
+        query.stop()
+        ends = reader.end_offsets([(sink, p) for p in range(PARTITIONS)])
+        for (topic, partition), end in ends.items():
+            for rows in reader.fetch_columns(topic, partition, 0, end):
+                stamps = rows.column("value").to_pylist()
+                for value, stamp in zip(stamps, rows.column("timestamp").to_pylist(), strict=True):
+                    number, when = value[:8], value[9:22]
+                    if int(number) >= warm:
+                        times.append(stamp - int(when))
+    times.sort()
+    busy = [p for p in progress if p["numInputRows"] > 0]
+    steps: dict[str, list[float]] = {}
+    for p in busy[len(busy) // 3 :]:
+        for step, took in p["durationMs"].items():
+            steps.setdefault(step, []).append(took)
+    shown = ", ".join(f"{step} {statistics.median(t):.0f}" for step, t in sorted(steps.items()))
+    print(
+        f"{who:18} p50 {times[len(times) // 2]:5} ms  p99 {times[int(len(times) * 0.99)]:5} ms   "
+        f"CPU s per s: {', '.join(f'{s / seconds:.2f}' for s in spent)}   {len(busy)} batches: {shown}",
+        flush=True,
+    )
+
+
+TUNED_STREAM = {"kafka.linger.ms": "0"}
+
+
+def chosen(bench: Bench) -> list[str]:
+    return bench.args.who.split(";") if bench.args.who else list(READERS)
+
+
+SCENARIOS = {"read": run_read, "map": run_map, "write": run_write, "more": run_more, "latency": run_latency}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("scenario", choices=SCENARIOS)
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--size", type=int, default=100, help="bytes of a value")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--seconds", type=int, default=10, help="of each latency measurement")
+    parser.add_argument("--warm", type=int, default=5, help="seconds before it")
+    parser.add_argument("--plain", action="store_true", help="Spark's own settings")
+    parser.add_argument("--who", help="only these, with ';' between them")
+    parser.add_argument("--only", help="of `more`: only what has this in its title")
+    args = parser.parse_args()
+    with BrokerProcess() as broker:
+        if args.scenario in ("read", "map", "more"):
+            headers = args.only == "headers"
+            make_topics(broker.servers, [SOURCE], PARTITIONS)
+            fill(broker.servers, SOURCE, args.rows, args.size, PARTITIONS, headers=headers)
+        bench = Bench(args, broker)
+        try:
+            SCENARIOS[args.scenario](bench)
+        finally:
+            bench.spark.stop()
+
+
+if __name__ == "__main__":
+    main()
