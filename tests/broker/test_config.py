@@ -17,6 +17,7 @@ from odradek.broker.config_table import (
     DYNAMIC_ONLY_CONFIGS,
     INTERNAL_CONFIGS,
     LEGACY_CONFIGS,
+    OWN_CONFIGS,
     UPDATE_MODES,
 )
 from odradek.cluster.config_def import ConfigError, ConfigType, to_text
@@ -50,10 +51,11 @@ def test_every_default_is_valid_and_printed_as_kafka_prints_it() -> None:
 
 
 def test_every_config_has_a_sentence_and_an_attribute_of_its_type() -> None:
-    known = {**BROKER_CONFIGS, **LEGACY_CONFIGS, **DYNAMIC_ONLY_CONFIGS}
+    known = {**BROKER_CONFIGS, **LEGACY_CONFIGS, **DYNAMIC_ONLY_CONFIGS, **OWN_CONFIGS}
     assert set(BROKER_DOCS) == set(known)
     hints = get_type_hints(ConfigAttributes)
-    assert set(hints) == {name.replace(".", "_") for name in (*BROKER_CONFIGS, *LEGACY_CONFIGS)}
+    static = {**BROKER_CONFIGS, **LEGACY_CONFIGS, **OWN_CONFIGS}
+    assert set(hints) == {name.replace(".", "_") for name in static}
     config = BrokerConfig()
     types: dict[ConfigType, Any] = {
         ConfigType.BOOLEAN: bool,
@@ -63,11 +65,23 @@ def test_every_config_has_a_sentence_and_an_attribute_of_its_type() -> None:
         ConfigType.SHORT: int,
         ConfigType.LONG: int,
     }
-    for name, key in (*BROKER_CONFIGS.items(), *LEGACY_CONFIGS.items()):
+    for name, key in static.items():
         expected = types.get(key.type, str)
         assert hints[name.replace(".", "_")] == (expected if key.default is not None else expected | None)
         value = getattr(config, name.replace(".", "_"))
         assert value is None or isinstance(value, list if key.type is ConfigType.LIST else expected)
+
+
+def test_configs_of_our_own_say_so_and_are_no_dynamic_ones() -> None:
+    assert all(name.startswith("odradek.") for name in OWN_CONFIGS)
+    config = BrokerConfig({"odradek.event.loop.stall.ms": "80"})
+    assert config.odradek_event_loop_stall_ms == 80
+    assert config.unknown == config.without_effect() == []
+    assert [one.value for one in config.synonyms("odradek.event.loop.stall.ms")] == ["80", "50"]
+    with pytest.raises(ConfigError, match="Cannot update these configs dynamically: odradek"):
+        config.validate_dynamic({"odradek.event.loop.stall.ms": "9"}, per_broker=True)
+    with pytest.raises(ConfigError, match=r"odradek\.event\.loop\.stall\.ms"):
+        BrokerConfig({"odradek.event.loop.stall.ms": "-1"})
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from odradek.broker.config_table import (
     DYNAMIC_ONLY_CONFIGS,
     INTERNAL_CONFIGS,
     LEGACY_CONFIGS,
+    OWN_CONFIGS,
     UPDATE_MODES,
 )
 from odradek.cluster.config_def import ConfigKey
@@ -23,7 +24,7 @@ from odradek.cluster.topic_config_docs import TOPIC_DOCS
 
 ROOT = Path(__file__).parent.parent.parent
 DOC = ROOT / "docs" / "configuration.md"
-KNOWN = {**BROKER_CONFIGS, **LEGACY_CONFIGS, **DYNAMIC_ONLY_CONFIGS}
+KNOWN = {**BROKER_CONFIGS, **LEGACY_CONFIGS, **DYNAMIC_ONLY_CONFIGS, **OWN_CONFIGS}
 
 INTRODUCTION = """# Configuration
 

@@ -18,6 +18,7 @@ from odradek.broker.config_table import (
     CLUSTER_WIDE,
     DYNAMIC_ONLY_CONFIGS,
     LEGACY_CONFIGS,
+    OWN_CONFIGS,
     PER_BROKER,
     UPDATE_MODES,
 )
@@ -35,7 +36,12 @@ STANDALONE_DEFAULTS: Mapping[str, str] = {
 }
 """In place of Kafka's defaults in a broker that is alone: those want three brokers."""
 
-_KNOWN: Mapping[str, ConfigKey] = {**BROKER_CONFIGS, **LEGACY_CONFIGS, **DYNAMIC_ONLY_CONFIGS}
+_KNOWN: Mapping[str, ConfigKey] = {
+    **BROKER_CONFIGS,
+    **LEGACY_CONFIGS,
+    **DYNAMIC_ONLY_CONFIGS,
+    **OWN_CONFIGS,
+}
 _NAME_OF = {name.replace(".", "_"): name for name in _KNOWN}
 
 _SAME = (
@@ -349,7 +355,8 @@ class BrokerConfig(ConfigAttributes):
         Raises:
             ConfigError: one may not be changed while brokers run, or not for all at once, or has a bad value.
         """
-        static = [n for n in configs if n in BROKER_CONFIGS and n not in UPDATE_MODES]
+        fixed = (BROKER_CONFIGS, OWN_CONFIGS)
+        static = [n for n in configs if any(n in table for table in fixed) and n not in UPDATE_MODES]
         if static:
             raise ConfigError(f"Cannot update these configs dynamically: {_named(static)}")
         security = [n for n in configs if n.startswith("ssl.") and n in UPDATE_MODES]
@@ -414,7 +421,7 @@ class BrokerConfig(ConfigAttributes):
         for layer, source in layers:
             found += [Synonym(n, layer[n], source) for n in names if n in layer]
         for synonym in names:
-            key = BROKER_CONFIGS.get(synonym)
+            key = BROKER_CONFIGS.get(synonym) or OWN_CONFIGS.get(synonym)
             if key is not None and key.default is not None:
                 found.append(Synonym(synonym, key.default, Source.DEFAULT_CONFIG))
         while found and found[0].name != name:

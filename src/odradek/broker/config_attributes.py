@@ -339,3 +339,4 @@ class ConfigAttributes:
     port: int
     advertised_host_name: str | None
     advertised_port: int | None
+    odradek_event_loop_stall_ms: int

@@ -397,6 +397,11 @@ remote.log.manager.fetch.quota.window.size.seconds Time that one of them covers,
 remote.fetch.max.wait.ms How long a fetch waits for remote data, in ms.
 """)
 
+_OWN = _docs("""
+odradek.event.loop.stall.ms After how long without a sign of life from the event loop a line is logged that
+  says how long it was held up and where; 0 for never.
+""")
+
 SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Broker and topics": _SERVER,
     "Listeners and connections": _LISTENERS,
@@ -409,6 +414,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
     "KRaft": _KRAFT,
     "Security": _SECURITY,
     "Remote storage": _REMOTE,
+    "odradek's own": _OWN,
 }
 """The sentences by subject."""
 

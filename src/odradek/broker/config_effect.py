@@ -67,6 +67,7 @@ EFFECTIVE_BROKER_CONFIGS = _OF_TOPICS | {
     "max.incremental.fetch.session.cache.slots",
     "node.id",
     "num.partitions",
+    "odradek.event.loop.stall.ms",
     "offset.metadata.max.bytes",
     "offsets.commit.timeout.ms",
     "offsets.retention.check.interval.ms",

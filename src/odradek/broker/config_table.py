@@ -460,6 +460,11 @@ _QUOTAS: tuple[_Row, ...] = (
     ("replica.alter.log.dirs.io.max.bytes.per.second", _T.LONG, str(_L), MEDIUM, at_least(0), PER_BROKER),
 )
 
+_OWN: tuple[_Row, ...] = (
+    # Ours, not Kafka's: their names say so.
+    ("odradek.event.loop.stall.ms", _T.INT, "50", LOW, at_least(0), READ_ONLY),
+)
+
 
 def _keys(rows: tuple[_Row, ...]) -> dict[str, ConfigKey]:
     return {row[0]: ConfigKey(*row[:5]) for row in rows}
@@ -473,6 +478,9 @@ LEGACY_CONFIGS: Mapping[str, ConfigKey] = _keys(_LEGACY)
 
 DYNAMIC_ONLY_CONFIGS: Mapping[str, ConfigKey] = _keys(_QUOTAS)
 """Configs of a broker that can only be set dynamically."""
+
+OWN_CONFIGS: Mapping[str, ConfigKey] = _keys(_OWN)
+"""Configs that Kafka does not have. DescribeConfigs shows those that are set."""
 
 UPDATE_MODES: Mapping[str, str] = {row[0]: row[5] for row in _TABLE if row[5] is not None}
 """Per config that can change while the broker runs: `CLUSTER_WIDE` or `PER_BROKER`."""

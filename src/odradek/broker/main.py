@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from odradek.broker import collector
 from odradek.broker.app import Broker, StartError
 from odradek.broker.config import BrokerConfig
+from odradek.broker.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
-
-_GC_THRESHOLDS = (50_000, 20, 50)
-"""Objects of a request die by their reference counts; cycles are rare, so looking for them may be."""
 
 _WARM_UP_AFTER_S = 0.5
 """When what has not been needed yet is imported, so that no later request waits for it."""
 
 
 def run(
-    config: BrokerConfig, *, request_log: Path | None = None, on_ready: Callable[[str], None] | None = None
+    config: BrokerConfig,
+    *,
+    request_log: Path | None = None,
+    on_ready: Callable[[str], None] | None = None,
+    observe: Callable[[Broker], None] | None = None,
 ) -> int:
     """Run a broker until SIGTERM or SIGINT.
 
@@ -32,6 +34,7 @@ def run(
         config: its configs.
         request_log: see `Broker`.
         on_ready: told `host:port` once connections are accepted.
+        observe: handed the broker just before that, in its thread; for measuring.
 
     Returns:
         The exit code: 0 after a stop in good order, 1 when it could not start (the reason is on standard
@@ -39,14 +42,17 @@ def run(
     """
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            return runner.run(_main(config, request_log, on_ready))
+            return runner.run(_main(config, request_log, on_ready, observe))
     except StartError as error:
         print(f"odradek server: {error}", file=sys.stderr)  # noqa: T201 - the one message for a person
         return 1
 
 
 async def _main(
-    config: BrokerConfig, request_log: Path | None, on_ready: Callable[[str], None] | None
+    config: BrokerConfig,
+    request_log: Path | None,
+    on_ready: Callable[[str], None] | None,
+    observe: Callable[[Broker], None] | None,
 ) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -54,17 +60,27 @@ async def _main(
         loop.add_signal_handler(number, _on_signal, number, stop)
     broker = Broker(config, request_log=request_log)
     await broker.start()
-    # What the start has made lives as long as the process: the collector need not look at it again.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_GC_THRESHOLDS)
+    collector.settle()
+    pauses = collector.Pauses()
+    pauses.start()
+    pauses.register(broker.metrics)
+    watchdog = None
+    if config.odradek_event_loop_stall_ms > 0:
+        watchdog = Watchdog(loop, config.odradek_event_loop_stall_ms)
+        watchdog.register(broker.metrics)
+        watchdog.start()
     try:
+        if observe is not None:
+            observe(broker)
         if on_ready is not None:
             on_ready(broker.bootstrap_servers)
         loop.call_later(_WARM_UP_AFTER_S, broker.handlers.load_all)
         await stop.wait()
     finally:
         await broker.stop()
+        if watchdog is not None:
+            watchdog.stop()
+        pauses.stop()
     return 0
 
 

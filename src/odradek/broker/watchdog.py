@@ -1,0 +1,311 @@
+"""Sees every stall of the event loop, and says what the loop was doing.
+
+While one callback runs, every connection waits. A thread asks the loop for a sign of life (a *beat*) four
+times per threshold; when none comes for `threshold_ms`, the stack of the loop's thread is taken while the
+stall lasts, and when it is over one line says how long it was and where:
+
+    event loop stalled stalled_ms=83 cpu_ms=80 suppressed=0 stack=broker/dispatch.py:188 dispatch < …
+
+`cpu_ms` is what the loop's thread computed in that time: far less than `stalled_ms` means that it waited, for
+the disk or for a processor. A stall is measured from the beat before it: none that reaches the threshold is
+missed, and one that falls short of it by less than a quarter may be reported.
+
+A loop that computes next to nothing is left alone: the thread then sleeps until the descriptor that the loop
+itself waits on has an event, or for a second. A stall that begins unnoticed in that second, from a timer, is
+found afterwards by the processor time that it took; then there is no stack.
+
+`StallDetector` decides, without threads and clocks; `Watchdog` is the thread around it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import os
+import select
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from odradek.broker.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+BEATS_PER_THRESHOLD = 4
+STILL_STALLED_AFTER = 20
+"""Thresholds after which a stall that goes on is told of before it is over; then at twice that, and so on."""
+
+LINES_PER_MINUTE = 10
+MOST_FRAMES = 16
+
+_QUIET_LOOKS = 40
+"""So many looks in a row without work, and the thread goes to rest."""
+_QUIET_CPU_MS = 0.25
+"""Less processor time than this between two looks is no work: answering a beat takes a fifth of it."""
+_LONGEST_REST_MS = 1_000
+
+Stack = tuple[str, ...]
+
+
+class Stall(NamedTuple):
+    """A stall to be told of.
+
+    Attributes:
+        stalled_ms: how long the loop has given no sign of life.
+        cpu_ms: what the loop's thread has computed in that time.
+        stack: where it was, the innermost frame first; empty where that could not be seen.
+        over: whether it has ended.
+        suppressed: stalls before this one that were counted and not told of.
+    """
+
+    stalled_ms: float
+    cpu_ms: float
+    stack: Stack
+    over: bool = True
+    suppressed: int = 0
+
+
+class StallDetector:
+    """Decides from beats and looks what is a stall, and which stalls are told of.
+
+    Attributes:
+        period_ms: how often to look.
+        count: stalls so far.
+        max_ms, total_ms: the longest, and all together.
+        resting: nothing happens in the loop; no beat need be asked for until something does.
+    """
+
+    def __init__(self, threshold_ms: float, now_ms: float, cpu_ms: float) -> None:
+        """
+        Args:
+            threshold_ms: the shortest silence that is a stall.
+            now_ms: monotonic time.
+            cpu_ms: processor time of the loop's thread.
+        """
+        self.threshold_ms = threshold_ms
+        self.period_ms = threshold_ms / BEATS_PER_THRESHOLD
+        self.count = 0
+        self.max_ms = 0.0
+        self.total_ms = 0.0
+        self.resting = False
+        self._alive = (now_ms, cpu_ms)
+        self._answer: tuple[float, float] | None = None
+        self._asked = False
+        self._stack: Stack = ()
+        self._next_stack_ms = 1.5 * self.period_ms
+        self._next_alarm_ms = self._first_alarm_ms = threshold_ms * STILL_STALLED_AFTER
+        self._quiet_looks = 0
+        self._minute = now_ms
+        self._lines = 0
+        self._suppressed = 0
+
+    def beat(self, now_ms: float, cpu_ms: float) -> None:
+        """The loop answers, in its own thread."""
+        self._answer = (now_ms, cpu_ms)
+
+    def look(self, now_ms: float, cpu_ms: float, stack: Callable[[], Stack]) -> tuple[bool, Stall | None]:
+        """Look at the loop, once per `period_ms`.
+
+        Args:
+            now_ms, cpu_ms: as above.
+            stack: gives the stack of the loop's thread; called when the loop is late.
+
+        Returns:
+            Whether to ask for a beat now, and a stall to be told of.
+        """
+        stall = None
+        if self._asked and self._answer is not None:
+            stall = self._take_answer(now_ms, self._answer)
+        silent_ms = now_ms - self._alive[0]
+        if silent_ms >= self._next_stack_ms:
+            # Soon, as the stall may be over at the next look; and once more where it surely is one.
+            self._next_stack_ms = self.threshold_ms if silent_ms < self.threshold_ms else math.inf
+            self._stack = stack()
+        if self._asked:
+            if silent_ms >= self._next_alarm_ms:
+                self._next_alarm_ms *= 2
+                return False, self._told(now_ms, silent_ms, cpu_ms - self._alive[1], stack(), over=False)
+            return False, None
+        self._asked = not self.resting
+        return self._asked, stall
+
+    def _take_answer(self, now_ms: float, answer: tuple[float, float]) -> Stall | None:
+        silent_ms, cpu_ms = answer[0] - self._alive[0], answer[1] - self._alive[1]
+        stack = self._stack
+        self._alive = answer
+        self._answer = None
+        self._stack = ()
+        self._asked = False
+        self._next_stack_ms = 1.5 * self.period_ms
+        self._next_alarm_ms = self._first_alarm_ms
+        self._quiet_looks = self._quiet_looks + 1 if cpu_ms < _QUIET_CPU_MS else 0
+        self.resting = self._quiet_looks >= _QUIET_LOOKS
+        if silent_ms < self.threshold_ms:
+            return None
+        return self._stalled(now_ms, silent_ms, cpu_ms, stack)
+
+    def woke(self, now_ms: float, cpu_ms: float, *, activity: bool) -> Stall | None:
+        """The rest is over.
+
+        Args:
+            now_ms, cpu_ms: as above.
+            activity: the loop has something to do; else the rest was long enough.
+        """
+        worked_ms = cpu_ms - self._alive[1]
+        self._alive = (now_ms, cpu_ms)
+        self.resting = not activity and worked_ms < _QUIET_CPU_MS * _QUIET_LOOKS
+        if not self.resting:
+            self._quiet_looks = 0
+        if worked_ms < self.threshold_ms:
+            return None
+        return self._stalled(now_ms, worked_ms, worked_ms, ())
+
+    def _stalled(self, now_ms: float, stalled_ms: float, cpu_ms: float, stack: Stack) -> Stall | None:
+        self.count += 1
+        self.total_ms += stalled_ms
+        self.max_ms = max(self.max_ms, stalled_ms)
+        return self._told(now_ms, stalled_ms, cpu_ms, stack, over=True)
+
+    def _told(
+        self, now_ms: float, stalled_ms: float, cpu_ms: float, stack: Stack, *, over: bool
+    ) -> Stall | None:
+        if now_ms - self._minute >= 60_000:
+            self._minute, self._lines = now_ms, 0
+        if self._lines >= LINES_PER_MINUTE:
+            self._suppressed += 1
+            return None
+        self._lines += 1
+        suppressed, self._suppressed = self._suppressed, 0
+        return Stall(stalled_ms, cpu_ms, stack, over, suppressed)
+
+
+def describe(frame: FrameType | None) -> Stack:
+    """`file:line function` of a stack's frames, the innermost first; files from the package's folder on."""
+    lines: list[str] = []
+    while frame is not None and len(lines) < MOST_FRAMES:
+        name = frame.f_code.co_filename.replace("\\", "/")
+        _, inside, short = name.rpartition("/odradek/")
+        if not inside:
+            short = "/".join(name.split("/")[-2:])
+        lines.append(f"{short}:{frame.f_lineno} {frame.f_code.co_qualname}")
+        frame = frame.f_back
+    return tuple(lines)
+
+
+class Watchdog:
+    """The thread that watches the running loop. Made and started in the loop's own thread.
+
+    Attributes:
+        detector: what it has seen.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, threshold_ms: float) -> None:
+        """
+        Args:
+            loop: the loop of this thread.
+            threshold_ms: the shortest silence that is a stall.
+        """
+        self._loop = loop
+        self._loop_thread = threading.get_ident()
+        self._cpu_clock = _cpu_clock(self._loop_thread)
+        self.detector = StallDetector(threshold_ms, _now_ms(), self._cpu_ms())
+        self._activity = _backend_descriptor(loop)
+        self._stopping = False
+        self._wake_reader, self._wake_writer = os.pipe()
+        self._thread = threading.Thread(target=self._run, name="odradek-watchdog", daemon=True)
+
+    def start(self) -> None:
+        """Watch from now on."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Watch no more; harmless when it does not."""
+        if self._stopping:
+            return
+        self._stopping = True
+        os.write(self._wake_writer, b"x")
+        if self._thread.ident is not None:
+            self._thread.join()
+        os.close(self._wake_writer)
+        os.close(self._wake_reader)
+
+    def register(self, metrics: Metrics) -> None:
+        """Show what it has seen among a broker's metrics."""
+        kind, detector = "odradek.server:EventLoop", self.detector
+        metrics.gauge(kind, "StallCount", lambda: detector.count)
+        metrics.gauge(kind, "StallTimeMs", lambda: detector.total_ms)
+        metrics.gauge(kind, "StallTimeMsMax", lambda: detector.max_ms)
+
+    # ------------------------------------------------------------------ the loop's thread
+
+    def _beat(self) -> None:
+        self.detector.beat(_now_ms(), self._cpu_ms())
+
+    # ------------------------------------------------------------------ the watchdog's thread
+
+    def _run(self) -> None:
+        detector = self.detector
+        stop = select.poll()
+        stop.register(self._wake_reader, select.POLLIN)
+        anything = select.poll()
+        anything.register(self._wake_reader, select.POLLIN)
+        if self._activity is not None:
+            anything.register(self._activity, select.POLLIN)
+        while not self._stopping:
+            ask, stall = detector.look(_now_ms(), self._cpu_ms(), self._stack)
+            if ask:
+                try:
+                    self._loop.call_soon_threadsafe(self._beat)
+                except RuntimeError:
+                    return  # the loop is closed
+            self._tell(stall)
+            if detector.resting:
+                events = anything.poll(_LONGEST_REST_MS)
+                self._tell(detector.woke(_now_ms(), self._cpu_ms(), activity=bool(events)))
+            else:
+                stop.poll(detector.period_ms)
+
+    def _stack(self) -> Stack:
+        return describe(sys._current_frames().get(self._loop_thread))
+
+    def _tell(self, stall: Stall | None) -> None:
+        if stall is None:
+            return
+        log.warning(
+            "event loop %s stalled_ms=%d cpu_ms=%d suppressed=%d stack=%s",
+            "stalled" if stall.over else "is still stalled",
+            stall.stalled_ms,
+            stall.cpu_ms,
+            stall.suppressed,
+            " < ".join(stall.stack) or "unseen",
+        )
+
+    def _cpu_ms(self) -> float:
+        return 0.0 if self._cpu_clock is None else time.clock_gettime_ns(self._cpu_clock) / 1e6
+
+
+def _now_ms() -> float:
+    return time.monotonic_ns() / 1e6
+
+
+def _cpu_clock(thread: int) -> int | None:
+    """The clock of a thread's processor time, where the system has one (not on macOS)."""
+    with contextlib.suppress(AttributeError, OSError):
+        return time.pthread_getcpuclockid(thread)
+    return None
+
+
+def _backend_descriptor(loop: asyncio.AbstractEventLoop) -> int | None:
+    """The descriptor (epoll, kqueue) that the loop sleeps on; it can itself be waited for."""
+    with contextlib.suppress(Exception):
+        if hasattr(loop, "_get_backend_id"):  # uvloop
+            return int(loop._get_backend_id())
+        return int(loop._selector.fileno())  # type: ignore[attr-defined]
+    return None

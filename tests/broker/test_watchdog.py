@@ -1,0 +1,269 @@
+"""The watchdog: what is a stall, which are told of, and a real loop that is really held up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import sys
+import threading
+import time
+
+import pytest
+
+from odradek.broker.main import loop_factory
+from odradek.broker.metrics import Metrics
+from odradek.broker.watchdog import LINES_PER_MINUTE, Stack, Stall, StallDetector, Watchdog, describe
+
+WHERE: Stack = ("handlers/slow.py:7 handle",)
+
+
+class World:
+    """A loop and its watchdog on a clock of their own: a beat is answered unless the loop is held up."""
+
+    def __init__(self, threshold_ms: float = 50) -> None:
+        self.now = 1000.0
+        self.cpu = 0.0
+        self.detector = StallDetector(threshold_ms, self.now, self.cpu)
+        self.asked_at: float | None = None
+        self.stacks_taken = 0
+        self.stalls: list[Stall] = []
+
+    def stack(self) -> Stack:
+        self.stacks_taken += 1
+        return WHERE
+
+    def look(self, *, late: float = 0) -> None:
+        """The thread looks; `late` after it wanted to."""
+        self.now += late
+        ask, stall = self.detector.look(self.now, self.cpu, self.stack)
+        if ask:
+            self.asked_at = self.now
+        if stall is not None:
+            self.stalls.append(stall)
+
+    def run(self, ms: float, *, held_up: bool = False, cpu_share: float = 0.5) -> None:
+        """Time passes; the thread looks on time; the loop answers at once, unless it is held up."""
+        end = self.now + ms
+        while self.now < end:
+            step = min(self.detector.period_ms, end - self.now)
+            if not held_up and self.asked_at is not None:
+                self.detector.beat(self.now, self.cpu)
+                self.asked_at = None
+            self.now += step
+            self.cpu += step * cpu_share
+            self.look()
+
+
+def test_a_loop_that_turns_is_no_stall() -> None:
+    world = World()
+    world.run(10_000)
+    assert world.stalls == []
+    assert world.detector.count == world.stacks_taken == 0
+
+
+def test_a_stall_is_told_once_with_its_length_and_where() -> None:
+    world = World()
+    world.run(100)
+    world.run(80, held_up=True, cpu_share=1.0)
+    assert world.stalls == []
+    world.run(100)
+    (stall,) = world.stalls
+    assert 80 <= stall.stalled_ms <= 80 + world.detector.period_ms
+    assert 80 <= stall.cpu_ms <= 80 + world.detector.period_ms
+    assert (stall.stack, stall.over, stall.suppressed) == (WHERE, True, 0)
+    assert (world.detector.count, world.detector.max_ms) == (1, stall.stalled_ms)
+    assert world.stacks_taken == 2
+
+
+def test_a_stall_in_which_the_loop_waited_shows_that_it_computed_nothing() -> None:
+    world = World()
+    world.run(100)
+    before = world.cpu
+    world.run(200, held_up=True, cpu_share=0.0)
+    world.run(100)
+    (stall,) = world.stalls
+    assert stall.cpu_ms <= before
+    assert stall.cpu_ms < stall.stalled_ms / 10
+
+
+def test_none_that_is_long_enough_is_missed_and_none_that_is_far_too_short_is_told() -> None:
+    seed = random.randrange(2**32)
+    rng = random.Random(seed)
+    for _ in range(300):
+        world = World()
+        world.run(rng.uniform(1, 100))
+        length = rng.uniform(1, 120)
+        world.run(length, held_up=True)
+        world.run(60)
+        if length >= world.detector.threshold_ms:
+            assert len(world.stalls) == 1, (seed, length)
+            assert world.stalls[0].stack == WHERE, (seed, length)
+        elif length < world.detector.threshold_ms - world.detector.period_ms:
+            assert world.stalls == [], (seed, length)
+
+
+def test_a_stall_that_kept_the_watchdog_too_from_running_is_seen_with_the_stack_right_after_it() -> None:
+    world = World()
+    world.run(100)
+    assert world.asked_at is not None
+    world.detector.beat(world.now, world.cpu)  # it answers, and only then is it held up, with the lock held
+    world.asked_at = None
+    world.look(late=70)
+    world.run(50)
+    (stall,) = world.stalls
+    assert 70 <= stall.stalled_ms < 75
+    assert stall.stack == WHERE
+
+
+def test_one_that_goes_on_is_told_of_before_it_is_over() -> None:
+    world = World()
+    world.run(100)
+    world.run(4_500, held_up=True)
+    assert [stall.over for stall in world.stalls] == [False, False, False]
+    assert [round(stall.stalled_ms, -3) for stall in world.stalls] == [1000, 2000, 4000]
+    world.run(100)
+    assert world.stalls[-1].over
+    assert world.stalls[-1].stalled_ms >= 4_500
+    assert world.detector.count == 1
+    world.run(100)
+    world.run(1_100, held_up=True)
+    assert [stall.over for stall in world.stalls[-2:]] == [True, False]
+
+
+def test_lines_are_limited_and_those_left_out_are_counted() -> None:
+    world = World()
+    for _ in range(LINES_PER_MINUTE + 5):
+        world.run(100)
+        world.run(60, held_up=True)
+    world.run(100)
+    assert len(world.stalls) == LINES_PER_MINUTE
+    assert world.detector.count == LINES_PER_MINUTE + 5
+    world.run(60_000)
+    world.run(60, held_up=True)
+    world.run(100)
+    assert world.stalls[-1].suppressed == 5
+
+
+def test_a_loop_that_does_nothing_is_left_alone_until_it_does_something() -> None:
+    world = World()
+    world.run(1_000)
+    assert not world.detector.resting
+    world.run(1_000, cpu_share=0.005)
+    assert world.detector.resting
+    assert world.asked_at is None
+    world.now += 1_000
+    world.cpu += 0.1
+    assert world.detector.woke(world.now, world.cpu, activity=False) is None
+    assert world.detector.resting
+    world.now += 500
+    assert world.detector.woke(world.now, world.cpu, activity=True) is None
+    assert not world.detector.resting
+    world.look()
+    world.run(90, held_up=True)
+    world.run(50)
+    (stall,) = world.stalls
+    assert 90 <= stall.stalled_ms <= 91  # from the activity on, not from the last beat before the rest
+
+
+def test_a_stall_during_the_rest_is_found_afterwards() -> None:
+    world = World()
+    world.run(1_000, cpu_share=0.005)
+    assert world.detector.resting
+    world.now += 1_000
+    world.cpu += 120
+    stall = world.detector.woke(world.now, world.cpu, activity=False)
+    assert stall is not None
+    assert (stall.stack, round(stall.cpu_ms, -1)) == ((), 120)
+    assert world.detector.count == 1
+    assert not world.detector.resting
+
+
+def test_a_stack_reads_from_the_innermost_frame_on() -> None:
+    lines = describe(sys._getframe())
+    assert lines[0].split(":")[0] == "broker/test_watchdog.py"
+    assert lines[0].endswith(" test_a_stack_reads_from_the_innermost_frame_on")
+    assert len(lines) <= 16
+    assert describe(None) == ()
+
+
+THRESHOLD_MS = 20
+
+
+def hold_up_the_loop(seen: threading.Event) -> None:
+    """Busy until the watchdog has taken the stack of this very function, and for twice the threshold."""
+    began = time.monotonic()
+    while time.monotonic() < began + 2 * THRESHOLD_MS / 1000:
+        pass
+    while not seen.is_set() and time.monotonic() < began + 30:
+        pass
+
+
+@pytest.mark.parametrize("factory", [loop_factory(), None], ids=["uvloop", "stock"])
+def test_a_real_loop_that_is_held_up(
+    factory: object, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = threading.Event()
+    metrics = Metrics()
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        watchdog = Watchdog(loop, THRESHOLD_MS)
+        take = watchdog._stack
+
+        def stack() -> Stack:
+            found = take()
+            if any("hold_up_the_loop" in line for line in found):
+                seen.set()
+            return found
+
+        monkeypatch.setattr(watchdog, "_stack", stack)
+        watchdog.register(metrics)
+        watchdog.start()
+        loop.call_soon(hold_up_the_loop, seen)
+        async with asyncio.timeout(30):
+            while not any("hold_up_the_loop" in record.getMessage() for record in caplog.records):
+                await asyncio.sleep(0.001)
+        watchdog.stop()
+        watchdog.stop()
+
+    monkeypatch.setattr(logging.getLogger("odradek"), "propagate", True)
+    with (
+        caplog.at_level(logging.WARNING, logger="odradek.broker.watchdog"),
+        asyncio.Runner(loop_factory=factory) as runner,  # type: ignore[arg-type]
+    ):
+        runner.run(main())
+    line = next(r.getMessage() for r in caplog.records if "hold_up_the_loop" in r.getMessage())
+    assert line.startswith("event loop stalled stalled_ms=")
+    assert "stack=broker/test_watchdog.py:" in line
+    values = metrics.snapshot()
+    kind = "odradek.server:EventLoop"
+    assert values[(kind, "StallCount", ())] >= 1
+    assert values[(kind, "StallTimeMsMax", ())] >= THRESHOLD_MS
+
+
+@pytest.mark.parametrize("factory", [loop_factory(), None], ids=["uvloop", "stock"])
+def test_a_real_loop_that_rests_and_awakes(factory: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        watchdog = Watchdog(loop, THRESHOLD_MS)
+        assert watchdog._activity is not None
+        woken: list[bool] = []
+        woke = watchdog.detector.woke
+
+        def note(now_ms: float, cpu_ms: float, *, activity: bool) -> Stall | None:
+            woken.append(activity)
+            return woke(now_ms, cpu_ms, activity=activity)
+
+        monkeypatch.setattr(watchdog.detector, "woke", note)
+        watchdog.detector._quiet_looks = 1_000_000  # quiet for long: it rests from the first beat on
+        monkeypatch.setattr("odradek.broker.watchdog._QUIET_CPU_MS", 1e9)
+        watchdog.start()
+        async with asyncio.timeout(30):
+            while True not in woken:
+                # Whatever happens in the loop is an event on the descriptor that it waits on.
+                await loop.run_in_executor(None, time.sleep, 0.001)
+        watchdog.stop()
+
+    with asyncio.Runner(loop_factory=factory) as runner:  # type: ignore[arg-type]
+        runner.run(main())
