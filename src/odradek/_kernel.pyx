@@ -17,6 +17,10 @@ from odradek._inline cimport murmur2_hash, varint_size, write_bytes, write_varin
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
         object (*tp_new)(type, object, void *)
+        object (*tp_alloc)(type, Py_ssize_t)
+    void PyObject_GC_UnTrack(void *)
+    void PyTuple_SET_ITEM(object, Py_ssize_t, object)
+    void Py_INCREF(object)
     object PyUnicode_DecodeUTF8(const char *, Py_ssize_t, const char *)
     object PyByteArray_FromStringAndSize(const char *, Py_ssize_t)
     int PyByteArray_Resize(object, Py_ssize_t) except -1
@@ -308,6 +312,73 @@ def parse_records(section, int64_t count, int64_t base_offset, int64_t timestamp
         return OK, count, records
     finally:
         PyBuffer_Release(&view)
+
+
+def parse_fetched(section, int64_t count, int64_t base_offset, int64_t timestamp, timestamp_type,
+                  type record_class, topic, partition, leader_epoch, int64_t from_offset):
+    """See the twin."""
+    cdef Py_buffer view
+    cdef Scan found
+    cdef int problem
+    cdef Py_ssize_t position = 0
+    cdef int64_t index = 0
+    cdef int64_t offset
+    cdef list records = []
+    cdef const uint8_t *data
+    cdef bint append_time = bool(timestamp_type)
+    cdef object append_timestamp = timestamp
+    cdef tuple no_headers = ()
+    cdef object last_timestamp = timestamp
+    cdef int64_t last_value = timestamp
+    cdef int64_t moment
+    PyObject_GetBuffer(section, &view, PyBUF_SIMPLE)
+    try:
+        data = <const uint8_t *>view.buf
+        while index < count:
+            problem = scan(data, position, view.len, &found)
+            if problem:
+                return problem, index, records
+            position = found.next
+            index += 1
+            offset = <int64_t>(<uint64_t>base_offset + <uint64_t><int64_t>found.offset_delta)
+            if offset < from_offset:
+                continue
+            if not append_time:
+                # Neighbours often have the same timestamp: one number serves them all.
+                moment = <int64_t>(<uint64_t>timestamp + <uint64_t>found.timestamp_delta)
+                if moment != last_value:
+                    last_value = moment
+                    last_timestamp = moment
+            record = (<PyTypeObject *>record_class).tp_alloc(record_class, 9)
+            give_item(record, 0, topic)
+            give_item(record, 1, partition)
+            give_item(record, 2, offset)
+            give_item(record, 3, append_timestamp if append_time else last_timestamp)
+            give_item(record, 4, timestamp_type)
+            give_item(record, 5, None if found.key_length < 0
+                      else PyBytes_FromStringAndSize(<const char *>(data + found.key_at), found.key_length))
+            give_item(record, 6, None if found.value_length < 0
+                      else PyBytes_FromStringAndSize(<const char *>(data + found.value_at), found.value_length))
+            if found.header_count == 0:
+                give_item(record, 7, no_headers)
+                give_item(record, 8, leader_epoch)
+                # Bytes and numbers hold nothing: the garbage collector need not look at this record.
+                PyObject_GC_UnTrack(<void *>record)
+            else:
+                give_item(record, 7, read_headers(data, found.headers_at, found.next, found.header_count))
+                give_item(record, 8, leader_epoch)
+            records.append(record)
+        if position != view.len:
+            return TRAILING, max(count - 1, 0), records
+        return OK, count, records
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef inline void give_item(object items, Py_ssize_t at, object item):
+    """Into a tuple that nobody has seen yet."""
+    Py_INCREF(item)
+    PyTuple_SET_ITEM(items, at, item)
 
 
 # --- one record from objects -----------------------------------------------------------------------------

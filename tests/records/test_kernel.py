@@ -5,6 +5,7 @@ Inputs are well-formed sections, mutated ones, and noise; the numbers around the
 
 from __future__ import annotations
 
+import gc
 import importlib
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from odradek.client.types import ConsumerRecord
 from odradek.records import _pykernel as twin
 from odradek.records.batch import Record, TimestampType
 from odradek.records.kernel import NATIVE
@@ -99,6 +101,25 @@ def test_parse_records(section: tuple[bytes, int], base: int, timestamp: int, ki
     for record in ours[2]:
         assert type(record) is Record
         assert hash(record) == hash(tuple(record))
+
+
+@both
+@given(any_section, INT64, INT64, st.sampled_from(TimestampType), INT64 | st.integers(-5, 20))
+@moderate
+def test_parse_fetched(
+    section: tuple[bytes, int], base: int, timestamp: int, kind: TimestampType, from_offset: int
+) -> None:
+    args = (*section, base, timestamp, kind, ConsumerRecord, "topic", 3, 7, from_offset)
+    ours, theirs = native.parse_fetched(*args), twin.parse_fetched(*args)
+    assert ours == theirs
+    for record in ours[2]:
+        assert type(record) is ConsumerRecord
+        assert hash(record) == hash(tuple(record))
+        assert record.topic == "topic" and record.leader_epoch == 7
+        assert gc.is_tracked(record) == bool(record.headers)
+    plain = native.parse_records(*args[:5], Record)
+    assert ours[:2] == plain[:2]
+    assert [r[2:8] for r in ours[2]] == [tuple(r) for r in plain[2] if r.offset >= from_offset]
 
 
 def finished(builder: Any) -> Any:

@@ -23,6 +23,7 @@ __all__ = [
     "encode_records",
     "murmur2",
     "murmur2_partitions",
+    "parse_fetched",
     "parse_records",
     "split",
     "walk",
@@ -134,6 +135,38 @@ def parse_records(
     if position != size:
         return TRAILING, max(count - 1, 0), records
     return OK, count, records
+
+
+def parse_fetched(
+    section: Buffer,
+    count: int,
+    base_offset: int,
+    timestamp: int,
+    timestamp_type: int,
+    record_class: type[tuple[Any, ...]],
+    topic: str,
+    partition: int,
+    leader_epoch: int,
+    from_offset: int,
+) -> tuple[int, int, list[Any]]:
+    """As `parse_records`, for a consumer.
+
+    Args:
+        record_class: A named tuple of (topic, partition, offset, timestamp, timestamp_type, key, value,
+            headers, leader_epoch).
+        from_offset: Records before it are left out (a fetch returns whole batches), though read.
+    """
+    problem, index, records = parse_records(section, count, base_offset, timestamp, timestamp_type, _Fetched)
+    new = tuple.__new__
+    return (
+        problem,
+        index,
+        [new(record_class, (topic, partition, *r, leader_epoch)) for r in records if r[0] >= from_offset],
+    )
+
+
+class _Fetched(tuple[Any, ...]):
+    __slots__ = ()
 
 
 def append_record(

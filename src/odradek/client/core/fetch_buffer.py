@@ -12,7 +12,9 @@ from odradek.client.errors import SerializationError
 from odradek.client.serialization import Serialize
 from odradek.client.types import ConsumerRecord
 from odradek.errors import KafkaError
-from odradek.records.batch import BatchHeader, batch_records, check_crc, iter_batches
+from odradek.records.batch import BatchHeader, TimestampType, check_crc, iter_batches, records_section
+from odradek.records.kernel import kernel
+from odradek.records.problems import raise_for_problem
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +29,7 @@ class Chunk:
         aborted: aborted transactions in them (read_committed), else None.
     """
 
-    __slots__ = ("_aborted", "_batches", "_pending", "aborted", "position", "records", "turn")
+    __slots__ = ("_aborted", "_at", "_batches", "_pending", "aborted", "position", "records", "turn")
 
     def __init__(self, position: Position, records: Any, aborted: Any) -> None:
         self.position = position
@@ -37,6 +39,7 @@ class Chunk:
         self._batches: Iterator[tuple[BatchHeader, memoryview]] | None = None
         self._aborted = AbortedFilter(aborted)
         self._pending: list[ConsumerRecord] = []
+        self._at = 0
 
     @property
     def stale(self) -> bool:
@@ -52,11 +55,20 @@ class Chunk:
         position = self.position
         out: list[ConsumerRecord] = []
         while len(out) < limit:
-            if self._pending:
-                room = limit - len(out)
-                part = self._pending[:room]
-                self._pending = self._pending[room:]
-                out += part
+            pending = self._pending
+            if pending:
+                at = self._at
+                end = at + limit - len(out)
+                if end < len(pending):
+                    part = pending[at:end]
+                    self._at = end
+                else:
+                    part = pending[at:] if at else pending
+                    self._pending, self._at = [], 0
+                if out:
+                    out += part
+                else:
+                    out = part
                 last = part[-1]
                 position.offset = last.offset + 1
                 position.offset_epoch = last.leader_epoch
@@ -86,14 +98,8 @@ class Chunk:
             if not dropped and not header.is_control and header.record_count:
                 if check_crcs:
                     check_crc(header, batch)
-                epoch = header.partition_leader_epoch
-                first = position.offset
-                new = tuple.__new__
-                self._pending = [
-                    new(ConsumerRecord, (topic, partition, *record, epoch))
-                    for record in batch_records(header, batch)
-                    if record.offset >= first
-                ]
+                self._pending = _records(header, batch, topic, partition, position.offset)
+                self._at = 0
                 if self._pending:
                     return True
             position.offset = header.next_offset
@@ -103,7 +109,7 @@ class Chunk:
     def go_back_to(self, offset: int) -> None:
         """Stand before a record of this chunk again."""
         self.position.offset = offset
-        self._pending, self._batches = [], None
+        self._pending, self._at, self._batches = [], 0, None
 
     def take_columns(
         self, limit: int, check_crcs: bool, with_headers: bool, options: dict[str, Any]
@@ -134,8 +140,30 @@ class Chunk:
             out.append(rest)
         rows = sum(batch.num_rows for batch in out)
         position.offset = decoder.next_offset
-        self._pending, self._batches = [], None
+        self._pending, self._at, self._batches = [], 0, None
         return out, rows < limit
+
+
+def _records(
+    header: BatchHeader, batch: memoryview, topic: str, partition: int, from_offset: int
+) -> list[ConsumerRecord]:
+    append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    records: list[ConsumerRecord]
+    problem, index, records = kernel.parse_fetched(
+        records_section(header, batch),
+        header.record_count,
+        header.base_offset,
+        header.max_timestamp if append_time else header.base_timestamp,
+        header.timestamp_type,
+        ConsumerRecord,
+        topic,
+        partition,
+        header.partition_leader_epoch,
+        from_offset,
+    )
+    if problem:
+        raise_for_problem(problem, index, header.base_offset)
+    return records
 
 
 class FetchBuffer:
@@ -211,7 +239,10 @@ class FetchBuffer:
                         break
                     raise problem
             else:
-                out += records
+                if out:
+                    out += records
+                else:
+                    out = records
             if done:
                 self._remove(chunk)
         return out
