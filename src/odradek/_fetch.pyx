@@ -183,7 +183,7 @@ cdef object _parse(const uint8_t *data, Py_ssize_t size):
             partition_max = <int32_t>read32(r)
             if flexible:
                 read_no_tags(r)
-            if r.failed:
+            if r.failed or partition_max < 0:
                 return None
             parts.append((index, offset, partition_max, epoch, log_start, last_epoch))
         if flexible:

@@ -440,6 +440,144 @@ def test_both_ways_wake_at_the_same_moments(seed: int, tmp_path: Path) -> None:
     run(main)
 
 
+class SessionClient:
+    """A consumer with a session, through one of the dispatchers."""
+
+    def __init__(self, dispatcher: Dispatcher, version: int) -> None:
+        self.dispatcher = dispatcher
+        self.version = version
+        self.session_id = 0
+        self.later = Later()
+        self.at = 14 if version < 12 else 15
+
+    def send(self, message: FetchRequest, number: int) -> Any:
+        """The answer with the session's id blotted out; None: it comes later."""
+        message.session_id = self.session_id
+        frame = b"".join(encode_request(1, self.version, number, "x", message))[4:]
+        self.later = Later()
+        return self.blotted(dispatch(self.dispatcher, frame, self.later))
+
+    def blotted(self, answer: Any) -> Any:
+        data = plain(answer)
+        if data is None:
+            return None
+        session_id = int.from_bytes(data[self.at : self.at + 4], "big")
+        if not self.session_id:
+            self.session_id = session_id
+        assert session_id in (0, self.session_id)
+        return data[: self.at] + (b"same" if session_id else b"none") + data[self.at + 4 :]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_sessions_go_the_same_way(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fast_fetch, "RANGE_FROM_BYTES", 65_536)
+    monkeypatch.setattr(fetch, "RANGE_FROM_BYTES", 65_536)
+    taken = 0
+    real = fast_fetch.FastFetch._go_on_with_session
+
+    def counting(self: Any, *args: Any) -> Any:
+        nonlocal taken
+        answer = real(self, *args)
+        taken += answer is not NotImplemented
+        return answer
+
+    monkeypatch.setattr(fast_fetch.FastFetch, "_go_on_with_session", counting)
+
+    async def main() -> None:
+        chance = random.Random(seed)
+        clock = ManualClock()
+        async with running(tmp_path, clock=clock, timers=ManualTimers(clock)) as broker:
+            ids = await fill(broker, chance)
+            fast, ordinary = two_ways(broker)
+            version = chance.randrange(7, 19)
+            by_id = version >= 13
+
+            def topics(ones: list[Any]) -> list[FetchTopic]:
+                made = []
+                for name in ids:
+                    parts = [one for one in ones if one.topic == name]
+                    if parts:
+                        made.append(
+                            FetchTopic(
+                                topic="" if by_id else name,
+                                topic_id=ids[name] if by_id else bytes(16),
+                                partitions=[
+                                    FetchPartition(
+                                        partition=one.index,
+                                        fetch_offset=99
+                                        if chance.random() < 0.01
+                                        else chance.choice(
+                                            (one.log.log_start_offset, one.log.log_end_offset)
+                                        ),
+                                        partition_max_bytes=chance.choice((0, 100, 2**20)),
+                                    )
+                                    for one in parts
+                                ],
+                            )
+                        )
+                return made
+
+            async def same(message: FetchRequest, number: int) -> bool:
+                first, second = [client.send(message, number) for client in clients]
+                assert first == second
+                while first is None and chance.random() < 0.9:
+                    one = chance.choice([one for one in broker.replicas if one.topic in ids])
+                    if chance.random() < 0.9:
+                        now_ms = broker.clock.now_ms()
+                        one.append(batch([chance.randbytes(50)]), required_acks=1, now_ms=now_ms)
+                    else:
+                        one.delete_records_before(-1)
+                    await asyncio.sleep(0)
+                    assert [client.later.answer is None for client in clients] in ([True] * 2, [False] * 2)
+                    if clients[0].later.answer is not None:
+                        break
+                if first is None:
+                    broker.timers.advance(1000)  # type: ignore[attr-defined]
+                    await asyncio.sleep(0)
+                    first, second = (client.blotted(client.later.answer) for client in clients)
+                    assert first == second is not None
+                assert len(broker.purgatory) == 0
+                return bool(int.from_bytes(first[clients[0].at - 2 : clients[0].at], "big") == 0)
+
+            number = 0
+            for _ in range(6):
+                clients = [SessionClient(fast, version), SessionClient(ordinary, version)]
+                everything = [one for one in broker.replicas if one.topic in ids]
+                message = FetchRequest(session_epoch=0, max_bytes=2**20, topics=topics(everything[:-1]))
+                epoch = 1
+                await same(message, number)
+                for _ in range(25):
+                    number += 1
+                    message = FetchRequest(
+                        session_epoch=epoch,
+                        max_wait_ms=chance.choice((0, 1000)),
+                        min_bytes=chance.choice((0, 1, 1, 500)),
+                        max_bytes=chance.choice((0, 1000, 2**20)),
+                        isolation_level=chance.choice((0, 1)),
+                        topics=topics(chance.sample(everything, chance.choice((0, 0, 1, 3)))),
+                    )
+                    if chance.random() < 0.05:
+                        message.session_epoch += 1
+                    elif chance.random() < 0.05:
+                        name = chance.choice(list(ids))
+                        message.forgotten_topics_data = [
+                            ForgottenTopic(
+                                topic="" if by_id else name,
+                                topic_id=ids[name] if by_id else bytes(16),
+                                partitions=[0],
+                            )
+                        ]
+                    if await same(message, number):
+                        epoch += 1
+                if chance.random() < 0.3:
+                    name = chance.choice(list(ids))
+                    broker.controller.delete_topics([name])
+                    ids[name] = create_topic(broker, name, 2)
+            assert taken > 10
+
+    run(main)
+
+
 @pytest.mark.parametrize("version", [4, 10, 12, 18])
 def test_both_ways_tell_that_the_topic_has_gone(version: int, tmp_path: Path) -> None:
     async def main() -> None:

@@ -1,8 +1,8 @@
 """The usual Fetch request read, and its response written. Compiled twin: `odradek._fetch`.
 
 The layouts are those of `odradek.wire.messages.fetch`; what is here knows them by heart, and leaves
-everything rare (tagged fields, forgotten topics, followers, topics named twice, text that is not ASCII) to
-the declared codec.
+everything rare (tagged fields, forgotten topics, followers, topics named twice, negative sizes, text that is
+not ASCII) to the declared codec.
 """
 
 from __future__ import annotations
@@ -133,6 +133,8 @@ def _partition(data: bytes, at: int, version: int) -> tuple[Partition, int]:
     else:
         index, offset, most = _V4.unpack_from(data, at)
         at += _V4.size
+    if most < 0:
+        raise _Unusual
     return (index, offset, most, epoch, log_start, last_epoch), at
 
 

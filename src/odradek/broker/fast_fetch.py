@@ -9,12 +9,15 @@ been changed; both ways answer the same bytes, which tests hold.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
+from odradek.broker import fast_fetch_sessions
 from odradek.broker.dispatch import Answer
 from odradek.broker.fetch_codec import encode_fetch, parse_fetch
+from odradek.broker.fetch_sessions import FINAL_EPOCH, FetchContext, FetchSession
 from odradek.errors import KafkaError
+from odradek.errors.codes import ErrorCode
 from odradek.log.files import FileRange
 
 if TYPE_CHECKING:
@@ -33,16 +36,14 @@ is there already and writing them costs less than waiting for the socket to take
 MAX_FRAME_BYTES = 64 * 1024
 """Larger requests are rare, and what they cost is not in the parsing."""
 
-FINAL_EPOCH = -1
-
 Watched = tuple["Partition", int, int, int, int]
 """A partition, the offset wanted, the bytes found, `appended_bytes` then, partition_max_bytes."""
 
 Read = tuple[list[Any], int, list[Watched], bool]
 """Answers for `encode_fetch`, bytes in them, what to watch, and whether there are file ranges."""
 
-Ordinary = Callable[["Peer", Any, float], Answer]
-"""`(peer, frame, started_ms)`: answer a fetch that has waited in the ordinary way."""
+Ordinary = Callable[["Peer", Any, float, FetchContext | None], Answer]
+"""`(peer, frame, started_ms, session)`: answer a fetch that has waited in the ordinary way."""
 
 
 class FastFetch:
@@ -71,7 +72,9 @@ class FastFetch:
         if parsed is None:
             return NotImplemented
         _, _, max_wait_ms, min_bytes, max_bytes, _, session_id, session_epoch, wanted = parsed
-        if session_epoch != FINAL_EPOCH or session_id or not wanted:
+        if session_epoch != FINAL_EPOCH:
+            return self._go_on_with_session(peer, frame, later, parsed)
+        if session_id or not wanted:
             return NotImplemented
         room = max(0, min(max_bytes, broker.config.fetch_max_bytes))
         started_ms = self._monotonic_ms()
@@ -85,15 +88,53 @@ class FastFetch:
         self._count(parsed)
         if max_wait_ms <= 0 or size >= min_bytes or size >= room:
             return self.answer(parsed, answers, size, ranges, started_ms)
-        # The frame alone: what it is a view into may be longer.
-        waiting = _Waiting(
-            self, peer, bytes(frame), later, parsed, min(min_bytes, room), room, watched, started_ms
-        )
-        later.context = waiting
-        operation = broker.purgatory.wait(
-            [one[0].key for one in watched], waiting.try_complete, waiting.complete, max_wait_ms
+        waiting = _Waiting(self, peer, frame, later, parsed, min(min_bytes, room), room, started_ms)
+        self._wait(waiting, watched)
+        return None
+
+    def _wait(self, waiting: _Waiting, watched: list[Watched]) -> None:
+        waiting.watch(watched)
+        waiting.later.context = waiting
+        operation = self._broker.purgatory.wait(
+            [one[0].key for one in watched], waiting.try_complete, waiting.complete, waiting.parsed[2]
         )
         waiting.on_disconnect = operation.cancel
+
+    def _go_on_with_session(self, peer: Peer, frame: Any, later: Later, parsed: Parsed) -> Any:
+        """An incremental fetch."""
+        broker = self._broker
+        version, _, max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch, _ = parsed
+        sessions = broker.fetch_sessions
+        session = sessions.find(session_id, session_epoch, uses_topic_ids=version >= 13)
+        if session is None or not fast_fetch_sessions.update(session, parsed):
+            return NotImplemented
+        room = max(0, min(max_bytes, broker.config.fetch_max_bytes))
+        started_ms = self._monotonic_ms()
+        found = fast_fetch_sessions.read(broker, session, version, isolation == 1, room, RANGE_FROM_BYTES)
+        if found is None:
+            return NotImplemented
+        changed, size, ranges = found
+        epoch = sessions.touch(session, broker.clock.now_ms())
+        requests = self._requests
+        requests.requests += 1
+        requests.request_bytes += len(frame)
+        metrics = self._topics
+        for cached in session.cached.values():
+            metrics.of(cached.partition.topic).total_fetch_requests += 1
+        metrics.all.total_fetch_requests += len(session)
+        if max_wait_ms <= 0 or size >= min_bytes or size >= room:
+            answers = fast_fetch_sessions.tell(session, changed)
+            return self.answer(parsed, answers, size, ranges, started_ms, session_id)
+        waiting = _Waiting(self, peer, frame, later, parsed, min(min_bytes, room), room, started_ms)
+        waiting.session = session
+        waiting.epoch = epoch
+        sizes = {key: len(records) for key, _, _, _, _, records in changed if records}
+        watched = []
+        for key, cached in session.cached.items():
+            partition = cached.partition
+            offset, most, _, _, _ = cached.spec
+            watched.append((partition, offset, sizes.get(key, 0), partition.appended_bytes, most))
+        self._wait(waiting, watched)
         return None
 
     def _read(self, parsed: Parsed, room: int) -> Read | None:
@@ -163,7 +204,13 @@ class FastFetch:
             metrics.all.total_fetch_requests += count
 
     def answer(
-        self, parsed: Parsed, answers: list[Any], size: int, ranges: bool, started_ms: float
+        self,
+        parsed: Parsed,
+        answers: list[Any],
+        size: int,
+        ranges: bool,
+        started_ms: float,
+        session_id: int = 0,
     ) -> Answer:
         """The answer, counted."""
         version = parsed[0]
@@ -177,7 +224,7 @@ class FastFetch:
                     out += len(one[4])
                 if out:
                     metrics.of(names[topic] if version >= 13 else topic).bytes_out += out
-        buffers = encode_fetch(version, parsed[1], 0, parsed[5] == 1, answers)
+        buffers = encode_fetch(version, parsed[1], session_id, parsed[5] == 1, answers)
         length = 0
         for buffer in buffers:
             length += len(buffer)
@@ -186,42 +233,53 @@ class FastFetch:
 
     def answer_waiting(self, waiting: _Waiting) -> Answer:
         """Read again, and answer with whatever is there."""
-        parsed = waiting.parsed
-        found = self._read(parsed, waiting.room)
-        if found is None:
+        parsed, session, started_ms = waiting.parsed, waiting.session, waiting.started_ms
+        broker = self._broker
+        if session is None:
+            found = self._read(parsed, waiting.room)
+            if found is not None:
+                answers, size, _, ranges = found
+                return self.answer(parsed, answers, size, ranges, started_ms)
             # The partition has gone, or records before the offset were deleted.
-            return self._ordinary(waiting.peer, waiting.frame, waiting.started_ms)
-        answers, size, _, ranges = found
-        return self.answer(parsed, answers, size, ranges, waiting.started_ms)
+            return self._ordinary(waiting.peer, waiting.frame, started_ms, None)
+        if session.epoch == waiting.epoch:
+            changed = fast_fetch_sessions.read(
+                broker, session, parsed[0], parsed[5] == 1, waiting.room, RANGE_FROM_BYTES
+            )
+            if changed is not None:
+                answers = fast_fetch_sessions.tell(session, changed[0])
+                return self.answer(parsed, answers, changed[1], changed[2], started_ms, session.id)
+        wanted = list(session.partitions(broker.image.topic_name))
+        context = FetchContext(ErrorCode.NONE, wanted, session=session, expected_epoch=waiting.epoch)
+        return self._ordinary(waiting.peer, waiting.frame, started_ms, context)
 
-    def may_go_on_waiting(self, waiting: _Waiting) -> bool:
-        """Whether too little has arrived for an answer, judged without reading."""
+    def has_arrived(self, waiting: _Waiting, one: Watched) -> int | None:
+        """How many bytes of one partition have arrived, judged without reading; None: answer at once."""
+        partition, offset, size_then, appended_then, limit = one
         replicas = self._broker.replicas
-        broker_id = replicas.broker_id
-        committed = waiting.parsed[5] == 1
-        arrived = 0
-        for partition, offset, size_then, appended_then, limit in waiting.watched:
-            # A partition that was removed is led by nobody; from a follower version 11 may read on.
-            if partition.leader_id != broker_id and (
-                waiting.parsed[0] < 11 or replicas.find(partition.topic, partition.index) is not partition
-            ):
-                return False
-            end = partition.log.last_stable_offset if committed else partition.log.high_watermark
-            if end < offset:
-                return False
-            if end > offset:
-                arrived += min(limit, size_then + partition.appended_bytes - appended_then)
-        return arrived < waiting.min_bytes
+        # A partition that was removed is led by nobody; from a follower version 11 may read on.
+        if partition.leader_id != replicas.broker_id and (
+            waiting.parsed[0] < 11 or replicas.find(partition.topic, partition.index) is not partition
+        ):
+            return None
+        log = partition.log
+        end = log.last_stable_offset if waiting.parsed[5] == 1 else log.high_watermark
+        if end > offset:
+            return min(limit, size_then + partition.appended_bytes - appended_then)
+        return 0 if end == offset else None
 
 
 class _Waiting:
     """A fetch that waits in the purgatory.
 
     Attributes:
+        session, epoch: that of an incremental fetch, and the epoch that its next request must have.
         on_disconnect: called when the peer goes before the answer.
     """
 
     __slots__ = (
+        "by_key",
+        "epoch",
         "fast",
         "frame",
         "later",
@@ -230,6 +288,7 @@ class _Waiting:
         "parsed",
         "peer",
         "room",
+        "session",
         "started_ms",
         "watched",
     )
@@ -243,23 +302,43 @@ class _Waiting:
         parsed: Parsed,
         min_bytes: int,
         room: int,
-        watched: list[Watched],
         started_ms: float,
     ) -> None:
         self.fast = fast
         self.peer = peer
-        self.frame = frame
+        # The frame alone: what it is a view into may be longer.
+        self.frame = bytes(frame)
         self.later = later
         self.parsed = parsed
         self.min_bytes = min_bytes
         self.room = room
-        self.watched = watched
         self.started_ms = started_ms
+        self.watched: list[Watched] = []
+        self.by_key: dict[Hashable, Watched] = {}
+        self.session: FetchSession | None = None
+        self.epoch = 0
         self.on_disconnect: Callable[[], None] | None = None
 
-    def try_complete(self) -> bool:
+    def watch(self, watched: list[Watched]) -> None:
+        """Wait for these."""
+        self.watched = watched
+        if self.min_bytes <= 1:
+            # A single byte of any partition is enough: only the one that is checked needs a look.
+            self.by_key = {one[0].key: one for one in watched}
+
+    def try_complete(self, key: Hashable) -> bool:
         """Answer if enough has arrived."""
-        if self.fast.may_go_on_waiting(self):
+        if len(self.by_key) == len(self.watched):
+            arrived = self.fast.has_arrived(self, self.by_key[key])
+        else:
+            arrived = 0
+            for one in self.watched:
+                here = self.fast.has_arrived(self, one)
+                if here is None:
+                    arrived = None
+                    break
+                arrived += here
+        if arrived is not None and arrived < self.min_bytes:
             return False
         self.complete()
         return True

@@ -61,13 +61,15 @@ class CachedPartition:
     """A partition in a session: the last request's wish, and what the last response said.
 
     `high_watermark` is -1 after an error, so that the partition is sent again when the error has gone.
+    `partition` is what the name means on this broker, kept by whoever has looked it up.
     """
 
-    __slots__ = ("high_watermark", "log_start_offset", "spec", "topic")
+    __slots__ = ("high_watermark", "log_start_offset", "partition", "spec", "topic")
 
     def __init__(self, spec: FetchSpec, topic: str | None) -> None:
         self.spec = spec
         self.topic = topic
+        self.partition: Any = None
         self.high_watermark = -1
         self.log_start_offset = -1
 
@@ -91,7 +93,8 @@ class CachedPartition:
         return changed
 
 
-_IdOrName = tuple[bytes | str | None, int]
+IdOrName = tuple[bytes | str | None, int]
+"""A topic as its session knows it, and the partition's number."""
 
 
 class FetchSession:
@@ -116,14 +119,23 @@ class FetchSession:
         self.last_used_ms = now_ms
         # In the order in which partitions are served: one that gave data goes to the end, so that under a
         # small max_bytes none starves.
-        self._partitions: dict[_IdOrName, CachedPartition] = {}
+        self._partitions: dict[IdOrName, CachedPartition] = {}
 
     def __len__(self) -> int:
         """How many partitions it holds."""
         return len(self._partitions)
 
-    def _key(self, key: PartitionKey) -> _IdOrName:
+    def _key(self, key: PartitionKey) -> IdOrName:
         return (key.topic_id if self.uses_topic_ids else key.topic, key.partition)
+
+    @property
+    def cached(self) -> dict[IdOrName, CachedPartition]:
+        """The partitions in serving order; not to be changed."""
+        return self._partitions
+
+    def move_to_end(self, key: IdOrName) -> None:
+        """A partition has given data: it is served last now."""
+        self._partitions[key] = self._partitions.pop(key)
 
     def update(
         self, wanted: Iterable[tuple[PartitionKey, FetchSpec]], forgotten: Iterable[PartitionKey]
@@ -288,13 +300,25 @@ class FetchSessionCache:
         if len(session) == 0:
             del self._sessions[session_id]
             return FetchContext(ErrorCode.NONE, wanted)
-        session.last_used_ms = now_ms
-        del self._sessions[session_id]
-        self._sessions[session_id] = session
-        session.epoch = next_epoch(session.epoch)
+        expected_epoch = self.touch(session, now_ms)
         return FetchContext(
-            ErrorCode.NONE, list(session.partitions(names)), session=session, expected_epoch=session.epoch
+            ErrorCode.NONE, list(session.partitions(names)), session=session, expected_epoch=expected_epoch
         )
+
+    def find(self, session_id: int, session_epoch: int, *, uses_topic_ids: bool) -> FetchSession | None:
+        """The session that an incremental request goes on with; None where `open` is to judge."""
+        session = self._sessions.get(session_id)
+        if session is None or session.epoch != session_epoch or session.uses_topic_ids != uses_topic_ids:
+            return None
+        return session if len(session) else None
+
+    def touch(self, session: FetchSession, now_ms: int) -> int:
+        """A request has been taken up in the session; returns the epoch of the next one."""
+        session.last_used_ms = now_ms
+        del self._sessions[session.id]
+        self._sessions[session.id] = session
+        session.epoch = next_epoch(session.epoch)
+        return session.epoch
 
     def finish(
         self, context: FetchContext, answers: list[tuple[PartitionKey, Any]], *, now_ms: int

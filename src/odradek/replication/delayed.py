@@ -24,16 +24,27 @@ class DelayedOperation:
         done: whether it has ended, in whichever way.
     """
 
-    __slots__ = ("_keys", "_on_timeout", "_purgatory", "_timer", "_try_complete", "_trying", "done")
+    __slots__ = (
+        "_by_key",
+        "_keys",
+        "_on_timeout",
+        "_purgatory",
+        "_timer",
+        "_try_complete",
+        "_trying",
+        "done",
+    )
 
     def __init__(
         self,
         purgatory: Purgatory,
         keys: tuple[Hashable, ...],
-        try_complete: Callable[[], bool],
+        try_complete: Callable[..., bool],
         on_timeout: Callable[[], None],
+        by_key: bool = False,
     ) -> None:
         self.done = False
+        self._by_key = by_key
         self._purgatory = purgatory
         self._keys = keys
         self._try_complete = try_complete
@@ -46,13 +57,13 @@ class DelayedOperation:
         if not self.done:
             self._end()
 
-    def _try(self) -> bool:
+    def _try(self, key: Hashable = None) -> bool:
         # A completion may append, which checks keys, which may come back here: the outer try decides.
         if self.done or self._trying:
             return False
         self._trying = True
         try:
-            completed = self._try_complete()
+            completed = self._try_complete(key) if self._by_key else self._try_complete()
         except BaseException:
             # It would break at every later check as well, each time in somebody else's request.
             if not self.done:
@@ -133,12 +144,15 @@ class Purgatory:
     def wait(
         self,
         keys: Iterable[Hashable],
-        try_complete: Callable[[], bool],
+        try_complete: Callable[[Hashable], bool],
         on_timeout: Callable[[], None],
         timeout_ms: float,
     ) -> DelayedOperation:
-        """As `watch`, for what is known to be unable to complete now; `timeout_ms` is positive."""
-        return self._wait(DelayedOperation(self, tuple(keys), try_complete, on_timeout), timeout_ms)
+        """As `watch`, for what is known to be unable to complete now; `timeout_ms` is positive.
+
+        `try_complete` is told which key was checked.
+        """
+        return self._wait(DelayedOperation(self, tuple(keys), try_complete, on_timeout, True), timeout_ms)
 
     def _wait(self, operation: DelayedOperation, timeout_ms: float) -> DelayedOperation:
         self._waiting[operation] = None
@@ -165,7 +179,7 @@ class Purgatory:
         failure: Exception | None = None
         for operation in tuple(waiting):
             try:
-                completed += operation._try()
+                completed += operation._try(key)
             except Exception as error:
                 if self._on_error is not None:
                     self._on_error(operation, error)

@@ -56,8 +56,8 @@ _LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOC
 
 
 def _fast(broker: Broker) -> FastFetch:
-    def answer(peer: Peer, frame: Any, started_ms: float) -> Answer:
-        return _answer_after_waiting(broker, peer, frame, started_ms)
+    def answer(peer: Peer, frame: Any, started_ms: float, session: FetchContext | None) -> Answer:
+        return _answer_after_waiting(broker, peer, frame, started_ms, session)
 
     return FastFetch(broker, answer)
 
@@ -68,8 +68,10 @@ def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | as
     return _Fetch(context, request).start()
 
 
-def _answer_after_waiting(broker: Broker, peer: Peer, frame: Any, started_ms: float) -> Answer:
-    """Answer a frame without a session that `FastFetch` has let wait, now, with whatever there is."""
+def _answer_after_waiting(
+    broker: Broker, peer: Peer, frame: Any, started_ms: float, session: FetchContext | None
+) -> Answer:
+    """Answer a frame that `FastFetch` has let wait, now, with whatever there is."""
     header, offset = decode_request_header(frame)
     version = header.api_version
     request, _ = FetchRequest.decode_from(frame, version, offset)
@@ -82,7 +84,7 @@ def _answer_after_waiting(broker: Broker, peer: Peer, frame: Any, started_ms: fl
         connection_id=peer.connection_id,
         listener_name=peer.listener_name,
     )
-    fetch = _Fetch(context, request)
+    fetch = _Fetch(context, request, session)
     answers, _, _ = fetch.read_all(first=False)
     buffers = encode_response(ApiKey.FETCH, version, header.correlation_id, fetch.respond(answers))
     broker.metrics.requests.of("Fetch").observe(
@@ -110,7 +112,9 @@ class _Fetch:
         "watched",
     )
 
-    def __init__(self, context: RequestContext, request: FetchRequest) -> None:
+    def __init__(
+        self, context: RequestContext, request: FetchRequest, session: FetchContext | None = None
+    ) -> None:
         self.context = context
         self.broker = context.broker
         self.version = context.api_version
@@ -129,7 +133,7 @@ class _Fetch:
         self.only_leader = is_follower or self.version < 11
         image = self.broker.image
         by_id = self.version >= 13
-        self.session: FetchContext = self.broker.fetch_sessions.open(
+        self.session = session or self.broker.fetch_sessions.open(
             request.session_id,
             request.session_epoch,
             wanted=_wanted(request, by_id, image),
