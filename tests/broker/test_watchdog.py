@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 import sys
 import threading
@@ -13,7 +14,16 @@ import pytest
 
 from odradek.broker.main import loop_factory
 from odradek.broker.metrics import Metrics
-from odradek.broker.watchdog import LINES_PER_MINUTE, Stack, Stall, StallDetector, Watchdog, describe
+from odradek.broker.watchdog import (
+    LINES_PER_MINUTE,
+    Stack,
+    Stall,
+    StallDetector,
+    ThreadUsage,
+    Usage,
+    Watchdog,
+    describe,
+)
 
 WHERE: Stack = ("handlers/slow.py:7 handle",)
 
@@ -24,10 +34,15 @@ class World:
     def __init__(self, threshold_ms: float = 50) -> None:
         self.now = 1000.0
         self.cpu = 0.0
-        self.detector = StallDetector(threshold_ms, self.now, self.cpu)
+        self.starved = 0.0
+        self.detector = StallDetector(threshold_ms, self.now, self.usage)
         self.asked_at: float | None = None
         self.stacks_taken = 0
         self.stalls: list[Stall] = []
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(self.cpu, self.starved)
 
     def stack(self) -> Stack:
         self.stacks_taken += 1
@@ -36,7 +51,7 @@ class World:
     def look(self, *, late: float = 0) -> None:
         """The thread looks; `late` after it wanted to."""
         self.now += late
-        ask, stall = self.detector.look(self.now, self.cpu, self.stack)
+        ask, stall = self.detector.look(self.now, self.usage, self.stack)
         if ask:
             self.asked_at = self.now
         if stall is not None:
@@ -48,7 +63,7 @@ class World:
         while self.now < end:
             step = min(self.detector.period_ms, end - self.now)
             if not held_up and self.asked_at is not None:
-                self.detector.beat(self.now, self.cpu)
+                self.detector.beat(self.now, self.usage)
                 self.asked_at = None
             self.now += step
             self.cpu += step * cpu_share
@@ -87,6 +102,18 @@ def test_a_stall_in_which_the_loop_waited_shows_that_it_computed_nothing() -> No
     assert stall.cpu_ms < stall.stalled_ms / 10
 
 
+def test_a_thread_without_a_processor_is_told_apart() -> None:
+    world = World()
+    world.run(100)
+    world.run(100, held_up=True, cpu_share=0.0)
+    world.starved += 90
+    world.run(100)
+    world.run(100, held_up=True, cpu_share=1.0)
+    world.run(100)
+    assert [stall.starved_ms for stall in world.stalls] == [90, 0]
+    assert (world.detector.count, world.detector.starved) == (2, 1)
+
+
 def test_none_that_is_long_enough_is_missed_and_none_that_is_far_too_short_is_told() -> None:
     seed = random.randrange(2**32)
     rng = random.Random(seed)
@@ -107,7 +134,7 @@ def test_a_stall_that_kept_the_watchdog_too_from_running_is_seen_with_the_stack_
     world = World()
     world.run(100)
     assert world.asked_at is not None
-    world.detector.beat(world.now, world.cpu)  # it answers, and only then is it held up, with the lock held
+    world.detector.beat(world.now, world.usage)  # it answers, and only then is it held up, with the lock held
     world.asked_at = None
     world.look(late=70)
     world.run(50)
@@ -154,10 +181,10 @@ def test_a_loop_that_does_nothing_is_left_alone_until_it_does_something() -> Non
     assert world.asked_at is None
     world.now += 1_000
     world.cpu += 0.1
-    assert world.detector.woke(world.now, world.cpu, activity=False) is None
+    assert world.detector.woke(world.now, world.usage, activity=False) is None
     assert world.detector.resting
     world.now += 500
-    assert world.detector.woke(world.now, world.cpu, activity=True) is None
+    assert world.detector.woke(world.now, world.usage, activity=True) is None
     assert not world.detector.resting
     world.look()
     world.run(90, held_up=True)
@@ -172,11 +199,32 @@ def test_a_stall_during_the_rest_is_found_afterwards() -> None:
     assert world.detector.resting
     world.now += 1_000
     world.cpu += 120
-    stall = world.detector.woke(world.now, world.cpu, activity=False)
+    stall = world.detector.woke(world.now, world.usage, activity=False)
     assert stall is not None
     assert (stall.stack, round(stall.cpu_ms, -1)) == ((), 120)
     assert world.detector.count == 1
     assert not world.detector.resting
+
+
+def test_the_usage_of_a_thread_is_seen_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_file = ThreadUsage()
+    monkeypatch.setattr(os, "open", no_file)
+    by_clock = ThreadUsage()
+    began = time.thread_time()
+    while time.thread_time() < began + 0.02:
+        pass
+    seen: list[Usage] = []
+    other = threading.Thread(target=lambda: seen.extend((by_file.read(), by_clock.read())))
+    other.start()
+    other.join()
+    for reader in (by_file, by_clock, by_clock):
+        reader.close()
+    assert all(usage.cpu_ms >= 20 for usage in seen)
+    assert seen[1].starved_ms == 0
+
+
+def no_file(path: str, flags: int) -> int:
+    raise FileNotFoundError(path)
 
 
 def test_a_stack_reads_from_the_innermost_frame_on() -> None:
@@ -251,9 +299,9 @@ def test_a_real_loop_that_rests_and_awakes(factory: object, monkeypatch: pytest.
         woken: list[bool] = []
         woke = watchdog.detector.woke
 
-        def note(now_ms: float, cpu_ms: float, *, activity: bool) -> Stall | None:
+        def note(now_ms: float, usage: Usage, *, activity: bool) -> Stall | None:
             woken.append(activity)
-            return woke(now_ms, cpu_ms, activity=activity)
+            return woke(now_ms, usage, activity=activity)
 
         monkeypatch.setattr(watchdog.detector, "woke", note)
         watchdog.detector._quiet_looks = 1_000_000  # quiet for long: it rests from the first beat on

@@ -7,18 +7,22 @@ import contextlib
 import logging
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from odradek.broker import collector
 from odradek.broker.app import Broker, StartError
 from odradek.broker.config import BrokerConfig
+from odradek.broker.registry import SERVED, Handlers
 from odradek.broker.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 
 _WARM_UP_AFTER_S = 0.5
-"""When what has not been needed yet is imported, so that no later request waits for it."""
+"""When what has not been needed yet begins to be imported, so that no later request waits for it."""
+
+_WARM_UP_PAUSE_S = 0.01
+"""Between two imports: requests come in between."""
 
 
 def run(
@@ -74,7 +78,7 @@ async def _main(
             observe(broker)
         if on_ready is not None:
             on_ready(broker.bootstrap_servers)
-        loop.call_later(_WARM_UP_AFTER_S, broker.handlers.load_all)
+        loop.call_later(_WARM_UP_AFTER_S, _warm_up, loop, broker.handlers, sorted(SERVED))
         await stop.wait()
     finally:
         await broker.stop()
@@ -82,6 +86,13 @@ async def _main(
             watchdog.stop()
         pauses.stop()
     return 0
+
+
+def _warm_up(loop: asyncio.AbstractEventLoop, handlers: Handlers, keys: Sequence[int]) -> None:
+    """Import the handlers of the APIs in `keys`, one at a time."""
+    handlers.get(keys[0])
+    if len(keys) > 1:
+        loop.call_later(_WARM_UP_PAUSE_S, _warm_up, loop, handlers, keys[1:])
 
 
 def _on_signal(number: int, stop: asyncio.Event) -> None:

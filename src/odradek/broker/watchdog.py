@@ -4,11 +4,12 @@ While one callback runs, every connection waits. A thread asks the loop for a si
 times per threshold; when none comes for `threshold_ms`, the stack of the loop's thread is taken while the
 stall lasts, and when it is over one line says how long it was and where:
 
-    event loop stalled stalled_ms=83 cpu_ms=80 suppressed=0 stack=broker/dispatch.py:188 dispatch < …
+    event loop stalled stalled_ms=83 cpu_ms=80 starved_ms=0 suppressed=0 stack=wire/source.py:56 function < …
 
-`cpu_ms` is what the loop's thread computed in that time: far less than `stalled_ms` means that it waited, for
-the disk or for a processor. A stall is measured from the beat before it: none that reaches the threshold is
-missed, and one that falls short of it by less than a quarter may be reported.
+`cpu_ms` is what the loop's thread computed in that time, `starved_ms` how long it could have gone on but had
+no processor, as on a machine that is too busy (Linux tells; elsewhere 0). What is missing from `stalled_ms`
+it waited, mostly for the disk. A stall is measured from the beat before it: none that reaches the threshold
+is missed, and one that falls short of it by less than a quarter may be reported.
 
 A loop that computes next to nothing is left alone: the thread then sleeps until the descriptor that the loop
 itself waits on has an event, or for a second. A stall that begins unnoticed in that second, from a timer, is
@@ -54,12 +55,24 @@ _LONGEST_REST_MS = 1_000
 Stack = tuple[str, ...]
 
 
+class Usage(NamedTuple):
+    """What a thread has had so far.
+
+    Attributes:
+        cpu_ms: processor time.
+        starved_ms: time in which it was ready to run and had no processor.
+    """
+
+    cpu_ms: float
+    starved_ms: float = 0.0
+
+
 class Stall(NamedTuple):
     """A stall to be told of.
 
     Attributes:
         stalled_ms: how long the loop has given no sign of life.
-        cpu_ms: what the loop's thread has computed in that time.
+        cpu_ms, starved_ms: what of that the loop's thread has computed, and was without a processor.
         stack: where it was, the innermost frame first; empty where that could not be seen.
         over: whether it has ended.
         suppressed: stalls before this one that were counted and not told of.
@@ -67,6 +80,7 @@ class Stall(NamedTuple):
 
     stalled_ms: float
     cpu_ms: float
+    starved_ms: float
     stack: Stack
     over: bool = True
     suppressed: int = 0
@@ -78,25 +92,27 @@ class StallDetector:
     Attributes:
         period_ms: how often to look.
         count: stalls so far.
+        starved: those of them that would have been none, had the thread not been without a processor.
         max_ms, total_ms: the longest, and all together.
         resting: nothing happens in the loop; no beat need be asked for until something does.
     """
 
-    def __init__(self, threshold_ms: float, now_ms: float, cpu_ms: float) -> None:
+    def __init__(self, threshold_ms: float, now_ms: float, usage: Usage) -> None:
         """
         Args:
             threshold_ms: the shortest silence that is a stall.
             now_ms: monotonic time.
-            cpu_ms: processor time of the loop's thread.
+            usage: of the loop's thread.
         """
         self.threshold_ms = threshold_ms
         self.period_ms = threshold_ms / BEATS_PER_THRESHOLD
         self.count = 0
+        self.starved = 0
         self.max_ms = 0.0
         self.total_ms = 0.0
         self.resting = False
-        self._alive = (now_ms, cpu_ms)
-        self._answer: tuple[float, float] | None = None
+        self._alive = (now_ms, usage)
+        self._answer: tuple[float, Usage] | None = None
         self._asked = False
         self._stack: Stack = ()
         self._next_stack_ms = 1.5 * self.period_ms
@@ -106,15 +122,15 @@ class StallDetector:
         self._lines = 0
         self._suppressed = 0
 
-    def beat(self, now_ms: float, cpu_ms: float) -> None:
+    def beat(self, now_ms: float, usage: Usage) -> None:
         """The loop answers, in its own thread."""
-        self._answer = (now_ms, cpu_ms)
+        self._answer = (now_ms, usage)
 
-    def look(self, now_ms: float, cpu_ms: float, stack: Callable[[], Stack]) -> tuple[bool, Stall | None]:
+    def look(self, now_ms: float, usage: Usage, stack: Callable[[], Stack]) -> tuple[bool, Stall | None]:
         """Look at the loop, once per `period_ms`.
 
         Args:
-            now_ms, cpu_ms: as above.
+            now_ms, usage: as above.
             stack: gives the stack of the loop's thread; called when the loop is late.
 
         Returns:
@@ -131,51 +147,50 @@ class StallDetector:
         if self._asked:
             if silent_ms >= self._next_alarm_ms:
                 self._next_alarm_ms *= 2
-                return False, self._told(now_ms, silent_ms, cpu_ms - self._alive[1], stack(), over=False)
+                stall = _stall(silent_ms, self._alive[1], usage, stack(), over=False)
+                return False, self._told(now_ms, stall)
             return False, None
         self._asked = not self.resting
         return self._asked, stall
 
-    def _take_answer(self, now_ms: float, answer: tuple[float, float]) -> Stall | None:
-        silent_ms, cpu_ms = answer[0] - self._alive[0], answer[1] - self._alive[1]
-        stack = self._stack
+    def _take_answer(self, now_ms: float, answer: tuple[float, Usage]) -> Stall | None:
+        stall = _stall(answer[0] - self._alive[0], self._alive[1], answer[1], self._stack)
         self._alive = answer
         self._answer = None
         self._stack = ()
         self._asked = False
         self._next_stack_ms = 1.5 * self.period_ms
         self._next_alarm_ms = self._first_alarm_ms
-        self._quiet_looks = self._quiet_looks + 1 if cpu_ms < _QUIET_CPU_MS else 0
+        self._quiet_looks = self._quiet_looks + 1 if stall.cpu_ms < _QUIET_CPU_MS else 0
         self.resting = self._quiet_looks >= _QUIET_LOOKS
-        if silent_ms < self.threshold_ms:
+        if stall.stalled_ms < self.threshold_ms:
             return None
-        return self._stalled(now_ms, silent_ms, cpu_ms, stack)
+        return self._stalled(now_ms, stall)
 
-    def woke(self, now_ms: float, cpu_ms: float, *, activity: bool) -> Stall | None:
+    def woke(self, now_ms: float, usage: Usage, *, activity: bool) -> Stall | None:
         """The rest is over.
 
         Args:
-            now_ms, cpu_ms: as above.
+            now_ms, usage: as above.
             activity: the loop has something to do; else the rest was long enough.
         """
-        worked_ms = cpu_ms - self._alive[1]
-        self._alive = (now_ms, cpu_ms)
+        worked_ms = usage.cpu_ms - self._alive[1].cpu_ms
+        self._alive = (now_ms, usage)
         self.resting = not activity and worked_ms < _QUIET_CPU_MS * _QUIET_LOOKS
         if not self.resting:
             self._quiet_looks = 0
         if worked_ms < self.threshold_ms:
             return None
-        return self._stalled(now_ms, worked_ms, worked_ms, ())
+        return self._stalled(now_ms, Stall(worked_ms, worked_ms, 0.0, ()))
 
-    def _stalled(self, now_ms: float, stalled_ms: float, cpu_ms: float, stack: Stack) -> Stall | None:
+    def _stalled(self, now_ms: float, stall: Stall) -> Stall | None:
         self.count += 1
-        self.total_ms += stalled_ms
-        self.max_ms = max(self.max_ms, stalled_ms)
-        return self._told(now_ms, stalled_ms, cpu_ms, stack, over=True)
+        self.starved += stall.stalled_ms - stall.starved_ms < self.threshold_ms
+        self.total_ms += stall.stalled_ms
+        self.max_ms = max(self.max_ms, stall.stalled_ms)
+        return self._told(now_ms, stall)
 
-    def _told(
-        self, now_ms: float, stalled_ms: float, cpu_ms: float, stack: Stack, *, over: bool
-    ) -> Stall | None:
+    def _told(self, now_ms: float, stall: Stall) -> Stall | None:
         if now_ms - self._minute >= 60_000:
             self._minute, self._lines = now_ms, 0
         if self._lines >= LINES_PER_MINUTE:
@@ -183,7 +198,12 @@ class StallDetector:
             return None
         self._lines += 1
         suppressed, self._suppressed = self._suppressed, 0
-        return Stall(stalled_ms, cpu_ms, stack, over, suppressed)
+        return stall._replace(suppressed=suppressed)
+
+
+def _stall(silent_ms: float, before: Usage, after: Usage, stack: Stack, *, over: bool = True) -> Stall:
+    used_ms, starved_ms = after.cpu_ms - before.cpu_ms, after.starved_ms - before.starved_ms
+    return Stall(silent_ms, used_ms, starved_ms, stack, over)
 
 
 def describe(frame: FrameType | None) -> Stack:
@@ -214,8 +234,8 @@ class Watchdog:
         """
         self._loop = loop
         self._loop_thread = threading.get_ident()
-        self._cpu_clock = _cpu_clock(self._loop_thread)
-        self.detector = StallDetector(threshold_ms, _now_ms(), self._cpu_ms())
+        self._usage = ThreadUsage()
+        self.detector = StallDetector(threshold_ms, _now_ms(), self._usage.read())
         self._activity = _backend_descriptor(loop)
         self._stopping = False
         self._wake_reader, self._wake_writer = os.pipe()
@@ -233,6 +253,7 @@ class Watchdog:
         os.write(self._wake_writer, b"x")
         if self._thread.ident is not None:
             self._thread.join()
+        self._usage.close()
         os.close(self._wake_writer)
         os.close(self._wake_reader)
 
@@ -240,13 +261,14 @@ class Watchdog:
         """Show what it has seen among a broker's metrics."""
         kind, detector = "odradek.server:EventLoop", self.detector
         metrics.gauge(kind, "StallCount", lambda: detector.count)
+        metrics.gauge(kind, "StarvedStallCount", lambda: detector.starved)
         metrics.gauge(kind, "StallTimeMs", lambda: detector.total_ms)
         metrics.gauge(kind, "StallTimeMsMax", lambda: detector.max_ms)
 
     # ------------------------------------------------------------------ the loop's thread
 
     def _beat(self) -> None:
-        self.detector.beat(_now_ms(), self._cpu_ms())
+        self.detector.beat(_now_ms(), self._usage.read())
 
     # ------------------------------------------------------------------ the watchdog's thread
 
@@ -259,7 +281,7 @@ class Watchdog:
         if self._activity is not None:
             anything.register(self._activity, select.POLLIN)
         while not self._stopping:
-            ask, stall = detector.look(_now_ms(), self._cpu_ms(), self._stack)
+            ask, stall = detector.look(_now_ms(), self._usage.read(), self._stack)
             if ask:
                 try:
                     self._loop.call_soon_threadsafe(self._beat)
@@ -268,7 +290,7 @@ class Watchdog:
             self._tell(stall)
             if detector.resting:
                 events = anything.poll(_LONGEST_REST_MS)
-                self._tell(detector.woke(_now_ms(), self._cpu_ms(), activity=bool(events)))
+                self._tell(detector.woke(_now_ms(), self._usage.read(), activity=bool(events)))
             else:
                 stop.poll(detector.period_ms)
 
@@ -279,27 +301,45 @@ class Watchdog:
         if stall is None:
             return
         log.warning(
-            "event loop %s stalled_ms=%d cpu_ms=%d suppressed=%d stack=%s",
+            "event loop %s stalled_ms=%d cpu_ms=%d starved_ms=%d suppressed=%d stack=%s",
             "stalled" if stall.over else "is still stalled",
             stall.stalled_ms,
             stall.cpu_ms,
+            stall.starved_ms,
             stall.suppressed,
             " < ".join(stall.stack) or "unseen",
         )
-
-    def _cpu_ms(self) -> float:
-        return 0.0 if self._cpu_clock is None else time.clock_gettime_ns(self._cpu_clock) / 1e6
 
 
 def _now_ms() -> float:
     return time.monotonic_ns() / 1e6
 
 
-def _cpu_clock(thread: int) -> int | None:
-    """The clock of a thread's processor time, where the system has one (not on macOS)."""
-    with contextlib.suppress(AttributeError, OSError):
-        return time.pthread_getcpuclockid(thread)
-    return None
+class ThreadUsage:
+    """Reads what the thread that made it has had, from any thread, in one or two microseconds."""
+
+    def __init__(self) -> None:
+        self._file: int | None = None
+        self._clock: int | None = None
+        with contextlib.suppress(OSError):
+            # Processor time, time spent waiting for a processor, time slices: Linux.
+            self._file = os.open(f"/proc/self/task/{threading.get_native_id()}/schedstat", os.O_RDONLY)
+            return
+        with contextlib.suppress(AttributeError, OSError):  # macOS has no such clock
+            self._clock = time.pthread_getcpuclockid(threading.get_ident())
+
+    def read(self) -> Usage:
+        """What it has had until now; zeros where the system does not tell."""
+        if self._file is not None:
+            computed, waited, *_ = os.pread(self._file, 80, 0).split()
+            return Usage(int(computed) / 1e6, int(waited) / 1e6)
+        return Usage(0.0 if self._clock is None else time.clock_gettime_ns(self._clock) / 1e6)
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
 
 def _backend_descriptor(loop: asyncio.AbstractEventLoop) -> int | None:

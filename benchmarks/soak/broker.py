@@ -1,0 +1,96 @@
+"""The broker of a soak: `odradek server`'s process, and questions to it on standard input.
+
+    python -m benchmarks.soak.broker DATA NAME=VALUE…
+
+Prints `ready HOST:PORT`, then answers each line of its input with a line of JSON: `sample` what its metrics
+and its garbage collector say, `types` how many objects there are of the commonest types, `memory` what
+tracemalloc finds to have grown since the question before (where PYTHONTRACEMALLOC is set). SIGTERM ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import sys
+import threading
+import tracemalloc
+from collections import Counter
+from typing import Any
+
+from odradek.broker.app import Broker
+from odradek.broker.config import BrokerConfig
+from odradek.broker.logging import configure
+from odradek.broker.main import run
+
+MOST_TYPES = 60
+MOST_LINES = 25
+
+
+class Answers:
+    """Answers questions in the loop's thread."""
+
+    def __init__(self) -> None:
+        self._snapshot: tracemalloc.Snapshot | None = None
+
+    def sample(self, broker: Broker) -> dict[str, Any]:
+        """What the metrics say, by a readable name."""
+        values = {}
+        for (kind, name, tags), value in broker.metrics.snapshot().items():
+            if "topic" not in dict(tags):
+                values[".".join([kind.partition(":")[2], name, *(text for _, text in tags)])] = value
+        values["gc.frozen"] = gc.get_freeze_count()
+        return values
+
+    def types(self, broker: Broker) -> dict[str, Any]:
+        """Objects that the collector knows, by type; those of before the start are frozen and not counted."""
+        gc.collect()
+        counts = Counter(f"{type(one).__module__}.{type(one).__qualname__}" for one in gc.get_objects())
+        return dict(counts.most_common(MOST_TYPES))
+
+    def memory(self, broker: Broker) -> dict[str, Any]:
+        """Where memory has been taken since the question before: bytes by file and line."""
+        gc.collect()
+        if not tracemalloc.is_tracing():
+            return {}
+        snapshot = tracemalloc.take_snapshot()
+        before, self._snapshot = self._snapshot, snapshot
+        if before is None:
+            return {}
+        found = snapshot.compare_to(before, "lineno")[:MOST_LINES]
+        return {str(one.traceback): [one.size_diff, one.count_diff] for one in found}
+
+
+def answer_questions(broker: Broker) -> None:
+    """Read questions in a thread of their own."""
+    answers = Answers()
+    loop = asyncio.get_running_loop()
+
+    def answer(question: str) -> None:
+        print(json.dumps(getattr(answers, question)(broker)), flush=True)
+
+    def read() -> None:
+        for line in sys.stdin:
+            try:
+                loop.call_soon_threadsafe(answer, line.strip())
+            except RuntimeError:
+                return
+
+    threading.Thread(target=read, name="soak-questions", daemon=True).start()
+
+
+def main() -> int:
+    """Run it."""
+    data, *settings = sys.argv[1:]
+    configure("text", "INFO")
+    properties = dict(one.split("=", 1) for one in settings)
+    properties |= {"log.dirs": data, "listeners": "PLAINTEXT://127.0.0.1:0"}
+    return run(
+        BrokerConfig(properties),
+        on_ready=lambda address: print("ready", address, flush=True),
+        observe=answer_questions,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
