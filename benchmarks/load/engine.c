@@ -189,20 +189,6 @@ static int wait_for_events(struct epoll_event *events, int n, double seconds) {
     return got < 0 ? 0 : got;
 }
 
-static void start_window(struct workload *w) {
-    w->r.measuring = true;
-    w->r.seconds = now_s();
-    w->r.server_cpu_s = cpu_seconds(w->o->pids);
-    w->r.load_cpu_s = own_cpu_seconds();
-}
-
-static void end_window(struct workload *w) {
-    w->r.measuring = false;
-    w->r.server_cpu_s = cpu_seconds(w->o->pids) - w->r.server_cpu_s;
-    w->r.load_cpu_s = own_cpu_seconds() - w->r.load_cpu_s;
-    w->r.seconds = now_s() - w->r.seconds;
-}
-
 void run_load(struct workload *w) {
     const struct options *o = w->o;
     struct conn *conns = calloc((size_t)o->connections, sizeof *conns);
@@ -214,7 +200,7 @@ void run_load(struct workload *w) {
         conns[i].ready = (uint64_t)o->in_flight;
         flush(w, conns + i);
     }
-    if (o->warmup <= 0) start_window(w);
+    if (o->warmup <= 0) start_window(o, &w->r);
     for (struct epoll_event events[256];;) {
         double now = now_s(), wait = 0.05;
         if (paced && !stopping) {
@@ -239,10 +225,10 @@ void run_load(struct workload *w) {
         }
         now = now_s();
         if (!stopping) {
-            if (!w->r.measuring && now >= began + o->warmup) start_window(w);
+            if (!w->r.measuring && now >= began + o->warmup) start_window(o, &w->r);
             if (w->r.measuring &&
                 (o->requests ? w->r.requests >= (uint64_t)o->requests : now >= began + o->warmup + o->seconds)) {
-                end_window(w);
+                end_window(o, &w->r);
                 stopping = true;
                 limit = now + 10;
             }

@@ -52,12 +52,7 @@ void run_latency(const struct options *o, struct result *r) {
     double began = now_s();
     for (;;) {
         double now = now_s();
-        if (!r->measuring && now >= began + o->warmup) {
-            r->measuring = true;
-            r->seconds = now;
-            r->server_cpu_s = cpu_seconds(o->pids);
-            r->load_cpu_s = own_cpu_seconds();
-        }
+        if (!r->measuring && now >= began + o->warmup) start_window(o, r);
         if (r->measuring && now >= began + o->warmup + o->seconds) break;
         set64(fetch.data + offset_at, (uint64_t)offset);
         send_all(consumer, fetch.data, fetch.len);
@@ -87,9 +82,7 @@ void run_latency(const struct options *o, struct result *r) {
         int error = get16(in + 4 + 4 + 4 + 2 + strlen(o->topic) + 4 + 4);
         if (error) r->errors++, r->error_code = error;
     }
-    r->seconds = now_s() - r->seconds;
-    r->server_cpu_s = cpu_seconds(o->pids) - r->server_cpu_s;
-    r->load_cpu_s = own_cpu_seconds() - r->load_cpu_s;
+    end_window(o, r);
     close(producer);
     close(consumer);
 }

@@ -26,7 +26,7 @@ struct options {
     long max_bytes, max_wait_ms, discard; /* of a fetch, for each partition */
     long interval_ms;                     /* > 0: each connection sends one request per interval */
     long gap_us;                          /* latency: pause between the long poll and the produce */
-    long create, allow_errors;
+    long create, delete, allow_errors;
 };
 
 /* ---- wire.c: big-endian integers; a growing buffer; batches ---- */
@@ -73,6 +73,7 @@ double now_s(void);
 double cpu_seconds(const char *pids); /* user and system time of the processes, comma-separated */
 double resident_mib(const char *pids);
 double own_cpu_seconds(void);
+double machine_cpu_seconds(void); /* of all processes, and what a hypervisor took away */
 struct samples {
     uint32_t *ticks; /* 100 ns each */
     size_t n, cap;
@@ -85,10 +86,12 @@ void die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2))
 struct result {
     uint64_t requests, bytes, errors;
     int error_code;
-    double seconds, server_cpu_s, load_cpu_s;
+    double seconds, server_cpu_s, load_cpu_s, other_cpu_s;
     bool measuring;
     struct samples samples;
 };
+void start_window(const struct options *o, struct result *r);
+void end_window(const struct options *o, struct result *r);
 void print_result(const struct options *o, struct result *r);
 
 /* ---- setup.c ---- */
@@ -97,6 +100,7 @@ int connect_to(const struct options *o);
 /* Sends one frame and waits for its response; `reply` gets all after the correlation id. */
 void call(int fd, struct buf *frame, struct buf *reply);
 void create_topic(int fd, const struct options *o);
+void delete_topic(int fd, const struct options *o);
 void await_leaders(int fd, const struct options *o);
 int64_t end_offset(int fd, const struct options *o, int partition);
 int64_t producer_id(int fd, int *epoch);

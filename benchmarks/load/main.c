@@ -25,6 +25,7 @@ static const struct {
     {"port", .number = &o.port},
     {"topic", .text = &o.topic},
     {"create", .number = &o.create, .help = "1: create the topic where it is missing"},
+    {"delete", .number = &o.delete, .help = "1: delete the topic afterwards"},
     {"partitions", .number = &o.partitions, .help = "of the topic; requests go round over them"},
     {"per-request", .number = &o.per_request, .help = "partitions in each request"},
     {"connections", .number = &o.connections},
@@ -123,5 +124,6 @@ int main(int argc, char **argv) {
         run_load(&w);
     }
     print_result(&o, &w.r);
+    if (o.delete) delete_topic(fd, &o);
     return w.r.errors && !o.allow_errors ? 3 : 0;
 }

@@ -69,6 +69,20 @@ void create_topic(int fd, const struct options *o) {
     free(reply.data);
 }
 
+void delete_topic(int fd, const struct options *o) {
+    struct buf frame = {0}, reply = {0};
+    begin_request(&frame, 20, 1);
+    put32(&frame, 1);
+    put_string(&frame, o->topic);
+    put32(&frame, 30000);
+    end_request(&frame, 0);
+    call(fd, &frame, &reply);
+    int error = get16(reply.data + 4 + 4 + 2 + strlen(o->topic));
+    if (error) die("DeleteTopics answers error %d", error);
+    free(frame.data);
+    free(reply.data);
+}
+
 static bool leaders_known(int fd, const struct options *o) {
     struct buf frame = {0}, reply = {0};
     begin_request(&frame, 3, 1);
