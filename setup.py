@@ -10,6 +10,7 @@ from setuptools import Extension, setup
 
 SOURCES = {
     "odradek._kernel": Path("src/odradek/_kernel.pyx"),
+    "odradek._cleaner": Path("src/odradek/_cleaner.pyx"),
     "odradek._fetch": Path("src/odradek/_fetch.pyx"),
     "odradek._client": Path("src/odradek/_client.pyx"),
 }

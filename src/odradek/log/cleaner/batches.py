@@ -19,18 +19,22 @@ from odradek.log.cleaner.job import LastRecord
 from odradek.log.cleaner.key_map import KeyMap
 from odradek.log.cleaner.transactions import TransactionReader
 from odradek.records.batch import (
+    CODEC_MASK,
     CONTROL_BIT,
+    DELETE_HORIZON_BIT,
     HEADER_BYTES,
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
-    Record,
     TimestampType,
     batch_records,
+    records_section,
 )
 from odradek.records.builder import BatchBuilder, finish_batch
+from odradek.records.compression import Codec, compress
 from odradek.records.control import EndTransactionMarker
+from odradek.records.problems import raise_for_problem
 
 
 class Kept(NamedTuple):
@@ -39,6 +43,17 @@ class Kept(NamedTuple):
     data: bytes | memoryview
     records: int
     max_timestamp: int
+
+
+class _Retained(NamedTuple):
+    """What `KeyMap.retain` says of a batch that is in order."""
+
+    records: int
+    keyless: int
+    tombstones: bool
+    base: int
+    max_timestamp: int
+    section: bytes
 
 
 @dataclass
@@ -63,41 +78,52 @@ class BatchFilter:
         """What is kept of a batch, None if nothing is. Raises `KafkaError` for records that do not parse."""
         if header.is_control:
             return self._control(header, batch, self.transactions.on_marker(header, marker))
-        if self.transactions.on_data(header):
+        if self.transactions.on_data(header) or not header.record_count:
             return self._emptied(header)
-        records = batch_records(header, batch)
-        kept = [record for record in records if self._stays(header, record)]
-        if not kept:
+        horizon = header.delete_horizon_ms
+        section = records_section(header, batch)
+        retained = self._retain(header, section, horizon)
+        self.keyless += retained.keyless
+        if not retained.records:
             return self._emptied(header)
-        tombstones = any(record.value is None for record in kept)
-        new_horizon = tombstones and header.delete_horizon_ms is None
-        if len(kept) == len(records) and not new_horizon:
-            return Kept(batch, len(kept), header.max_timestamp)
-        return self._rebuilt(header, kept, self._horizon(header, new_horizon))
+        if retained.tombstones and horizon is None:
+            horizon = self.now_ms + self.delete_retention_ms
+            retained = self._retain(header, section, horizon)
+        elif retained.records == header.record_count:
+            return Kept(batch, header.record_count, header.max_timestamp)
+        max_timestamp = header.max_timestamp
+        if header.timestamp_type is TimestampType.CREATE_TIME:
+            max_timestamp = retained.max_timestamp
+        data = _rebuilt(header, retained.section, retained.records, horizon, retained.base, max_timestamp)
+        return Kept(data, retained.records, max_timestamp)
+
+    def _retain(self, header: BatchHeader, section: memoryview, horizon: int | None) -> _Retained:
+        append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+        found = self.keys.retain(
+            section,
+            header.record_count,
+            header.base_offset,
+            header.max_timestamp if append_time else header.base_timestamp,
+            append_time,
+            header.delete_horizon_ms is None or self.now_ms < header.delete_horizon_ms,
+            horizon,
+        )
+        if found[0]:
+            raise_for_problem(found[0], found[1], header.base_offset)
+        return _Retained(*found[2:])
 
     def _control(self, header: BatchHeader, batch: memoryview, done: bool) -> Kept | None:
         horizon = header.delete_horizon_ms
         if done and (not header.record_count or (horizon is not None and horizon <= self.now_ms)):
             return self._emptied(header)
-        if done and horizon is None:
-            return self._rebuilt(header, batch_records(header, batch), self._horizon(header, True))
-        return Kept(batch, header.record_count, header.max_timestamp)
-
-    def _stays(self, header: BatchHeader, record: Record) -> bool:
-        if record.offset > self.keys.latest_offset:
-            return True
-        if record.key is None:
-            self.keyless += 1
-            return False
-        if record.offset < self.keys.get(record.key):
-            return False
-        if record.value is not None:
-            return True
-        horizon = header.delete_horizon_ms
-        return horizon is None or self.now_ms < horizon
-
-    def _horizon(self, header: BatchHeader, new: bool) -> int | None:
-        return self.now_ms + self.delete_retention_ms if new else header.delete_horizon_ms
+        if not done or horizon is not None:
+            return Kept(batch, header.record_count, header.max_timestamp)
+        builder = _builder(header, self.now_ms + self.delete_retention_ms)
+        for record in batch_records(header, batch):
+            delta = record.offset - header.base_offset
+            builder.append(record.timestamp, record.key, record.value, record.headers, offset_delta=delta)
+        data = builder.build(last_offset_delta=header.last_offset_delta)
+        return Kept(data, header.record_count, header.max_timestamp)
 
     def _emptied(self, header: BatchHeader) -> Kept | None:
         if not (self._is_last_of_producer(header) or header.next_offset == self.end_offset):
@@ -111,23 +137,6 @@ class BatchFilter:
         if last.offset is not None:
             return header.last_offset == last.offset
         return header.is_control and header.producer_epoch == last.epoch
-
-    @staticmethod
-    def _rebuilt(header: BatchHeader, records: list[Record], horizon: int | None) -> Kept:
-        builder = _builder(header, horizon)
-        for record in records:
-            builder.append(
-                record.timestamp,
-                record.key,
-                record.value,
-                record.headers,
-                offset_delta=record.offset - header.base_offset,
-            )
-        data = builder.build(last_offset_delta=header.last_offset_delta)
-        max_timestamp = builder.append_time
-        if header.timestamp_type is TimestampType.CREATE_TIME:
-            max_timestamp = builder.max_timestamp
-        return Kept(data, len(records), max_timestamp)
 
 
 _KEPT_ATTRIBUTES = TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
@@ -148,6 +157,31 @@ def _empty_batch(header: BatchHeader) -> bytes:
         producer_epoch=header.producer_epoch,
         base_sequence=header.base_sequence,
         record_count=0,
+    )
+    return bytes(batch)
+
+
+def _rebuilt(
+    header: BatchHeader, section: bytes, count: int, horizon: int | None, base: int, max_timestamp: int
+) -> bytes:
+    """The batch with other records, its offsets and sequences as they were."""
+    batch = bytearray(HEADER_BYTES)
+    batch += section if header.codec is Codec.NONE else compress(header.codec, section)
+    attributes = header.attributes & (_KEPT_ATTRIBUTES | CODEC_MASK)
+    if horizon is not None:
+        attributes |= DELETE_HORIZON_BIT
+    finish_batch(
+        batch,
+        base_offset=header.base_offset,
+        partition_leader_epoch=header.partition_leader_epoch,
+        attributes=attributes,
+        last_offset_delta=header.last_offset_delta,
+        base_timestamp=base,
+        max_timestamp=max_timestamp,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        record_count=count,
     )
     return bytes(batch)
 

@@ -148,7 +148,15 @@ class LogCleaner:
         )
         if result.keyless:
             logger.warning("%r: %d records without a key were dropped", task.log, result.keyless)
-        return True
+        if result.end_offset > task.job.first_dirty:
+            return True
+        logger.warning(
+            "%r: the keys of one batch do not fit the map, so the log is not compacted from offset %d on: "
+            "increase log.cleaner.dedupe.buffer.size",
+            task.log,
+            result.end_offset,
+        )
+        return False
 
     def fail(self, task: CleanTask, reason: str, *, for_good: bool) -> None:
         """A pass came to nothing. With `for_good` (damage) the log is left alone until the next start."""

@@ -17,7 +17,8 @@ from odradek.log.cleaner.reading import marker_of, read_batches
 from odradek.log.cleaner.transactions import TransactionReader
 from odradek.log.file_names import LOG_SUFFIX, numbered
 from odradek.log.files import FileSystem
-from odradek.records.batch import batch_records
+from odradek.records.batch import records_section
+from odradek.records.problems import raise_for_problem
 
 
 def run(files: FileSystem, job: CleanJob, throttle: Callable[[int], None] = lambda size: None) -> CleanResult:
@@ -49,7 +50,7 @@ class _Pass:
     def run(self) -> CleanResult:
         job = self._job
         self._map_keys()
-        end_offset = self._keys.latest_offset + 1
+        end_offset = max(self._keys.latest_offset + 1, job.first_dirty)
         result = CleanResult(end_offset, map_utilization=self._keys.utilization)
         rules = BatchFilter(
             self._keys,
@@ -88,11 +89,14 @@ class _Pass:
                 if header.is_control:
                     transactions.on_marker(header, marker_of(header, batch))
                 elif not transactions.on_data(header) and header.last_offset >= job.first_dirty:
-                    for record in batch_records(header, batch):
-                        if record.key is None or record.offset < job.first_dirty:
-                            continue
-                        if not keys.put(record.key, record.offset):
-                            return
+                    section = records_section(header, batch)
+                    problem, index, full = keys.index(
+                        section, header.record_count, header.base_offset, job.first_dirty
+                    )
+                    if problem:
+                        raise_for_problem(problem, index, header.base_offset)
+                    if full:
+                        return
                 if header.last_offset >= job.first_dirty:
                     keys.note_read(header.last_offset)
             keys.note_read(following - 1)
