@@ -42,8 +42,7 @@ topic's own configs beat the broker's. Names that Kafka does not know are warned
 ignored; a value that its config cannot have stops the start.
 
 **●** marks what this release acts upon. The rest is read, checked, kept and shown to tools, and changes
-nothing yet; the broker warns when it is given. Compaction does not run yet: a topic whose
-`cleanup.policy` is `compact` keeps all of its records. *Update*: `read-only` at the start only;
+nothing yet; the broker warns when it is given. *Update*: `read-only` at the start only;
 `per-broker` and `cluster-wide` while it runs.
 """
 

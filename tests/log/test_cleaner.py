@@ -515,3 +515,12 @@ def test_a_disk_that_fails_at_any_operation(block: int) -> None:
             life(files, clock, model)
         files.restart()
         model.check(open_log(files, clock), 0)
+
+
+def test_a_compacted_log_rolls_in_time_to_be_compacted(files: MemoryFileSystem, clock: ManualClock) -> None:
+    log = open_log(files, clock, replace(CONFIG, max_compaction_lag_ms=5_000))
+    put(log, keyed([(b"a", b"1")]))
+    put(log, keyed([(b"a", b"2")], timestamp=NOW_MS + 5_000))
+    assert len(log.segments) == 1
+    put(log, keyed([(b"a", b"3")], timestamp=NOW_MS + 5_001))
+    assert len(log.segments) == 2

@@ -354,14 +354,13 @@ class PartitionLog:
             self.flush()
 
     def _segment_ms(self, segment: Segment) -> int:
-        """`segment.ms` less the segment's own share of `segment.jitter.ms`."""
+        """`segment.ms` less the segment's own share of `segment.jitter.ms`; no more than
+        `max.compaction.lag.ms` of a compacted log, which needs complete segments to be compacted."""
         config = self._config
-        if not config.segment_jitter_ms:
-            return config.segment_ms
-        jitter = hash((self.partition, segment.base_offset)) % min(
-            config.segment_jitter_ms, config.segment_ms
-        )
-        return config.segment_ms - jitter
+        limit = config.segment_ms
+        if config.segment_jitter_ms:
+            limit -= hash((self.partition, segment.base_offset)) % min(config.segment_jitter_ms, limit)
+        return min(limit, config.max_compaction_lag_ms) if config.compact else limit
 
     def _note_producer(
         self, segment: Segment, header: BatchHeader, marker: EndTransactionMarker | None
