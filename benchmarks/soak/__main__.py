@@ -171,6 +171,7 @@ def main() -> int:
     parser.add_argument(
         "--types", action="store_true", help="count objects by type after the warm-up and at the end"
     )
+    parser.add_argument("--cycles", action="store_true", help="say what only the collector could free")
     parser.add_argument("--trace", action="store_true", help="and where their memory was taken (slow)")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -182,6 +183,8 @@ def main() -> int:
         load = Load(broker.address, options.rate, options.seed)
         try:
             load.start()
+            if options.cycles:
+                broker.ask("cycles")
             began = time.monotonic()
             while time.monotonic() - began < options.minutes * 60:
                 time.sleep(options.every)
@@ -191,6 +194,9 @@ def main() -> int:
                     types.append((broker.ask("types"), broker.ask("memory")))
             if options.types:
                 types.append((broker.ask("types"), broker.ask("memory")))
+            if options.cycles:
+                for name, (number, holders) in broker.ask("cycles").items():
+                    print(f"  {number:>7} {name:<60} held by {holders}")
             load.stop()
         finally:
             code = broker.stop()

@@ -4,7 +4,8 @@
 
 Prints `ready HOST:PORT`, then answers each line of its input with a line of JSON: `sample` what its metrics
 and its garbage collector say, `types` how many objects there are of the commonest types, `memory` what
-tracemalloc finds to have grown since the question before (where PYTHONTRACEMALLOC is set). SIGTERM ends it.
+tracemalloc finds to have grown since the question before (where PYTHONTRACEMALLOC is set), `cycles` what only
+the garbage collector could free since the question before. SIGTERM ends it.
 """
 
 from __future__ import annotations
@@ -59,6 +60,28 @@ class Answers:
             return {}
         found = snapshot.compare_to(before, "lineno")[:MOST_LINES]
         return {str(one.traceback): [one.size_diff, one.count_diff] for one in found}
+
+    def cycles(self, broker: Broker) -> dict[str, Any]:
+        """Members of cycles by type, and who holds one of each; the question before turned the watch on."""
+        gc.collect()
+        found = [one for one in gc.garbage if one is not gc.garbage]
+        gc.garbage.clear()
+        gc.set_debug(0 if found else gc.DEBUG_SAVEALL)
+        counts = Counter(map(_name, found))
+        holders: dict[str, Counter[str]] = {name: Counter() for name in counts}
+        for one in found:
+            for held in gc.get_referents(one):
+                if _name(held) in holders:
+                    holders[_name(held)][_name(one)] += 1
+        return {
+            name: [number, holders[name].most_common(4)] for name, number in counts.most_common(MOST_LINES)
+        }
+
+
+def _name(one: object) -> str:
+    if callable(one) and hasattr(one, "__qualname__") and hasattr(one, "__module__"):
+        return f"{type(one).__name__} {one.__module__}.{one.__qualname__}"
+    return f"{type(one).__module__}.{type(one).__qualname__}"
 
 
 def answer_questions(broker: Broker) -> None:

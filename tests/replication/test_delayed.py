@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import weakref
 from dataclasses import dataclass, field
 
 import pytest
@@ -177,3 +178,22 @@ def test_any_history_ends_each_operation_at_most_once(seed: int) -> None:
     assert all(operation.done for operation in operations)
     assert all(w.completions + w.timeouts <= 1 for w in waiters)
     assert all(purgatory.watched(key) == 0 for key in range(8))
+
+
+@pytest.mark.parametrize("end", ["check", "timeout", "cancel", "at once"])
+def test_what_has_ended_lets_go_of_who_waited(timers: ManualTimers, end: str) -> None:
+    purgatory = Purgatory(timers)
+    waiter = Waiter(ready=end == "at once")
+    gone = weakref.ref(waiter)
+    operation = purgatory.watch(["k"], waiter.try_complete, waiter.on_timeout, 100)
+    if end == "check":
+        waiter.ready = True
+        assert purgatory.check("k") == 1
+    elif end == "timeout":
+        timers.advance(100)
+        assert waiter.timeouts == 1
+    elif end == "cancel":
+        operation.cancel()
+    assert operation.done
+    del waiter
+    assert gone() is None

@@ -220,6 +220,7 @@ class Connection(asyncio.Protocol):
     def answered(self, slot: _Slot, answer: Answer) -> None:
         """Take an answer, and send what has become sendable."""
         slot.answer = answer
+        slot.context = None  # it holds the slot: a cycle that would keep the answer
         self._unanswered_bytes -= slot.size
         self._listener.release(slot.size)
         unanswered = self._unanswered
@@ -362,6 +363,7 @@ class Connection(asyncio.Protocol):
                 self._listener.release(slot.size)
                 self._unanswered_bytes -= slot.size
                 slot.size = 0
-                if slot.context is not None and slot.context.on_disconnect is not None:
-                    slot.context.on_disconnect()
+                context, slot.context = slot.context, None
+                if context is not None and context.on_disconnect is not None:
+                    context.on_disconnect()
         self._unanswered.clear()

@@ -13,6 +13,7 @@ Nothing here knows a socket, an event loop or a clock: timers are handed in.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from typing import Any
 
 from odradek.util.timers import TimerHandle, Timers
 
@@ -78,15 +79,22 @@ class DelayedOperation:
     def _expire(self) -> None:
         if self.done:
             return
+        on_timeout = self._on_timeout
         self._end()
-        self._on_timeout()
+        on_timeout()
 
     def _end(self) -> None:
         self.done = True
+        # Whoever waited holds the operation to cancel it: a cycle, with a response in it, unless let go.
+        self._try_complete = self._on_timeout = _ended
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self._purgatory._forget(self)
+
+
+def _ended(key: Hashable = None) -> Any:
+    raise AssertionError("an operation that has ended is not called")
 
 
 class Purgatory:
