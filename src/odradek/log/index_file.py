@@ -104,6 +104,10 @@ class IndexFile:
 
     def last_not_above(self, field: int, value: int) -> int:
         """The number of the last entry whose `field` is at most `value`; -1 if there is none."""
+        return self.search(field, value)[0]
+
+    def search(self, field: int, value: int) -> tuple[int, tuple[int, ...] | None]:
+        """The last entry whose `field` is at most `value`: number and content; -1 and None without one."""
         low, high = 0, self.entries
         while high - low > SEARCH_BLOCK:
             middle = (low + high) // 2
@@ -111,13 +115,21 @@ class IndexFile:
                 low = middle + 1
             else:
                 high = middle
-        if low < high:
-            data = self._file().pread((high - low) * self.entry_bytes, low * self.entry_bytes)
-            for entry in self.layout.iter_unpack(data):
-                if entry[field] > value:
-                    break
-                low += 1
-        return low - 1
+        if low == high:
+            return low - 1, self.entry(low - 1) if low else None
+        # The entry before those that are left may be the one.
+        first = max(0, low - 1)
+        unpack, width = self.layout.unpack_from, self.entry_bytes
+        data = self._file().pread((high - first) * width, first * width)
+        if len(data) != (high - first) * width:
+            raise CorruptIndexError(f"{self.path} is shorter than its {self.entries} entries")
+        while low < high:
+            middle = (low + high) // 2
+            if unpack(data, (middle - first) * width)[field] <= value:
+                low = middle + 1
+            else:
+                high = middle
+        return low - 1, unpack(data, (low - 1 - first) * width) if low else None
 
     def truncate_entries(self, count: int) -> None:
         """Keep the first `count` entries; the rest becomes zeros, of the size reserved."""

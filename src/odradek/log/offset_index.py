@@ -53,13 +53,16 @@ class OffsetIndex(IndexFile):
 
     def lookup(self, offset: int) -> OffsetPosition:
         """The last entry at or below the offset; the segment's start if there is none."""
-        slot = self.last_not_above(0, offset - self.base_offset)
-        return self.at(slot) if slot >= 0 else OffsetPosition(self.base_offset, 0)
+        return self._found(self.search(0, offset - self.base_offset)[1])
 
     def lookup_position(self, position: int) -> OffsetPosition:
         """The last entry whose append begins at or below the position; the segment's start if none does."""
-        slot = self.last_not_above(1, position)
-        return self.at(slot) if slot >= 0 else OffsetPosition(self.base_offset, 0)
+        return self._found(self.search(1, position)[1])
+
+    def _found(self, entry: tuple[int, ...] | None) -> OffsetPosition:
+        if entry is None:
+            return OffsetPosition(self.base_offset, 0)
+        return OffsetPosition(self.base_offset + entry[0], entry[1])
 
     def at(self, slot: int) -> OffsetPosition:
         """The entry of that number."""

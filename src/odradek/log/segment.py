@@ -49,6 +49,11 @@ FOUND_ENTRIES = 256
 _STEP = Struct(">qi4xb6xi8xq")
 """Base offset, length, magic, last offset delta, max timestamp of a batch's header."""
 
+_SPAN = Struct(">qi11xi")
+"""Base offset, length, last offset delta."""
+
+_NO_OFFSET_REACHES = 2**64
+
 
 class Step(NamedTuple):
     """One batch that a walk came by."""
@@ -369,7 +374,7 @@ class Segment:
     def translate(self, offset: int) -> Step | None:
         """The first batch that reaches the offset; None if the segment ends before it.
 
-        Its max timestamp and base offset are -1 where the answer came from memory.
+        Its max timestamp is -1, and so is its base offset where the answer came from memory.
         """
         positions = self._tail_positions
         if positions and offset >= self._tail_base_offset:
@@ -382,10 +387,35 @@ class Segment:
         found = self._found_steps.get(offset)
         if found is not None:
             return found
-        for step in self.walk(self.offset_index.lookup(offset).position, self.size):
-            if step.last_offset >= offset:
-                self._keep_step(offset, step)
-                return step
+        step = self._walk_to(self.offset_index.lookup(offset).position, offset, self.size)
+        if step is not None:
+            self._keep_step(offset, step)
+        return step
+
+    def _walk_to(self, position: int, offset: int, beyond: int) -> Step | None:
+        """As `walk` from a boundary on, to the first batch that reaches `offset` or ends after `beyond`; None
+        where the segment ends before it. Raises `BrokenBatchError`."""
+        end = self.size
+        block_at = position
+        block = b""
+        limit = 0
+        unpack = _SPAN.unpack_from
+        while position + HEADER_BYTES <= end:
+            if position + HEADER_BYTES > limit:
+                block_at = position
+                block = self.pread(min(WALK_BLOCK, end - position), position)
+                limit = position + len(block)
+                if len(block) < HEADER_BYTES:
+                    raise BrokenBatchError(self.path, position)
+            base_offset, length, delta = unpack(block, position - block_at)
+            after = position + length + LOG_OVERHEAD
+            if after < position + HEADER_BYTES or delta < 0 or base_offset < 0:
+                raise BrokenBatchError(self.path, position)
+            if after > end:
+                return None
+            if base_offset + delta >= offset or after > beyond:
+                return Step(position, after - position, base_offset, base_offset + delta, -1)
+            position = after
         return None
 
     def _keep_step(self, offset: int, step: Step) -> None:
@@ -406,13 +436,13 @@ class Segment:
         boundary = known
         if position - known > WALK_BLOCK:
             boundary = max(known, self.offset_index.lookup_position(position).position)
-        for step in self.walk(boundary, self.size):
-            if step.position + step.size > position:
-                # Where a reader that takes up to here goes on.
-                self._keep_step(step.base_offset, step)
-                boundary = step.position
-                break
-            boundary = step.position + step.size
+        step = self._walk_to(boundary, _NO_OFFSET_REACHES, position)
+        if step is None:
+            boundary = self.size
+        else:
+            # Where a reader that takes up to here goes on.
+            self._keep_step(step.base_offset, step)
+            boundary = step.position
         if len(self._found_ends) >= FOUND_ENTRIES:
             self._found_ends.clear()
         self._found_ends[known, position] = boundary
