@@ -182,6 +182,7 @@ class Connection(asyncio.Protocol):
         self._drop_requests()
         if self._file_sender is not None:
             self._file_sender.stop()
+            self._file_sender = self._sending = None
         self._transport = None
         self._listener.closed(self)
 

@@ -121,11 +121,11 @@ class FileSender:
         if self._limits_are_changed:
             self._limits_are_changed = False
             self._transport.set_write_buffer_limits(high=self._connection.write_high_water)
-        if self.left:
-            self._write()
+        if self.left and self._write():
             self._connection.sending_went_on(self.left)
 
-    def _write(self) -> None:
+    def _write(self) -> bool:
+        """Whether the connection goes on."""
         parts = self._parts
         connection = self._connection
         turn = TURN_BYTES
@@ -144,11 +144,11 @@ class FileSender:
         except ConnectionError:
             self.stop()
             self._transport.abort()
-            return
+            return False
         except OSError as error:
             self.stop()
             connection.abort(f"records could not be sent: {error}", warn=True)
-            return
+            return False
         if turn != TURN_BYTES:
             connection.active_at = self._loop.time()
         if parts:
@@ -158,6 +158,7 @@ class FileSender:
         elif self._waits:
             self._waits = False
             self._loop.remove_writer(self._fd)
+        return True
 
     def _send_range(self, part: FileRange, size: int) -> int:
         position = self._position
