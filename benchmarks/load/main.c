@@ -95,9 +95,19 @@ static void await_ready(void) {
     die("port %ld never answered", o.port);
 }
 
+static void overdue(int signal_number) {
+    (void)signal_number;
+    static const char text[] = "load: the broker stopped answering\n";
+    ssize_t ignored = write(2, text, sizeof text - 1);
+    (void)ignored;
+    _exit(2);
+}
+
 int main(int argc, char **argv) {
     parse(argc, argv);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGALRM, overdue);
+    alarm((unsigned)(o.warmup + o.seconds) + 60);
     if (!strcmp(o.mode, "ready")) {
         await_ready();
         return 0;

@@ -117,12 +117,8 @@ static bool leaders_known(int fd, const struct options *o) {
     return !error && led == partitions;
 }
 
-void await_leaders(int fd, const struct options *o) {
-    for (double limit = now_s() + 30; !leaders_known(fd, o); usleep(20000))
-        if (now_s() > limit) die("topic %s has no leaders", o->topic);
-}
-
-int64_t end_offset(int fd, const struct options *o, int partition) {
+/* The end of a partition, or -1 with the error code in `error`. */
+static int64_t ask_end(int fd, const struct options *o, int partition, int *error) {
     struct buf frame = {0}, reply = {0};
     begin_request(&frame, 2, 1);
     put32(&frame, -1);
@@ -134,11 +130,28 @@ int64_t end_offset(int fd, const struct options *o, int partition) {
     end_request(&frame, 0);
     call(fd, &frame, &reply);
     const uint8_t *at = reply.data + 4 + 2 + strlen(o->topic) + 4 + 4;
-    if (get16(at)) die("ListOffsets answers error %d", get16(at));
+    *error = get16(at);
     int64_t offset = get64(at + 10);
     free(frame.data);
     free(reply.data);
+    return *error ? -1 : offset;
+}
+
+int64_t end_offset(int fd, const struct options *o, int partition) {
+    int error;
+    int64_t offset = ask_end(fd, o, partition, &error);
+    if (error) die("ListOffsets answers error %d", error);
     return offset;
+}
+
+/* Metadata may know a leader that does not know it yet: ask each partition's leader itself too. */
+void await_leaders(int fd, const struct options *o) {
+    double limit = now_s() + 30;
+    for (; !leaders_known(fd, o); usleep(20000))
+        if (now_s() > limit) die("topic %s has no leaders", o->topic);
+    for (int partition = 0, error; partition < o->partitions; partition++)
+        for (; ask_end(fd, o, partition, &error) < 0; usleep(20000))
+            if (now_s() > limit) die("ListOffsets answers error %d", error);
 }
 
 int64_t producer_id(int fd, int *epoch) {

@@ -17,6 +17,16 @@ from pathlib import Path
 CACHE = Path(__file__).parents[2] / ".interop"
 NEWEST = "4.3.1"
 
+SMALL_COLLECTOR = ("-XX:+UseSerialGC",)
+#: What `kafka-run-class.sh` gives a broker.
+SERVER_COLLECTOR = (
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+)
+
 #: Short tool name → the class that has its `main`, for Kafka 4.x and for Kafka 2.x.
 TOOLS = {
     "topics": ("org.apache.kafka.tools.TopicCommand", "kafka.admin.TopicCommand"),
@@ -93,7 +103,13 @@ def resolve(group: str, wanted: list[tuple[str, str, str]], *, transitive: bool 
     return library
 
 
-def java_command(version: str, main_class: str, *options: str, heap: str = "512m") -> list[str]:
+def java_command(
+    version: str,
+    main_class: str,
+    *options: str,
+    heap: str = "512m",
+    collector: tuple[str, ...] = SMALL_COLLECTOR,
+) -> list[str]:
     """The words that start a class of that Kafka version."""
     library = resolve(f"kafka-{version}", _dependencies(version))
     home = library.parent
@@ -114,7 +130,7 @@ def java_command(version: str, main_class: str, *options: str, heap: str = "512m
             "log4j.appender.err.layout.ConversionPattern=[%d] %p %m (%c)%n\n"
         )
         flag = f"-Dlog4j.configuration=file:{logging}"
-    return ["java", f"-Xmx{heap}", "-XX:+UseSerialGC", flag, *options, "-cp", f"{library}/*", main_class]
+    return ["java", f"-Xmx{heap}", *collector, flag, *options, "-cp", f"{library}/*", main_class]
 
 
 def tool_command(version: str, name: str, *arguments: str) -> list[str]:
@@ -167,12 +183,18 @@ def answers_api_versions(port: int) -> bool:
 
 @dataclass
 class RealKafka:
-    """One real Kafka broker on loopback: KRaft from 4.0, ZooKeeper of the same jars before."""
+    """One real Kafka broker on loopback: KRaft from 4.0, ZooKeeper of the same jars before.
+
+    `ready_s` is the time from the start of its process to its first answer.
+    """
 
     version: str
     directory: Path
     settings: dict[str, str] = field(default_factory=dict)
+    collector: tuple[str, ...] = SMALL_COLLECTOR
     port: int = 0
+    pid: int = 0
+    ready_s: float = 0.0
     _children: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
@@ -239,10 +261,12 @@ class RealKafka:
             quorum = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
             jmx = "-Dzookeeper.jmx.log4j.disable=true"
             self._spawn("zookeeper", [*java_command(self.version, quorum, jmx), str(zoo)])
-        broker = self._spawn(
-            "broker", [*java_command(self.version, "kafka.Kafka", heap="1g"), str(properties)]
-        )
+        kafka = java_command(self.version, "kafka.Kafka", heap="1g", collector=self.collector)
+        began = time.monotonic()
+        broker = self._spawn("broker", [*kafka, str(properties)])
+        self.pid = broker.pid
         self._await(broker)
+        self.ready_s = time.monotonic() - began
 
     def _await(self, broker: subprocess.Popen[bytes], limit_s: float = 90) -> None:
         deadline = time.monotonic() + limit_s
@@ -251,7 +275,7 @@ class RealKafka:
                 tail = (self.directory / "broker.log").read_text()[-3000:]
                 self.stop()
                 raise RuntimeError(f"Kafka {self.version} did not become ready:\n{tail}")
-            time.sleep(0.05)
+            time.sleep(0.01)
 
     def stop(self) -> None:
         """End the broker, then its ZooKeeper."""

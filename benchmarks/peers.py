@@ -1,0 +1,193 @@
+"""The brokers that are measured: each a process on loopback, its data in memory."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+from interop import kafka_peer  # noqa: E402
+
+OURS = "odradek"
+KAFKA = "Apache Kafka"
+KFAKE = "kfake"
+
+
+class SkippedError(Exception):
+    """This peer cannot run here; the message says why."""
+
+
+def in_memory() -> Path | None:
+    """A folder that is no disk, where the machine has one."""
+    shared = Path("/dev/shm")
+    return shared if shared.is_dir() and os.access(shared, os.W_OK) else None
+
+
+@dataclass
+class Peer:
+    """A broker process.
+
+    `ready_s` is the time from the start of its process to its first answer to ApiVersions.
+    """
+
+    name: str
+    directory: Path
+    version: str = ""
+    port: int = 0
+    pid: int = 0
+    ready_s: float = 0.0
+    _child: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    @property
+    def servers(self) -> str:
+        """`host:port`."""
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it and wait for its first answer. Raises `SkippedError` where it cannot run."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """End it in good order."""
+        child, self._child = self._child, None
+        if child is None:
+            return
+        child.send_signal(signal.SIGTERM)
+        try:
+            child.wait(20)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait(10)
+
+    def resident_mib(self) -> float:
+        """Memory that its process has now."""
+        found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{self.pid}/status").read_text())
+        return int(found[1]) / 1024 if found else 0.0
+
+    def cpu_s(self) -> float:
+        """User and system time that its process has used."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def _spawn(self, words: list[str]) -> None:
+        with (self.directory / "log").open("ab") as log:
+            began = time.monotonic()
+            child = self._child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.pid = child.pid
+        while not kafka_peer.answers_api_versions(self.port):
+            if child.poll() is not None or time.monotonic() > began + 60:
+                tail = (self.directory / "log").read_text()[-2000:]
+                self.stop()
+                raise RuntimeError(f"{self.name} did not become ready:\n{tail}")
+            time.sleep(0.002)
+        self.ready_s = time.monotonic() - began
+
+
+class Odradek(Peer):
+    """This checkout."""
+
+    def start(self) -> None:
+        from odradek import __version__
+        from odradek.records.kernel import NATIVE
+
+        commit = subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
+        )
+        self.version = (
+            f"{__version__} {commit.stdout.strip()}{'' if NATIVE else ', without the compiled kernel'}"
+        )
+        self.port = kafka_peer.free_ports(1)[0]
+        words = [sys.executable, "-m", "odradek", "server", "--data", str(self.directory / "data")]
+        words += ["--port", str(self.port), "--log-level", "warning"]
+        self._spawn([*words, "--set", "log.segment.delete.delay.ms=1000"])
+
+
+class Kafka(Peer):
+    """Apache Kafka of Maven Central, started as its own script starts it, with a heap of 1 GiB."""
+
+    _broker: kafka_peer.RealKafka | None = None
+
+    def start(self) -> None:
+        if why := kafka_peer.missing_toolchain():
+            raise SkippedError(why)
+        self.version = kafka_peer.NEWEST
+        self._broker = kafka_peer.RealKafka(
+            self.version,
+            self.directory,
+            {"log.segment.delete.delay.ms": "1000"},
+            collector=kafka_peer.SERVER_COLLECTOR,
+        )
+        self._broker.start()
+        self.port, self.pid, self.ready_s = self._broker.port, self._broker.pid, self._broker.ready_s
+
+    def stop(self) -> None:
+        if self._broker is not None:
+            self._broker.stop()
+
+
+class Kfake(Peer):
+    """franz-go's fake Kafka: everything in memory, nothing written."""
+
+    def start(self) -> None:
+        source = ROOT / "benchmarks" / "kfake"
+        if shutil.which("go") is None:
+            raise SkippedError("not on this machine: go")
+        binary = ROOT / "build" / "kfake"
+        binary.parent.mkdir(exist_ok=True)
+        done = subprocess.run(
+            ["go", "build", "-o", str(binary), "."], cwd=source, capture_output=True, text=True
+        )
+        if done.returncode:
+            raise SkippedError(f"go build: {done.stderr.strip()[-300:]}")
+        found = re.search(r"pkg/kfake v0\.0\.0-(\d{8})", (source / "go.mod").read_text())
+        self.version = found[1] if found else "?"
+        self.port = kafka_peer.free_ports(1)[0]
+        self._spawn([str(binary), str(self.port)])
+
+
+BROKERS: dict[str, type[Peer]] = {OURS: Odradek, KAFKA: Kafka, KFAKE: Kfake}
+
+
+@contextmanager
+def running(names: list[str], skipped: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """Start these brokers, all at once idle; who cannot run gets its reason into `skipped`."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", dir=in_memory()))
+        peers: dict[str, Peer] = {}
+        for name in names:
+            directory = Path(folder) / name.replace(" ", "-")
+            directory.mkdir()
+            peer = BROKERS[name](name, directory)
+            try:
+                stack.callback(peer.stop)
+                peer.start()
+            except SkippedError as why:
+                skipped[name] = str(why)
+                continue
+            peers[name] = peer
+        yield peers
+
+
+def package_version(name: str) -> str | None:
+    """The version of an installed distribution, or None."""
+    from importlib import metadata
+
+    if importlib.util.find_spec(name.replace("-", "_")) is None:
+        return None
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None

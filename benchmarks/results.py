@@ -1,0 +1,112 @@
+"""What a section has measured: kept as JSON, one file per section, read back for the tables and the plots."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent / "results"
+
+
+@dataclass
+class Measure:
+    """One figure of one case, by contender.
+
+    `values` has one number per round. `bars` says what was promised: by contender the least that ours divided
+    by it must be (the most, where less is better). `limit` is a promise without a contender, in the measure's
+    unit.
+    """
+
+    case: str
+    name: str
+    values: dict[str, list[float]]
+    less_is_better: bool = False
+    bars: dict[str, float] = field(default_factory=dict)
+    limit: float | None = None
+
+    def median(self, who: str) -> float | None:
+        """The middle of its rounds, or None where it did not run."""
+        numbers = self.values.get(who)
+        return statistics.median(numbers) if numbers else None
+
+    def ratio(self, ours: str, peer: str) -> float | None:
+        """Ours divided by the peer's."""
+        own, other = self.median(ours), self.median(peer)
+        return own / other if own is not None and other else None
+
+    def misses(self, ours: str) -> list[str]:
+        """Which promises are not kept."""
+        missed = []
+        for peer, bar in self.bars.items():
+            ratio = self.ratio(ours, peer)
+            if ratio is not None and (ratio > bar if self.less_is_better else ratio < bar):
+                missed.append(peer)
+        own = self.median(ours)
+        if self.limit is None or own is None:
+            return missed
+        if own > self.limit if self.less_is_better else own < self.limit:
+            missed.append("limit")
+        return missed
+
+
+@dataclass
+class Outcome:
+    """All that one run of a section gives.
+
+    `contenders` in the order of the table's columns, ours first. `settings` are what a reader needs to judge:
+    rounds, seconds, sizes. `notes` are sentences below the table.
+    """
+
+    section: str
+    title: str
+    contenders: list[str]
+    versions: dict[str, str]
+    measures: list[Measure]
+    settings: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    date: str = ""
+    machine: dict[str, str] = field(default_factory=dict)
+
+    def save(self) -> Path:
+        """Write it, with date and machine."""
+        self.date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        self.machine = machine()
+        FOLDER.mkdir(exist_ok=True)
+        path = FOLDER / f"{self.section}.json"
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+        return path
+
+
+def load(section: str) -> Outcome | None:
+    """The last outcome of a section, or None."""
+    path = FOLDER / f"{section}.json"
+    if not path.exists():
+        return None
+    raw = json.loads(path.read_text())
+    raw["measures"] = [Measure(**one) for one in raw["measures"]]
+    return Outcome(**raw)
+
+
+def machine() -> dict[str, str]:
+    """Model and number of processors, memory, kernel, Python."""
+    model = "unknown processor"
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "processor": f"{len(os.sched_getaffinity(0))} × {model}",
+        "memory": f"{memory:.0f} GiB",
+        "kernel": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+    }

@@ -1,0 +1,67 @@
+"""The sections of the benchmark, in the order of RESULTS.md; README.md shows how to add one."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from benchmarks.results import Outcome
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the caller of a run wants.
+
+    `rounds` and `seconds` (of one measurement) are for sections that measure by time; a section that cannot
+    keep to them at least does less with `quick`. `say` prints one line of progress.
+    """
+
+    rounds: int
+    seconds: float
+    quick: bool
+    say: Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Section:
+    """`module` has `run(name, context) -> Outcome`, imported only when the section runs.
+
+    A section that is not `in_default` runs only when it is named.
+    """
+
+    name: str
+    module: str
+    about: str
+    in_default: bool = True
+
+    def run(self, context: Context) -> Outcome:
+        """Measure."""
+        outcome: Outcome = importlib.import_module(self.module).run(self.name, context)
+        return outcome
+
+
+SECTIONS = [
+    Section("ready", "benchmarks.broker_ready", "time to the first answer, memory of an idle broker"),
+    Section("small", "benchmarks.broker_load", "one record of 100 B per request"),
+    Section("produce", "benchmarks.broker_load", "batches of 16 KiB"),
+    Section("large", "benchmarks.broker_load", "batches of 512 KiB and 1 MiB"),
+    Section("partitions", "benchmarks.broker_load", "50 partitions in each request"),
+    Section("fetch", "benchmarks.broker_load", "fetches of 1 MiB, 16 KiB and 1,000 B"),
+    Section("latency", "benchmarks.broker_load", "one record at a time, produced and fetched"),
+    Section("connections", "benchmarks.broker_load", "5,000 connections"),
+    Section("librdkafka", "benchmarks.broker_librdkafka", "confluent-kafka as a user's client"),
+]
+
+
+def named(names: str) -> list[Section]:
+    """The sections of a comma-separated list. Raises `ValueError` for one that is not there."""
+    known = {section.name: section for section in SECTIONS}
+    chosen = []
+    for name in filter(None, (part.strip() for part in names.split(","))):
+        if name not in known:
+            raise ValueError(f"no section {name!r}; there are: {', '.join(known)}")
+        chosen.append(known[name])
+    return chosen
