@@ -1,5 +1,6 @@
 # make demo     the whole way through once: broker, producers, Spark, a plot (about two minutes)
 # make test     style, types, import contracts, tests; all that it needs comes from PyPI
+# make bench    the brokers beside Apache Kafka and kfake under one load: benchmarks/RESULTS.md (ONLY=section,…)
 # make interop  real clients, brokers and connectors of other ecosystems (Maven, npm, Go where present)
 
 PYTHON ?= python3
@@ -10,7 +11,7 @@ BUILT  := pyproject.toml setup.py constraints.txt $(wildcard src/odradek/*.pyx)
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types contracts unit interop format clean
+.PHONY: help demo test lint types contracts unit bench interop format clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -45,6 +46,9 @@ contracts: $(VENV)/.dev
 # Half of the tests wait for a process, a disk or Spark: two workers share the time. A file stays on one worker.
 unit: $(VENV)/.dev
 	$(BIN)/pytest --ignore=tests/interop -n 2 --dist loadfile $(PYTEST)
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks --only '$(ONLY)' $(BENCH)
 
 interop: $(VENV)/.dev
 	$(BIN)/pytest tests/interop $(PYTEST)
