@@ -1,0 +1,181 @@
+"""Client libraries of other languages as small programs: built once, told their role by words.
+
+The roles and their lines are described in `go/role/role.go`; all programs have the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from interop.kafka_peer import CACHE
+
+SOURCES = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that takes a role: its words, and what has to be in its environment."""
+
+    words: tuple[str, ...]
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start it in a role."""
+        return subprocess.Popen(
+            [*self.words, *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **self.environment},
+        )
+
+    def run(self, *words: str, stdin: str = "", timeout: float = 90) -> Any:
+        """Run it to its end; return what it printed, from JSON, or None.
+
+        Raises `AssertionError` with its errors when it fails.
+        """
+        child = self.start(*words)
+        try:
+            out, errors = child.communicate(stdin, timeout)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            out, errors = child.communicate()
+            raise AssertionError(
+                f"{words}: not within {timeout:.0f} s\n{out[-1000:]}\n{errors[-3000:]}"
+            ) from None
+        assert child.returncode == 0, f"{words}: {errors[-3000:]}"
+        return json.loads(out) if out else None
+
+
+def _build(command: Sequence[str], where: Path, what: str) -> None:
+    done = subprocess.run(command, cwd=where, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{what} could not be built:\n{done.stdout[-2000:]}{done.stderr[-3000:]}")
+
+
+def go_program(name: str, modules: str = "go.mod") -> Program:
+    """Build a program of the folder `go` with the versions that a file of modules names."""
+    home = CACHE / "go"
+    home.mkdir(parents=True, exist_ok=True)
+    binary = home / f"{name}-{Path(modules).stem}"
+    # Go's own cache makes this quick when nothing has changed.
+    command = ["go", "build", "-buildvcs=false", f"-modfile={modules}", "-o", str(binary), f"./{name}"]
+    _build(command, SOURCES / "go", name)
+    return Program((str(binary),))
+
+
+def node_program(name: str) -> Program:
+    """A program of the folder `node`, with the packages of its lock file."""
+    home = CACHE / "node"
+    lock = (SOURCES / "node" / "package-lock.json").read_bytes()
+    stamp = home / "complete"
+    digest = hashlib.sha256(lock).hexdigest()
+    if not stamp.exists() or stamp.read_text() != digest:
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(parents=True)
+        for file in ("package.json", "package-lock.json"):
+            shutil.copy(SOURCES / "node" / file, home)
+        _build(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], home, name)
+        stamp.write_text(digest)
+    script = SOURCES / "node" / f"{name}.js"
+    return Program(("node", str(script)), {"NODE_PATH": str(home / "node_modules")})
+
+
+class ProgramMember:
+    """A running `consume`: its lines are gathered as they come."""
+
+    def __init__(self, child: subprocess.Popen[str]) -> None:
+        self.child = child
+        self.records: list[dict[str, Any]] = []
+        self._assigned: set[int] = set()
+        self._given = 0
+        self._more = threading.Condition()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.child.stdout is not None
+        for text in self.child.stdout:
+            line = json.loads(text)
+            with self._more:
+                if "assigned" in line:
+                    self._assigned = set(line["assigned"])
+                else:
+                    self.records.append(line)
+                self._more.notify_all()
+
+    def poll(self) -> list[bytes]:
+        """Values that have come since the last call."""
+        with self._more:
+            if len(self.records) == self._given:
+                self._more.wait(0.1)
+            fresh, self._given = self.records[self._given :], len(self.records)
+        return [record["value"].encode() for record in fresh]
+
+    def partitions(self) -> set[int]:
+        """The partitions that it told of last."""
+        return self._assigned
+
+    def close(self) -> None:
+        """Have it commit and leave, and wait for its end."""
+        assert self.child.stdin is not None
+        assert self.child.stdout is not None
+        assert self.child.stderr is not None
+        self.child.stdin.close()
+        try:
+            status = self.child.wait(60)
+        finally:
+            self.kill()
+        self._reader.join(10)
+        errors = self.child.stderr.read()
+        self.child.stdout.close()
+        self.child.stderr.close()
+        assert status == 0, errors[-3000:]
+
+    def kill(self) -> None:
+        """End it whatever it does."""
+        if self.child.poll() is None:
+            self.child.kill()
+            self.child.wait()
+
+
+class ProgramClient:
+    """A program at a broker, told as `members.Client`; the codecs take turns."""
+
+    def __init__(self, program: Program, bootstrap: str, version: str, codecs: Sequence[str]) -> None:
+        self.program = program
+        self.at = (bootstrap, version)
+        self.codecs = codecs
+        self.members: list[ProgramMember] = []
+
+    def run(self, role: str, *words: str, stdin: str = "") -> Any:
+        """Run a role to its end."""
+        return self.program.run(role, *self.at, *words, stdin=stdin)
+
+    def produce(self, topic: str, values: list[bytes]) -> None:
+        """Send a share of the values with each codec."""
+        count = len(self.codecs)
+        for i, codec in enumerate(self.codecs):
+            lines = [value.decode() for value in values[i::count]]
+            self.run("produce", topic, codec, stdin="".join(f"{line}\n" for line in lines))
+
+    def join(self, topic: str, group: str) -> ProgramMember:
+        """A new member."""
+        member = ProgramMember(self.program.start("consume", *self.at, topic, group))
+        self.members.append(member)
+        return member
+
+    def close(self) -> None:
+        """End what still runs."""
+        for member in self.members:
+            member.kill()
