@@ -136,11 +136,24 @@ def test_a_stall_that_kept_the_watchdog_too_from_running_is_seen_with_the_stack_
     assert world.asked_at is not None
     world.detector.beat(world.now, world.usage)  # it answers, and only then is it held up, with the lock held
     world.asked_at = None
+    world.cpu += 70
     world.look(late=70)
     world.run(50)
     (stall,) = world.stalls
     assert 70 <= stall.stalled_ms < 75
     assert stall.stack == WHERE
+
+
+def test_a_watchdog_that_had_no_processor_does_not_blame_the_loop() -> None:
+    world = World()
+    world.run(100)
+    assert world.asked_at is not None
+    world.detector.beat(world.now, world.usage)
+    world.asked_at = None
+    world.look(late=300)
+    world.run(1_000)
+    assert world.stalls == []
+    assert world.detector.count == 0
 
 
 def test_one_that_goes_on_is_told_of_before_it_is_over() -> None:

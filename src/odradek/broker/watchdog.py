@@ -114,6 +114,7 @@ class StallDetector:
         self._alive = (now_ms, usage)
         self._answer: tuple[float, Usage] | None = None
         self._asked = False
+        self._asked_ms = now_ms
         self._stack: Stack = ()
         self._next_stack_ms = 1.5 * self.period_ms
         self._next_alarm_ms = self._first_alarm_ms = threshold_ms * STILL_STALLED_AFTER
@@ -151,10 +152,17 @@ class StallDetector:
                 return False, self._told(now_ms, stall)
             return False, None
         self._asked = not self.resting
+        self._asked_ms = now_ms
         return self._asked, stall
 
     def _take_answer(self, now_ms: float, answer: tuple[float, Usage]) -> Stall | None:
         stall = _stall(answer[0] - self._alive[0], self._alive[1], answer[1], self._stack)
+        # A question that came late, as this thread had no processor, is not the loop's silence; but what kept
+        # this thread may be the loop, which computed and did not let go of the interpreter's lock.
+        late_ms = max(0.0, self._asked_ms - self._alive[0] - self.period_ms)
+        stall = stall._replace(
+            stalled_ms=stall.stalled_ms - max(0.0, late_ms - stall.cpu_ms - stall.starved_ms)
+        )
         self._alive = answer
         self._answer = None
         self._stack = ()
