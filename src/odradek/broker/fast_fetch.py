@@ -219,15 +219,11 @@ class FastFetch:
             metrics = self._topics
             metrics.all.bytes_out += size
             for topic, read in answers:
-                out = 0
-                for one in read:
-                    out += len(one[4])
+                out = size if len(answers) == 1 else sum([len(one[4]) for one in read])
                 if out:
                     metrics.of(names[topic] if version >= 13 else topic).bytes_out += out
         buffers = encode_fetch(version, parsed[1], session_id, parsed[5] == 1, answers)
-        length = 0
-        for buffer in buffers:
-            length += len(buffer)
+        length = len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
         self._requests.observe(self._monotonic_ms() - started_ms, length)
         return Answer(buffers, False, ranges)
 

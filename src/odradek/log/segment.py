@@ -457,6 +457,9 @@ class Segment:
         At most `max_bytes`, or one batch if `min_one_batch`; none that reaches `upper_bound`, which is None
         if it is behind the segment.
         """
+        positions = self._tail_positions
+        if positions and offset >= self._tail_base_offset:
+            return self._find_in_tail(offset, max_bytes, upper_bound, min_one_batch)
         first = self.translate(offset)
         if first is None:
             return None
@@ -473,6 +476,33 @@ class Segment:
             return start, start
         if start + wanted < end:
             end = self.boundary_at_or_below(start + wanted, start)
+        return start, end
+
+    def _find_in_tail(
+        self, offset: int, max_bytes: int, upper_bound: int | None, min_one_batch: bool
+    ) -> tuple[int, int] | None:
+        """As `find`, where everything is in memory."""
+        positions, last_offsets = self._tail_positions, self._tail_last_offsets
+        count = len(positions)
+        slot = bisect_left(last_offsets, offset)
+        if slot == count:
+            return None
+        start, end = positions[slot], self.size
+        after_first = positions[slot + 1] if slot + 1 < count else end
+        if upper_bound is not None:
+            beyond = bisect_left(last_offsets, upper_bound)
+            if beyond < count:
+                end = positions[beyond]
+                if start >= end:
+                    return start, start
+        first_size = after_first - start
+        wanted = max_bytes
+        if wanted < first_size:
+            if not min_one_batch:
+                return start, start
+            wanted = first_size
+        if start + wanted < end:
+            end = positions[bisect_right(positions, start + wanted) - 1]
         return start, end
 
     def range(self, size: int, position: int) -> FileRange | None:
