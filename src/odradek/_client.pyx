@@ -13,9 +13,9 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItem
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.long cimport PyLong_AsLongLong
-from cpython.object cimport PyObject, PyTypeObject
+from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
-from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 
@@ -29,13 +29,11 @@ cdef extern from "Python.h":
     Py_ssize_t PyByteArray_GET_SIZE(object)
     const char *PyUnicode_AsUTF8AndSize(object, Py_ssize_t *)
     int PyBytes_Check(object)
-    int PyUnicode_Check(object)
     int PyUnicode_CheckExact(object)
     int PyLong_CheckExact(object)
     void PyErr_Clear()
     void PyObject_GC_UnTrack(void *)
     ctypedef struct TypeWithNew "PyTypeObject":
-        object (*tp_new)(type, object, void *)
         object (*tp_alloc)(type, Py_ssize_t)
 
 DEF HEADER_BYTES = 61
@@ -369,13 +367,18 @@ cdef class Appender:
         return future
 
 
+cdef inline void give_item(object items, Py_ssize_t at, object item):
+    """Into a tuple that nobody has seen yet."""
+    Py_INCREF(item)
+    PyTuple_SET_ITEM(items, at, item)
+
+
 def report(list futures, type metadata_class, on_problem):
     """See the twin."""
     cdef DeliveryFuture future
     cdef object outcome = None
     cdef object callback
     cdef object error
-    cdef tuple fields
     cdef object topic = None
     cdef object partition = None
     cdef int64_t offset = -1
@@ -398,15 +401,15 @@ def report(list futures, type metadata_class, on_problem):
         error = outcome.error
         try:
             if error is None:
-                fields = (
-                    topic,
-                    partition,
-                    offset + future._index if offset >= 0 else MINUS_ONE,
-                    append_time if append_time >= 0 else future._timestamp,
-                    future._key_size,
-                    future._value_size,
-                )
-                callback((<TypeWithNew *>tuple).tp_new(metadata_class, (fields,), NULL), None)
+                metadata = (<TypeWithNew *>metadata_class).tp_alloc(metadata_class, 6)
+                give_item(metadata, 0, topic)
+                give_item(metadata, 1, partition)
+                give_item(metadata, 2, offset + future._index if offset >= 0 else MINUS_ONE)
+                give_item(metadata, 3, append_time if append_time >= 0 else future._timestamp)
+                give_item(metadata, 4, future._key_size)
+                give_item(metadata, 5, future._value_size)
+                PyObject_GC_UnTrack(<void *>metadata)  # text and numbers hold nothing
+                callback(metadata, None)
             else:
                 callback(None, error if errors is None else errors.get(future._index, error))
         except Exception as problem:

@@ -161,6 +161,25 @@ def test_a_stamped_batch_is_valid() -> None:
     assert [r.value for r in iter_records(data)] == [b"v"]
 
 
+def test_a_batch_built_elsewhere_is_stamped_and_what_was_handed_out_stays_as_it_is() -> None:
+    source = ProducerBatch(A, Codec.NONE, None, 0.0)
+    source.append(5, b"k", b"v", (), None)
+    batch = ProducerBatch(A, Codec.NONE, None, 0.0)
+    batch.adopt(bytearray(source.encode()), 1)
+    batch.set_producer_state(7, 0, 3)
+    first = batch.encode()
+    sent = bytes(first)
+    batch.drained(0.0)
+    batch.reset_producer_state(7, 1, 0)
+    again = bytes(batch.encode())
+    assert bytes(first) == sent
+    for data, epoch, sequence in ((sent, 0, 3), (again, 1, 0)):
+        header = BatchHeader.parse(data)
+        check_crc(header, data)
+        assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, epoch, sequence)
+        assert [r.value for r in iter_records(data)] == [b"v"]
+
+
 def test_splitting_keeps_order_sequences_and_callbacks() -> None:
     told: list[int] = []
     problems: list[Exception] = []

@@ -58,6 +58,7 @@ class Sender:
         self._sequences = sequences
         self._lock = lock
         self._on_memory = on_memory
+        self._freed = False
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._id_task: asyncio.Task[None] | None = None
@@ -94,6 +95,7 @@ class Sender:
             self._accumulator.take_all_queued()
         for batch in left:
             self._settle(batch, ClosedError("the producer was closed before the record was acknowledged"))
+        self._memory_may_be_free()
 
     async def _run(self) -> None:
         while True:
@@ -103,6 +105,7 @@ class Sender:
             except Exception:
                 log.exception("the producer's sender failed; it goes on")
                 next_ms = self._cluster.now_ms() + 100
+            self._memory_may_be_free()
             timeout = None if next_ms is None else max(0.0, next_ms - self._cluster.now_ms()) / 1000
             if timeout is None:
                 await self._wake.wait()
@@ -224,6 +227,8 @@ class Sender:
                 log.exception("the answer to Produce could not be dealt with")
                 for batch in batches:
                     self._failed_to_send(batch, error_for(ErrorCode.UNKNOWN_SERVER_ERROR, repr(bug)))
+        # Once per answer: whoever waits for room shall find some for many records.
+        self._memory_may_be_free()
         self._wake.set()
 
     def _take_response(self, response: Any, batches: list[ProducerBatch]) -> None:
@@ -330,22 +335,27 @@ class Sender:
         self.records_sent += batch.count
         with self._lock:
             self._accumulator.release(batch)
-        self._unmute(batch.tp)
+            self._accumulator.unmute(batch.tp)
+        self._freed = True
         batch.outcome.succeed(base_offset, append_time_ms)
         self._call_back(batch)
-        self._on_memory()
 
     def _settle(
         self, batch: ProducerBatch, error: Exception, per_record: dict[int, Exception] | None = None
     ) -> None:
         with self._lock:
             self._accumulator.release(batch)
-        self._unmute(batch.tp)
+            self._accumulator.unmute(batch.tp)
+        self._freed = True
         if not batch.outcome.settled:
             self.records_failed += batch.count
             batch.outcome.fail(error, per_record)
             self._call_back(batch)
-        self._on_memory()
+
+    def _memory_may_be_free(self) -> None:
+        if self._freed:
+            self._freed = False
+            self._on_memory()
 
     def _unmute(self, tp: TopicPartition) -> None:
         with self._lock:
@@ -401,6 +411,7 @@ class Sender:
             if self._sequences is not None:
                 self._sequences.expired(batch)
             self._settle(batch, problem)
+        self._memory_may_be_free()
 
 
 def _callback_raised(tp: TopicPartition, problem: Exception) -> None:

@@ -65,7 +65,7 @@ class ProducerBatch(OpenBatch):
         self.base_sequence = NO_SEQUENCE
         self.sequence_was_reset = False
         self.failed_leader_epoch: int | None = None
-        self.data: bytes | bytearray | None = None
+        self.data: bytes | bytearray | memoryview | None = None
         self.built: bytes | bytearray | None = None
 
     @property
@@ -88,10 +88,15 @@ class ProducerBatch(OpenBatch):
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.base_sequence = base_sequence
-        if self.built is None:
+        built = self.built
+        if built is None:
             self.data = None
+        elif self.data is built and self.attempts == 0 and isinstance(built, bytearray):
+            # Nobody has these bytes yet.
+            stamp_in_place(built, producer_id, producer_epoch, base_sequence)
+            self.data = memoryview(built).toreadonly()
         else:
-            self.data = stamp(self.built, producer_id, producer_epoch, base_sequence)
+            self.data = stamp(built, producer_id, producer_epoch, base_sequence)
 
     def adopt(self, data: bytes | bytearray, count: int) -> None:
         """Be a batch that was built elsewhere, of `count` records."""
@@ -107,7 +112,7 @@ class ProducerBatch(OpenBatch):
         self.set_producer_state(producer_id, producer_epoch, base_sequence)
         self.sequence_was_reset = True
 
-    def encode(self) -> bytes | bytearray:
+    def encode(self) -> bytes | bytearray | memoryview:
         """The bytes of the record batch."""
         if self.data is None:
             self.append_closed = True
@@ -188,9 +193,16 @@ def stamp(data: bytes | bytearray, producer_id: int, producer_epoch: int, base_s
     with it.
     """
     batch = bytearray(data)
-    _PRODUCER.pack_into(batch, PRODUCER_ID_AT, producer_id, producer_epoch, base_sequence)
-    batch[CRC_AT : CRC_AT + 4] = compute_crc(batch).to_bytes(4, "big")
+    stamp_in_place(batch, producer_id, producer_epoch, base_sequence)
     return bytes(batch)
+
+
+def stamp_in_place(batch: bytearray, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+    """As `stamp`, without a copy."""
+    _PRODUCER.pack_into(batch, PRODUCER_ID_AT, producer_id, producer_epoch, base_sequence)
+    with memoryview(batch) as view:
+        crc = compute_crc(view)
+    batch[CRC_AT : CRC_AT + 4] = crc.to_bytes(4, "big")
 
 
 def record_size(key: Any, value: Any, headers: Any) -> int:
