@@ -1,0 +1,115 @@
+"""Reads against a list of batches, wherever positions come from: memory, what searches kept, the index."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from odradek.log import LogConfig, PartitionLog, RealFileSystem, index_file, segment
+from odradek.log.files import FileRange, FileSystem
+from odradek.log.memory_files import MemoryFileSystem
+from odradek.util.clock import ManualClock
+
+from .batches import NOW_MS, batch
+
+
+class Model:
+    """What the log holds: `(first offset, last offset, size)` of each batch, and where segments begin."""
+
+    def __init__(self, log: PartitionLog) -> None:
+        self.log = log
+        self.batches: list[tuple[int, int, int]] = []
+
+    def append(self, chance: random.Random) -> None:
+        data = batch([b"x" * chance.randrange(60) for _ in range(chance.randint(1, 3))])
+        info = self.log.append(data, leader_epoch=0, now_ms=NOW_MS)
+        self.batches.append((info.first_offset, info.last_offset, len(data)))
+
+    def expected(self, offset: int, max_bytes: int, upper_bound: int, min_one: bool) -> tuple[int, int]:
+        """The offset of the first batch and the bytes that a read gives."""
+        bases = self.log.segments.bases
+        later = [base for base in bases if base > offset]
+        size = 0
+        first = -1
+        for base, last, length in self.batches:
+            if last < offset:
+                continue
+            if last >= upper_bound or (later and base >= later[0]):
+                break
+            if size + length > max_bytes and not (min_one and size == 0):
+                break
+            first = base if first < 0 else first
+            size += length
+        return first, size
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_read_gives_the_whole_batches_that_fit(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(seed)
+    monkeypatch.setattr(segment, "TAIL_BATCHES", chance.choice((1, 2, 1024)))
+    monkeypatch.setattr(segment, "FOUND_ENTRIES", 3)
+    monkeypatch.setattr(segment, "WALK_BLOCK", chance.choice((61, 200, 16_384)))
+    monkeypatch.setattr(index_file, "SEARCH_BLOCK", chance.choice((1, 2, 256)))
+    files: FileSystem = RealFileSystem() if seed % 2 else MemoryFileSystem(chance)
+    config = LogConfig(
+        segment_bytes=chance.choice((3000, 10**6)), index_interval_bytes=chance.choice((0, 300))
+    )
+    directory = tmp_path / "t-0"
+    log = PartitionLog.open(directory, "t", 0, config, files, ManualClock(NOW_MS))
+    model = Model(log)
+    ranges = 0
+    for _ in range(100):
+        model.append(chance)
+    for step in range(3000):
+        what = chance.random()
+        if what < 0.05:
+            model.append(chance)
+        elif what < 0.055 and model.batches:
+            at = chance.randint(log.log_end_offset // 2, log.log_end_offset)
+            log.truncate_to(at)
+            model.batches = [one for one in model.batches if one[1] < at]
+        elif what < 0.06:
+            log.close()
+            log = PartitionLog.open(
+                directory, "t", 0, config, files, ManualClock(NOW_MS), clean_shutdown=True
+            )
+            model.log = log
+        end = log.log_end_offset
+        # The same few places again and again, and where one read ended the next begins.
+        offset = chance.choice((chance.randint(0, end), min(end, 7), min(end, 40), max(0, end - 3)))
+        for _ in range(chance.randint(1, 4)):
+            max_bytes = chance.choice((0, 100, 150, 300, 1000, 5000))
+            upper_bound = chance.choice((end, end, chance.randint(0, end)))
+            min_one = chance.random() < 0.5
+            range_from = chance.choice((2**63, 1, 500))
+            got = log.slice(offset, max_bytes, upper_bound, min_one, range_from)
+            first, size = (
+                model.expected(offset, max_bytes, upper_bound, min_one) if offset < upper_bound else (-1, 0)
+            )
+            assert len(got) == size, (step, offset, max_bytes, upper_bound, min_one)
+            if isinstance(got, FileRange):
+                ranges += 1
+                assert len(got) >= range_from
+                data = got.read()
+            else:
+                assert len(got) < range_from or not seed % 2
+                data = got
+            assert data == log.read(offset, max_bytes, upper_bound=upper_bound, min_one_batch=min_one).records
+            if not size:
+                break
+            assert int.from_bytes(data[:8], "big") == first
+            offset = (
+                next(
+                    last
+                    for base, last, _ in reversed(model.batches)
+                    if base < first + 10**9
+                    and (sum(length for b, _, length in model.batches if first <= b <= base) <= size)
+                )
+                + 1
+            )
+    assert bool(ranges) == bool(seed % 2)
+    log.close()
