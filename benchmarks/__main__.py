@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 import traceback
@@ -36,6 +37,8 @@ def main() -> int:
         chosen = named(args.only) or [section for section in SECTIONS if section.in_default]
     except ValueError as error:
         parser.error(str(error))
+    # Ended by a signal, leave no broker behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     began = time.monotonic()
 
     def say(line: str) -> None:

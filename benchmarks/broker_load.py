@@ -44,10 +44,10 @@ class Scenario:
 
 
 RATE = ("requests_per_s", "cpu_us_per_request", "p50_ms", "p99_ms")
-BYTES = ("mb_per_s", "cpu_us_per_request", "cpu_s_per_gib", "p99_ms")
+BYTES = ("mb_per_s", "cpu_us_per_request", "cpu_s_per_gib", "p99_ms", "server_rss_mib")
 ONE = {"records": 1, "record_bytes": 100}
 FOUR_BY_FIVE = {"connections": 4, "in_flight": 5, "partitions": 8}
-FULL = FOUR_BY_FIVE | {"batch_bytes": 16_384, "requests": 16_384, "warmup": 0}
+FULL = FOUR_BY_FIVE | {"batch_bytes": 16_384, "requests": 8_192, "warmup": 0}
 AHEAD = {"requests_per_s": {KAFKA: 2.0, KFAKE: 1.0}}
 
 SCENARIOS: dict[str, tuple[str, list[Scenario]]] = {
@@ -236,9 +236,6 @@ def run(name: str, context: Context) -> Outcome:
             measures += case.measure(skipped)
             others += case.disturbance()
         versions = {who: peer.version for who, peer in peers.items()}
-        memory = {who: [peer.resident_mib()] for who, peer in peers.items() if who not in skipped}
-    if name in ("produce", "large", "fetch"):
-        measures.append(Measure("after this load", "resident MiB", memory, less_is_better=True))
     if OURS in skipped:
         raise RuntimeError(f"{OURS} failed: {skipped[OURS]}")
     settings = {"rounds": context.rounds, "seconds each": context.seconds}

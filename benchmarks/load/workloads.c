@@ -97,7 +97,7 @@ void produce_workload(struct workload *w) {
 
 /* ---- fetch: Fetch v10 without a session, at offsets that one checked walk over the partitions has found ---- */
 
-enum { MAX_PLACES = 4096 };
+enum { MAX_PLACES = 512 };
 
 struct places { /* of one partition */
     int64_t offsets[MAX_PLACES];
