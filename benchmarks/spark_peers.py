@@ -1,6 +1,6 @@
 """Our data source beside `spark-sql-kafka-0-10`, on one broker of ours and one topic, in one session.
 
-    python benchmarks/spark_peers.py read|map|write|latency|more [--rows 2000000] [--runs 3] [--size 100]
+    python -m benchmarks.spark_peers read|map|write|latency|more [--rows 2000000] [--runs 3] [--size 100]
 
 Each scenario runs the connector with its defaults, the connector tuned, and ours in turns, after a run of
 each that warms up; the table has medians, the ratio to the connector, and the CPU seconds per million rows of
@@ -26,12 +26,9 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-sys.path.insert(0, str(Path(__file__).parent))
-
-from spark_load import CONNECTOR, BrokerProcess, CpuClock, fill, make_topics, produce_at_rate
+from benchmarks.spark_load import CONNECTOR, BrokerProcess, CpuClock, fill, make_topics, produce_at_rate
 
 PARTITIONS = 4
 SOURCE = "benchmark"
@@ -46,10 +43,18 @@ TUNED_READ = {
 TUNED_WRITE = {"kafka.linger.ms": "20", "kafka.batch.size": str(256 << 10)}
 
 
+class Compared(NamedTuple):
+    """By contender, one figure per round: rows per second; CPU seconds of all processes per million rows."""
+
+    rates: dict[str, list[float]]
+    cpu: dict[str, list[float]]
+
+
 class Bench:
     """A session, a broker, and a topic that is full."""
 
     def __init__(self, args: argparse.Namespace, broker: BrokerProcess) -> None:
+        sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
         from interop import kafka_peer
 
         self.args = args
@@ -81,8 +86,8 @@ class Bench:
     def source(self, who: str, **options: str) -> Any:
         return self.reader(who, subscribe=SOURCE, **options).load()
 
-    def compare(self, title: str, cases: dict[str, Callable[[], Any]], rows: int) -> dict[str, float]:
-        """Run the cases in turns; print and return rows per second."""
+    def compare(self, title: str, cases: dict[str, Callable[[], Any]], rows: int) -> Compared:
+        """Run the cases in turns, and print."""
         cpu = CpuClock(self.broker.process.pid)
         seconds: dict[str, list[float]] = {who: [] for who in cases}
         spent: dict[str, list[list[float]]] = {who: [] for who in cases}
@@ -105,7 +110,10 @@ class Bench:
             shown = " ".join(f"{used:8.2f}" for used in cpus)
             times = ", ".join(f"{s:.2f}" for s in seconds[who])
             print(f"{who:18} {rate:12,.0f} {rate / first:6.2f}   {shown}   ({times})", flush=True)
-        return rates
+        return Compared(
+            {who: [rows / took for took in times] for who, times in seconds.items()},
+            {who: [sum(used) * 1e6 / rows for used in rounds] for who, rounds in spent.items()},
+        )
 
 
 def discard(frame: Any) -> None:
@@ -116,27 +124,27 @@ def same(batches: Any) -> Any:
     return batches
 
 
-def run_read(bench: Bench) -> None:
-    bench.compare(
+def run_read(bench: Bench) -> Compared:
+    return bench.compare(
         "batch read, all columns, discarded",
         {who: lambda who=who: discard(bench.source(who)) for who in chosen(bench)},
         bench.args.rows,
     )
 
 
-def run_map(bench: Bench) -> None:
+def run_map(bench: Bench) -> Compared:
     def case(who: str) -> None:
         frame = bench.source(who)
         discard(frame.mapInArrow(same, frame.schema))
 
-    bench.compare(
+    return bench.compare(
         "batch read through mapInArrow, all columns, discarded",
         {who: lambda who=who: case(who) for who in chosen(bench)},
         bench.args.rows,
     )
 
 
-def run_write(bench: Bench) -> None:
+def run_write(bench: Bench) -> Compared:
     from pyspark.sql import functions as fn
 
     rows, size = bench.args.rows, bench.args.size
@@ -154,7 +162,7 @@ def run_write(bench: Bench) -> None:
         writer.option("topic", target).mode("append").save()
 
     make_topics(bench.broker.servers, ["sink-kafka", "sink-odradek"], PARTITIONS)
-    bench.compare("write", {who: lambda who=who: case(who) for who in chosen(bench)}, rows)
+    return bench.compare("write", {who: lambda who=who: case(who) for who in chosen(bench)}, rows)
 
 
 def run_more(bench: Bench) -> None:
@@ -183,20 +191,22 @@ def run_more(bench: Bench) -> None:
         )
 
 
-def run_latency(bench: Bench) -> None:
-    """p50 and p99 of the time between a record's timestamp and that of its copy."""
+def run_latency(bench: Bench) -> dict[str, tuple[int, int, float]]:
+    """By contender p50 and p99 (ms) of the time from a record to its copy, and CPU seconds per second."""
     servers = bench.broker.servers
     print(f"\ntopic to topic, 100 records a second, {PARTITIONS} partitions, {bench.args.seconds} s each")
     for who in chosen(bench):
         name = READERS[who] + ("-tuned" if "tuned" in who else "")
         make_topics(servers, [f"from-{name}", f"to-{name}"], PARTITIONS)
+    found = {}
     for who in chosen(bench):
         name = READERS[who] + ("-tuned" if "tuned" in who else "")
         with tempfile.TemporaryDirectory() as folder:
-            latency_of(bench, who, f"from-{name}", f"to-{name}", folder)
+            found[who] = latency_of(bench, who, f"from-{name}", f"to-{name}", folder)
+    return found
 
 
-def latency_of(bench: Bench, who: str, source: str, sink: str, folder: str) -> None:
+def latency_of(bench: Bench, who: str, source: str, sink: str, folder: str) -> tuple[int, int, float]:
     from odradek.client import RawReader
 
     servers, seconds = bench.broker.servers, bench.args.seconds
@@ -244,6 +254,7 @@ def latency_of(bench: Bench, who: str, source: str, sink: str, folder: str) -> N
         f"CPU s per s: {', '.join(f'{s / seconds:.2f}' for s in spent)}   {len(busy)} batches: {shown}",
         flush=True,
     )
+    return times[len(times) // 2], times[int(len(times) * 0.99)], sum(spent) / seconds
 
 
 TUNED_STREAM = {"kafka.linger.ms": "0"}
@@ -253,7 +264,13 @@ def chosen(bench: Bench) -> list[str]:
     return bench.args.who.split(";") if bench.args.who else list(READERS)
 
 
-SCENARIOS = {"read": run_read, "map": run_map, "write": run_write, "more": run_more, "latency": run_latency}
+SCENARIOS: dict[str, Callable[[Bench], Any]] = {
+    "read": run_read,
+    "map": run_map,
+    "write": run_write,
+    "more": run_more,
+    "latency": run_latency,
+}
 
 
 def main() -> None:
@@ -265,19 +282,23 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=100, help="bytes of a value")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=10, help="of each latency measurement")
-    parser.add_argument("--warm", type=int, default=5, help="seconds before it")
+    parser.add_argument("--warm", type=int, default=20, help="seconds before it")
     parser.add_argument("--plain", action="store_true", help="Spark's own settings")
     parser.add_argument("--who", help="only these, with ';' between them")
     parser.add_argument("--only", help="of `more`: only what has this in its title")
     args = parser.parse_args()
+    measure(args)
+
+
+def measure(args: argparse.Namespace) -> Any:
+    """Run one scenario on a broker and a session of its own; what its function returns."""
     with BrokerProcess() as broker:
         if args.scenario in ("read", "map", "more"):
-            headers = args.only == "headers"
             make_topics(broker.servers, [SOURCE], PARTITIONS)
-            fill(broker.servers, SOURCE, args.rows, args.size, PARTITIONS, headers=headers)
+            fill(broker.servers, SOURCE, args.rows, args.size, PARTITIONS, headers=args.only == "headers")
         bench = Bench(args, broker)
         try:
-            SCENARIOS[args.scenario](bench)
+            return SCENARIOS[args.scenario](bench)
         finally:
             bench.spark.stop()
 

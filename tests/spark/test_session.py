@@ -33,6 +33,28 @@ def test_a_second_call_gives_the_same_session_with_its_settings_on_top(spark: An
         again.conf.set("spark.sql.shuffle.partitions", before)
 
 
+def test_batches_of_large_records_end_by_their_bytes_too(spark: Any) -> None:
+    from odradek.spark import session
+
+    name = "spark.sql.execution.arrow.maxBytesPerBatch"
+    sizes: list[int] = []
+
+    def look(batches: Any) -> Any:
+        import pyarrow as pa
+
+        for batch in batches:
+            yield pa.record_batch({"rows": [batch.num_rows]})
+
+    for large in (False, True):
+        again = session("tests", "local[2]", log_level="OFF", large_records=large)
+        frame = again.range(0, 800, 1, 1).selectExpr("repeat('x', 200000) AS value")
+        sizes += [row.rows for row in frame.mapInArrow(look, "rows bigint").collect()]
+    spark.conf.set(name, SETTINGS[name])
+    assert sizes[0] == 800
+    assert len(sizes) > 2
+    assert sum(sizes) == 1600
+
+
 def test_workers_run_this_python(spark: Any) -> None:
     def executables(batches: Any) -> Any:
         import sys
