@@ -25,6 +25,7 @@ from odradek._kernel import append_record
 
 cdef extern from "Python.h":
     int PyByteArray_Resize(object, Py_ssize_t) except -1
+    object PyByteArray_FromStringAndSize(const char *, Py_ssize_t)
     char *PyByteArray_AS_STRING(object)
     Py_ssize_t PyByteArray_GET_SIZE(object)
     const char *PyUnicode_AsUTF8AndSize(object, Py_ssize_t *)
@@ -414,3 +415,10 @@ def report(list futures, type metadata_class, on_problem):
                 callback(None, error if errors is None else errors.get(future._index, error))
         except Exception as problem:
             on_problem(problem)
+
+
+def unfilled(Py_ssize_t size):
+    """See the twin."""
+    if size < 0:
+        raise ValueError("negative size")
+    return PyByteArray_FromStringAndSize(NULL, size)

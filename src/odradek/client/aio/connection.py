@@ -10,14 +10,14 @@ from typing import Any, cast
 
 from odradek.client.config import CommonConfig
 from odradek.client.core.connection import ConnectionState, pick_version
+from odradek.client.core.inbound import InboundFrames
 from odradek.client.errors import ClientTimeoutError, ClosedError, ConnectionFailedError
 from odradek.errors import OdradekError, ProtocolError
-from odradek.wire.framing import FrameReader
 
 log = logging.getLogger("odradek.client")
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """A connection whose handshake is done; made by `connect`.
 
     Requests are written as they come and answered in order. When anything goes wrong, all that is in flight
@@ -32,14 +32,14 @@ class Connection(asyncio.Protocol):
         self.on_close: Callable[[Connection], None] | None = None
         self._config = config
         self._loop = loop
-        self._reader = FrameReader(config.receive_message_max_bytes)
+        self._inbound = InboundFrames(config.receive_message_max_bytes)
         self._transport: asyncio.Transport | None = None
         self._handshake: asyncio.Future[None] = loop.create_future()
         self._lost: asyncio.Future[None] = loop.create_future()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
 
-    # asyncio.Protocol
+    # asyncio.BufferedProtocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See `asyncio.BaseProtocol`."""
@@ -52,10 +52,14 @@ class Connection(asyncio.Protocol):
         transport.writelines(self.state.start_handshake(deadline))
         self._arm(deadline)
 
-    def data_received(self, data: bytes) -> None:
-        """See `asyncio.Protocol`."""
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """See `asyncio.BufferedProtocol`."""
+        return self._inbound.space()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """See `asyncio.BufferedProtocol`."""
         try:
-            for frame in self._reader.feed(data):
+            for frame in self._inbound.written(nbytes):
                 self._frame(frame)
         except ProtocolError as problem:
             self.close(ConnectionFailedError(f"{self.address} sent what is not Kafka's protocol: {problem}"))
@@ -76,7 +80,7 @@ class Connection(asyncio.Protocol):
             asked.token.set_result(message)
 
     def eof_received(self) -> None:
-        """See `asyncio.Protocol`; returning None closes."""
+        """See `asyncio.BufferedProtocol`; returning None closes."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.BaseProtocol`."""

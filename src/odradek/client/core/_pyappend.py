@@ -1,4 +1,4 @@
-"""The producer's work per record in pure Python: the twin of `odradek._client`, class by class.
+"""The clients' work per record in pure Python: the twin of `odradek._client`, class by class.
 
 Used where no compiled kernel is installed. It says precisely what the compiled one must do.
 """
@@ -16,7 +16,7 @@ from odradek.records.builder import MAX_RECORD_OVERHEAD
 from odradek.records.kernel import kernel
 from odradek.records.partitioner import partition_for_key
 
-__all__ = ["Appender", "DeliveryState", "Gate", "OpenBatch", "Sticky", "TopicLanes", "report"]
+__all__ = ["Appender", "DeliveryState", "Gate", "OpenBatch", "Sticky", "TopicLanes", "report", "unfilled"]
 
 _MAX_TIMESTAMP = 0x7FFF_FFFF_FFFF_FFFE
 _moving = threading.Lock()
@@ -257,3 +257,8 @@ def report(futures: list[Any], metadata_class: type[Any], on_problem: Callable[[
                 callback(None, error)
         except Exception as problem:
             on_problem(problem)
+
+
+def unfilled(size: int) -> bytearray:
+    """A bytearray whose content is not determined: to be written before it is read."""
+    return bytearray(size)

@@ -27,3 +27,4 @@ OpenBatch = _chosen.OpenBatch
 Sticky = _chosen.Sticky
 TopicLanes = _chosen.TopicLanes
 report = _chosen.report
+unfilled = _chosen.unfilled
