@@ -1,4 +1,4 @@
-"""Builds the optional kernel; everything else is in pyproject.toml.
+"""Builds the optional kernel, one part per `_*.pyx`; everything else is in pyproject.toml.
 
 Without a C compiler the build goes on without it (`optional=True`): the pure-Python twin serves, and
 `odradek doctor` says so.
@@ -8,12 +8,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-SOURCES = {
-    "odradek._kernel": Path("src/odradek/_kernel.pyx"),
-    "odradek._cleaner": Path("src/odradek/_cleaner.pyx"),
-    "odradek._fetch": Path("src/odradek/_fetch.pyx"),
-    "odradek._client": Path("src/odradek/_client.pyx"),
-}
+PACKAGE = Path("src/odradek")
 
 
 def extensions() -> list[Extension]:
@@ -22,12 +17,21 @@ def extensions() -> list[Extension]:
         from Cython.Build import cythonize
     except ImportError:
         return []
-    kernel = [
-        Extension(name, [str(source)], extra_compile_args=["-O3"], optional=True)
-        for name, source in SOURCES.items()
-        if source.exists()
+    headers = [str(one) for one in sorted(PACKAGE.glob("_*.pxd"))]
+    parts = [
+        Extension(
+            f"odradek.{source.stem}",
+            [str(source)],
+            depends=headers,
+            extra_compile_args=["-O3"],
+        )
+        for source in sorted(PACKAGE.glob("_*.pyx"))
     ]
-    return cythonize(kernel, language_level=3)
+    built: list[Extension] = cythonize(parts, language_level=3)
+    for part in built:
+        # Here, as Cython does not hand it on: a part that does not compile is left out.
+        part.optional = True
+    return built
 
 
 setup(ext_modules=extensions())

@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,11 @@ SETTINGS = (
 class BrokerProcess:
     """The broker of `benchmarks.soak.broker`, seen from outside."""
 
-    def __init__(self, data: Path, log: Path, *, trace: bool) -> None:
+    def __init__(
+        self, data: Path, log: Path, *, trace: bool = False, settings: Sequence[str] = SETTINGS
+    ) -> None:
         environment = {**os.environ, "PYTHONTRACEMALLOC": "1"} if trace else None
-        command = [sys.executable, "-m", "benchmarks.soak.broker", str(data), *SETTINGS]
+        command = [sys.executable, "-m", "benchmarks.soak.broker", str(data), *settings]
         with log.open("wb") as errors:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=environment

@@ -2,10 +2,11 @@
 
     python -m benchmarks.soak.broker DATA NAME=VALUE…
 
-Prints `ready HOST:PORT`, then answers each line of its input with a line of JSON: `sample` what its metrics
-and its garbage collector say, `types` how many objects there are of the commonest types, `memory` what
-tracemalloc finds to have grown since the question before (where PYTHONTRACEMALLOC is set), `cycles` what only
-the garbage collector could free since the question before. SIGTERM ends it.
+`gc=700,10,10` stands for other thresholds of the collector than the broker's own, `gc=off` for none. Prints
+`ready HOST:PORT`, then answers each line of its input with a line of JSON: `sample` what its metrics and its
+garbage collector say, `types` how many objects there are of the commonest types, `memory` what tracemalloc
+finds to have grown since the question before (where PYTHONTRACEMALLOC is set), `cycles` what only the garbage
+collector could free, and `stacks` what its thread did, since the question before. SIGTERM ends it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import tracemalloc
 from collections import Counter
 from typing import Any
 
+from benchmarks.profile.sampler import Sampler
 from odradek.broker.app import Broker
 from odradek.broker.config import BrokerConfig
 from odradek.broker.logging import configure
@@ -33,6 +35,7 @@ class Answers:
 
     def __init__(self) -> None:
         self._snapshot: tracemalloc.Snapshot | None = None
+        self._sampler: Sampler | None = None
 
     def sample(self, broker: Broker) -> dict[str, Any]:
         """What the metrics say, by a readable name."""
@@ -77,6 +80,14 @@ class Answers:
             name: [number, holders[name].most_common(4)] for name, number in counts.most_common(MOST_LINES)
         }
 
+    def stacks(self, broker: Broker) -> dict[str, Any]:
+        """Folded stacks; the first question begins."""
+        sampler, self._sampler = self._sampler, None
+        if sampler is not None:
+            return sampler.stop()
+        self._sampler = Sampler()
+        return {}
+
 
 def _name(one: object) -> str:
     if callable(one) and hasattr(one, "__qualname__") and hasattr(one, "__module__"):
@@ -107,11 +118,20 @@ def main() -> int:
     data, *settings = sys.argv[1:]
     configure("text", "INFO")
     properties = dict(one.split("=", 1) for one in settings)
+    thresholds = properties.pop("gc", "")
+
+    def observe(broker: Broker) -> None:
+        if thresholds == "off":
+            gc.disable()
+        elif thresholds:
+            gc.set_threshold(*map(int, thresholds.split(",")))
+        answer_questions(broker)
+
     properties |= {"log.dirs": data, "listeners": "PLAINTEXT://127.0.0.1:0"}
     return run(
         BrokerConfig(properties),
         on_ready=lambda address: print("ready", address, flush=True),
-        observe=answer_questions,
+        observe=observe,
     )
 
 

@@ -264,9 +264,32 @@ def test_doctor(run: RunTool) -> None:
     findings = [json.loads(line) for line in run("doctor", "--json").stdout.splitlines()]
     assert {"subject", "well", "what", "remedy"} == set(findings[0])
     by_subject = {f["subject"]: f for f in findings}
-    assert {"odradek", "uvloop", "fastcrc", "cramjam", "pyarrow", "kernel", "open files"} <= set(by_subject)
+    assert {"odradek", "uvloop", "fastcrc", "cramjam", "pyarrow", "compression", "open files"} <= set(
+        by_subject
+    )
+    assert {f"kernel {part}" for part in ("_kernel", "_fetch", "_client")} <= set(by_subject)
     assert all(f["remedy"] for f in findings if not f["well"])
     assert told.exit_code == (0 if all(f["well"] for f in findings) else 1)
+
+
+def test_doctor_on_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "compiled_parts", lambda: ["_absent", "_kernel"])
+    absent, _ = doctor.kernel()
+    assert not absent.well
+    assert absent.what.startswith("not compiled: ")
+    assert "C compiler" in absent.remedy
+    monkeypatch.setattr(doctor, "compiled_parts", lambda: ["util"])
+    (python,) = doctor.kernel()  # what can be imported and is no compiled module
+    assert not python.well
+
+
+def test_doctor_on_codecs(monkeypatch: pytest.MonkeyPatch) -> None:
+    (found,) = doctor.codecs()
+    assert found == ("compression", True, "gzip, snappy, lz4, zstd", "")
+    monkeypatch.setattr("odradek.records.compression.compress", lambda codec, data: b"broken")
+    (found,) = doctor.codecs()
+    assert not found.well
+    assert "zstd" in found.what and found.remedy
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from odradek.broker.metrics import Metrics
 
-THRESHOLDS = (50_000, 20, 50)
+THRESHOLDS = (1_000, 10, 50)
 """New objects that outlive their request before the youngest generation is looked at; how many such looks
-before the middle one is, and how many of those before all is."""
+before the middle one is, and how many of those before all is. A pause grows with what is looked at: 0.4 ms
+for a thousand objects, 30 ms for fifty thousand."""
 
 
 def settle() -> None:

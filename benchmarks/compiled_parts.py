@@ -1,0 +1,136 @@
+"""What each part of the compiled kernel gains over its twin in Python: the figures of `odradek doctor`.
+
+    python benchmarks/compiled_parts.py
+
+Both run in processes of their own, in alternation; each figure is the best of some rounds, in microseconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+ROUNDS = 2
+NOW_MS = 1_700_000_000_000
+
+
+def best_us(work: Callable[[], object], times: int) -> float:
+    """Microseconds of one `work()`."""
+    work()
+    found = []
+    for _ in range(5):
+        began = time.perf_counter()
+        for _ in range(times):
+            work()
+        found.append((time.perf_counter() - began) / times * 1e6)
+    return min(found)
+
+
+def records(rng: random.Random) -> dict[str, float]:
+    """Part `_kernel`."""
+    from odradek.records.builder import build_batch
+    from odradek.records.columns import decode_columns
+    from odradek.records.validate import validate_batches
+
+    batch = build_batch([(NOW_MS, None, rng.randbytes(100), ()) for _ in range(147)])
+    many = build_batch([(NOW_MS, None, rng.randbytes(100), ()) for _ in range(5_000)])
+    return {
+        "_kernel: check a produced batch of 16 KiB": best_us(
+            lambda: validate_batches(batch, max_message_bytes=1 << 20, now_ms=NOW_MS), 100
+        ),
+        "_kernel: 5,000 records to Arrow": best_us(lambda: decode_columns(many, from_offset=0), 5),
+    }
+
+
+def fetches(rng: random.Random) -> dict[str, float]:
+    """Part `_fetch`."""
+    from odradek.broker.fetch_codec import encode_fetch, parse_fetch
+    from odradek.wire.api import ApiKey
+    from odradek.wire.headers import encode_request
+    from odradek.wire.messages import fetch
+
+    wanted = [
+        fetch.FetchPartition(partition=i, fetch_offset=5, partition_max_bytes=1 << 20) for i in range(4)
+    ]
+    request = fetch.FetchRequest(
+        max_wait_ms=500, min_bytes=1, topics=[fetch.FetchTopic(topic="topic", partitions=wanted)]
+    )
+    frame = b"".join(encode_request(ApiKey.FETCH, 11, 7, "client", request))[4:]
+    answers = [("topic", [(i, 9, 9, 0, rng.randbytes(1000)) for i in range(4)])]
+
+    def both() -> None:
+        parse_fetch(frame)
+        encode_fetch(11, 7, 0, False, answers)
+
+    return {"_fetch: a fetch of 4 partitions": best_us(both, 1000)}
+
+
+def producer(rng: random.Random) -> dict[str, float]:
+    """Part `_client`."""
+    from odradek import Producer
+    from odradek.testing import Broker
+
+    value = rng.randbytes(100)
+    found = []
+    with Broker() as broker:
+        broker.create_topic("t")
+        configs = {"linger_ms": 1000, "batch_size": 1 << 20}
+        with Producer(bootstrap_servers=broker.bootstrap_servers, **configs) as sender:
+            sender.send("t", value).result(10)
+            for _ in range(6):
+                began = time.thread_time()
+                for _ in range(2000):
+                    sender.send("t", value)
+                found.append((time.thread_time() - began) / 2000 * 1e6)
+                sender.flush()
+    return {"_client: Producer.send of a record": min(found)}
+
+
+def compaction(rng: random.Random) -> dict[str, float]:
+    """Part `_cleaner`."""
+    from odradek.log.cleaner.key_map import KeyMap
+
+    keys = [rng.randbytes(12) for _ in range(2000)]
+
+    def note() -> None:
+        found = KeyMap(1 << 22, 0.9)
+        for offset, key in enumerate(keys):
+            found.put(key, offset)
+
+    return {"_cleaner: 2,000 keys noted": best_us(note, 5)}
+
+
+def measure() -> None:
+    """In this process's mode, as JSON."""
+    found: dict[str, float] = {}
+    for part in (records, fetches, producer, compaction):
+        found |= part(random.Random(1))
+    print(json.dumps(found))
+
+
+def main() -> None:
+    """Both modes."""
+    best: dict[str, dict[str, float]] = {"native": {}, "python": {}}
+    for _ in range(ROUNDS):
+        for mode, figures in best.items():
+            done = subprocess.run(
+                [sys.executable, __file__, "--here"],
+                env={**os.environ, "ODRADEK_KERNEL": mode},
+                capture_output=True,
+                check=True,
+            )
+            for name, value in json.loads(done.stdout).items():
+                figures[name] = min(value, figures.get(name, value))
+    print(f"{'':<44} {'compiled':>12} {'Python':>12}")
+    for name, native in best["native"].items():
+        python = best["python"][name]
+        print(f"{name:<44} {native:>9.2f} µs {python:>9.2f} µs  {python / native:>5.1f} ×")
+
+
+if __name__ == "__main__":
+    measure() if "--here" in sys.argv else main()

@@ -1,0 +1,1 @@
+"""Where a broker's time goes. See `__main__`."""
