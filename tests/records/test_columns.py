@@ -56,7 +56,7 @@ def log_of(count: int, *, per_batch: int = 10, codecs: tuple[Codec, ...] = tuple
         builder = BatchBuilder(
             codec=rng.choice(codecs),
             base_offset=offset,
-            timestamp_type=rng.choice(list(TimestampType)),
+            timestamp_type=rng.choice([TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME]),
             append_time=5_000_000,
         )
         for i in range(size):

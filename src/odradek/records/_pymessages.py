@@ -1,0 +1,222 @@
+"""The loops over single messages and records of a conversion, in pure Python."""
+
+from __future__ import annotations
+
+import zlib
+
+from odradek.records import _pyscan
+from odradek.records.compression import Buffer
+from odradek.records.kernel import kernel
+from odradek.records.message_problems import (
+    APPEND_TIME,
+    COMPRESSED,
+    CRC,
+    CUT_OFF,
+    FIELDS,
+    MAGIC,
+    MISSING_KEY,
+    OK,
+    TIMESTAMP_RANGE,
+    TOO_LARGE,
+    TOO_SHORT,
+)
+from odradek.records.message_set import FIELDS_AT, HEAD, INT32, INT64, MIN_LENGTH
+from odradek.records.message_set_builder import MESSAGE_OVERHEAD, append_message
+
+NATIVE = False
+
+OUTPUT_FULL = -1
+"""Not a problem of the input: what is written would be larger than allowed."""
+
+_CODEC_MASK = 0x07
+_APPEND_TIME_BIT = 0x08
+
+Walked = tuple[int, int, int, int, int, bool, list[tuple[int, int, int]]]
+
+
+def walk_messages(
+    messages: Buffer,
+    magic: int,
+    nested: bool,
+    largest: int,
+    earliest: int,
+    latest: int,
+    require_key: bool,
+    max_refused: int,
+) -> Walked:
+    """Check every message of a set that a producer sent, and measure it.
+
+    Args:
+        messages: Uncompressed messages to the last byte.
+        magic: That each must have.
+        nested: The messages of a wrapper, whose timestamp type overrules their own.
+        largest: How large a message may be, with its offset and length, bytes.
+        earliest, latest: Which timestamps are taken, milliseconds; -1 always is, anything below never.
+        require_key: Whether a null key is refused.
+        max_refused: How many refused messages to name; with more the rest are checked, but not named.
+
+    Returns:
+        (problem, its index, messages, largest timestamp or -1, index of the first message that has it, or
+        -1, whether the offsets count from 0, refused messages as (index, why, timestamp)). With a problem
+        the rest is without meaning.
+    """
+    view = memoryview(messages)
+    end = len(view)
+    position = index = 0
+    max_timestamp = max_index = -1
+    consecutive = True
+    refused: list[tuple[int, int, int]] = []
+    fields_at = FIELDS_AT[magic]
+    while position < end:
+        left = end - position
+        problem = OK
+        if left < HEAD.size:
+            problem = CUT_OFF
+        else:
+            offset, length, crc, found, attributes = HEAD.unpack_from(view, position)
+            if length < MIN_LENGTH[0]:
+                problem = TOO_SHORT
+            elif length + 12 > left:
+                problem = CUT_OFF
+            elif length + 12 > largest:
+                problem = TOO_LARGE
+            elif zlib.crc32(view[position + 16 : position + 12 + length]) != crc:
+                problem = CRC
+            elif found != magic:
+                problem = MAGIC
+            elif length < MIN_LENGTH[magic]:
+                problem = TOO_SHORT
+            elif attributes & _CODEC_MASK:
+                problem = COMPRESSED
+        if problem:
+            return problem, index, 0, -1, -1, False, []
+        message_end = position + 12 + length
+        (key_length,) = INT32.unpack_from(view, position + fields_at)
+        at = position + fields_at + 4 + max(key_length, 0)
+        if key_length < -1 or at + 4 > message_end:
+            return FIELDS, index, 0, -1, -1, False, []
+        (value_length,) = INT32.unpack_from(view, at)
+        if value_length < -1 or at + 4 + max(value_length, 0) != message_end:
+            return FIELDS, index, 0, -1, -1, False, []
+        if offset != index:
+            consecutive = False
+        timestamp = -1
+        if magic:
+            (timestamp,) = INT64.unpack_from(view, position + 18)
+            if timestamp > max_timestamp:
+                max_timestamp, max_index = timestamp, index
+        why = 0
+        if require_key and key_length < 0:
+            why = MISSING_KEY
+        elif timestamp != -1 and not max(earliest, 0) <= timestamp <= latest:
+            why = TIMESTAMP_RANGE
+        elif magic and not nested and attributes & _APPEND_TIME_BIT:
+            why = APPEND_TIME
+        if why and len(refused) < max_refused:
+            refused.append((index, why, timestamp))
+        position = message_end
+        index += 1
+    return OK, 0, index, max_timestamp, max_index, consecutive, refused
+
+
+def messages_to_records(messages: Buffer, magic: int, out: bytearray) -> tuple[int, int, int]:
+    """Write the messages that `walk_messages` has accepted as the records of a batch behind `out`.
+
+    Returns:
+        (records, timestamp of the first, the largest), -1 for no timestamp.
+    """
+    view = memoryview(messages)
+    end = len(view)
+    position = index = 0
+    base = max_timestamp = timestamp = -1
+    while position < end:
+        (length,) = INT32.unpack_from(view, position + 8)
+        message_end = position + 12 + length
+        if magic:
+            (timestamp,) = INT64.unpack_from(view, position + 18)
+            if index == 0:
+                base = timestamp
+            max_timestamp = max(max_timestamp, timestamp)
+        at = position + FIELDS_AT[magic]
+        (key_length,) = INT32.unpack_from(view, at)
+        at += 4
+        key = None
+        if key_length >= 0:
+            key = view[at : at + key_length]
+            at += key_length
+        (value_length,) = INT32.unpack_from(view, at)
+        value = view[at + 4 : message_end] if value_length >= 0 else None
+        kernel.append_record(out, index, timestamp - base, key, value, ())
+        position = message_end
+        index += 1
+    return index, base, max_timestamp
+
+
+Written = tuple[int, int, int, int, int, int, int]
+
+
+def records_to_messages(
+    section: Buffer,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    append_time: int,
+    magic: int,
+    attributes: int,
+    relative: bool,
+    from_offset: int,
+    max_bytes: int,
+    out: bytearray,
+) -> Written:
+    """Write the records of a batch as messages behind `out`; their headers are lost.
+
+    Args:
+        section: The records, uncompressed.
+        count: How many there are.
+        base_offset, base_timestamp: The batch's.
+        append_time: The timestamp of all of them where the broker set it, else -1.
+        magic: 0 or 1.
+        attributes: Of each message.
+        relative: Whether to count offsets from the first that is written.
+        from_offset: Records before it are left out.
+        max_bytes: How long `out` may become.
+        out: Appended to; with a problem its end is without meaning.
+
+    Returns:
+        (problem as in `problems`, or OUTPUT_FULL; its index; messages written; offset of the first; offset
+        of the last; largest timestamp, -1 at magic 0; records with headers).
+    """
+    data = bytes(section)
+    size = len(data)
+    position = written = with_headers = 0
+    first = last = max_timestamp = -1
+    overhead = MESSAGE_OVERHEAD[magic]
+    for index in range(count):
+        found = _pyscan.scan(data, position, size)
+        if found[0]:
+            return found[0], index, 0, -1, -1, -1, 0
+        _, position, delta, offset_delta, key_at, key_length, value_at, value_length, _, headers = found
+        offset = _pyscan.wrap64(base_offset + offset_delta)
+        if offset < from_offset:
+            continue
+        with_headers += headers > 0
+        if len(out) + overhead + max(key_length, 0) + max(value_length, 0) > max_bytes:
+            return OUTPUT_FULL, index, 0, -1, -1, -1, 0
+        # Kafka's writer knows no time before 1970 but -1, nor one that has run over.
+        timestamp = append_time if append_time >= 0 else max(_pyscan.wrap64(base_timestamp + delta), -1)
+        if first < 0:
+            first = offset
+        append_message(
+            out,
+            magic,
+            _pyscan.wrap64(offset - first) if relative else offset,
+            timestamp,
+            attributes,
+            None if key_length < 0 else data[key_at : key_at + key_length],
+            None if value_length < 0 else data[value_at : value_at + value_length],
+        )
+        last = offset
+        if magic and timestamp > max_timestamp:
+            max_timestamp = timestamp
+        written += 1
+    return OK, 0, written, first, last, max_timestamp, with_headers

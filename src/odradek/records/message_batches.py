@@ -1,0 +1,128 @@
+"""Messages of magic 0 and 1 as a consumer may wish to have them: as record batches.
+
+Whatever reads batches (into records, into Arrow columns) then reads what an old broker answered, with the
+same code and at the same speed. Offsets, timestamps and their type stay; messages of magic 0 have the
+timestamp -1, and their type, none, is what the caller is told beside each batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from odradek.records._pyscan import wrap64
+from odradek.records.batch import (
+    HEADER_BYTES,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    TIMESTAMP_TYPE_BIT,
+    BatchHeader,
+    Record,
+    TimestampType,
+)
+from odradek.records.builder import finish_batch
+from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Buffer
+from odradek.records.kernel import kernel
+from odradek.records.message_set import MessageHeader, iter_entries, message_records
+
+BATCH_BYTES = 64 * 1024
+"""About how large a batch becomes that is made of single messages."""
+
+_MAX_DELTA = 0x7FFF_FFFF
+
+Batch = tuple[BatchHeader, memoryview, TimestampType]
+
+
+def iter_as_batches(
+    buffer: Buffer, *, check_crcs: bool = True, max_size: int = MAX_DECOMPRESSED_BYTES
+) -> Iterator[Batch]:
+    """Every whole entry of a fetch of any version as record batches, in order.
+
+    Args:
+        buffer: What a broker answered, or a log: messages and batches, the last one perhaps cut off.
+        check_crcs: Of messages. Those of batches that were there already are left to the reader.
+        max_size: How far a wrapper may unpack.
+
+    Yields:
+        A batch's header, its bytes, and the timestamp type of its records, NO_TIMESTAMP_TYPE for those of
+        magic 0. Batches that were there already are views into `buffer`, not copies; a wrapper becomes one
+        uncompressed batch; single messages are gathered.
+
+    Raises:
+        KafkaError: As `iter_entries` and `message_records`, after the batches in front.
+    """
+    work = _Gathered()
+    for header, entry in iter_entries(buffer):
+        if isinstance(header, BatchHeader):
+            yield from work.take()
+            yield header, entry, header.timestamp_type
+            continue
+        try:
+            yield from _of_message(work, header, entry, check_crcs, max_size)
+        except Exception:
+            yield from work.take()
+            raise
+    yield from work.take()
+
+
+def _of_message(
+    work: _Gathered, header: MessageHeader, entry: memoryview, check_crcs: bool, max_size: int
+) -> Iterator[Batch]:
+    for record in message_records(header, entry, check_crcs=check_crcs, max_size=max_size):
+        if not work.fits(record):
+            yield from work.take()
+        work.add(record)
+
+
+class _Gathered:
+    """Records that become one batch."""
+
+    def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
+        self.bytes = bytearray(HEADER_BYTES)
+        self.count = 0
+        self.base = self.last = self.base_timestamp = self.max_timestamp = 0
+        self.kind = TimestampType.NO_TIMESTAMP_TYPE
+
+    def fits(self, record: Record) -> bool:
+        """Whether a batch can go on with it: offsets grow, and a time set by the broker is one for all."""
+        return self.count == 0 or (
+            self.last < record.offset <= self.base + _MAX_DELTA
+            and record.timestamp_type is self.kind
+            and (record.timestamp == self.max_timestamp or self.kind is not TimestampType.LOG_APPEND_TIME)
+            and len(self.bytes) < BATCH_BYTES
+        )
+
+    def add(self, record: Record) -> None:
+        """Write it behind the others."""
+        offset, timestamp, kind, key, value, _ = record
+        if self.count == 0:
+            self.base, self.kind = offset, kind
+            self.base_timestamp = self.max_timestamp = timestamp
+        delta = wrap64(timestamp - self.base_timestamp)
+        kernel.append_record(self.bytes, offset - self.base, delta, key, value, ())
+        self.max_timestamp = max(self.max_timestamp, timestamp)
+        self.last = offset
+        self.count += 1
+
+    def take(self) -> Iterator[Batch]:
+        """The batch, if there is one; begins anew."""
+        if self.count:
+            batch, kind = self.bytes, self.kind
+            finish_batch(
+                batch,
+                base_offset=self.base,
+                partition_leader_epoch=NO_LEADER_EPOCH,
+                attributes=TIMESTAMP_TYPE_BIT if kind is TimestampType.LOG_APPEND_TIME else 0,
+                last_offset_delta=self.last - self.base,
+                base_timestamp=self.base_timestamp,
+                max_timestamp=self.max_timestamp,
+                producer_id=NO_PRODUCER_ID,
+                producer_epoch=-1,
+                base_sequence=NO_SEQUENCE,
+                record_count=self.count,
+            )
+            self._clear()
+            yield BatchHeader.parse(batch), memoryview(batch), kind
