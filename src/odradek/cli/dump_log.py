@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from odradek.cli.tool import Tool
 from odradek.errors import KafkaError
 from odradek.log.dump import (
     BatchView,
+    RecordView,
     UnreadableError,
     check_offset_index,
     check_time_index,
@@ -34,7 +34,7 @@ from odradek.log.dump import (
 from odradek.log.index_file import CorruptIndexError
 from odradek.log.producer_snapshots import CorruptSnapshotError, decode_snapshot
 from odradek.log.txn_index import decode_entries
-from odradek.records.batch import Record, batch_records
+from odradek.records.batch import Record
 from odradek.records.control import ControlType, parse_control_type, parse_end_marker
 
 STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
@@ -79,11 +79,12 @@ class Dump:
                 self.say(_batch_line(view), type="batch", **view.as_dict())
                 end = view.position + view.size
                 if self.deep:
-                    for record, sequence in _records(view):
-                        if last_offset not in (-1, record.offset - 1):
-                            gaps.append((last_offset, record.offset))
-                        last_offset = record.offset
-                        self.record(view, record, sequence)
+                    for found in view.records():
+                        offset = found.record.offset
+                        if last_offset not in (-1, offset - 1):
+                            gaps.append((last_offset, offset))
+                        last_offset = offset
+                        self.record(view, found)
         except (KafkaError, UnreadableError) as error:
             self.fail(f"{path}: {error}")
             return
@@ -100,8 +101,9 @@ class Dump:
             # Kafka's tool lists what it found last first.
             self.complaints += [f"  {first} is followed by {second}" for first, second in reversed(gaps)]
 
-    def record(self, view: BatchView, record: Record, sequence: int) -> None:
+    def record(self, view: BatchView, found: RecordView) -> None:
         """Print one record."""
+        record, sequence, crc, valid = found
         data: dict[str, Any] = {
             "type": "record",
             "offset": record.offset,
@@ -109,17 +111,24 @@ class Dump:
             "timestampType": view.timestamp_type,
             "keySize": -1 if record.key is None else len(record.key),
             "valueSize": -1 if record.value is None else len(record.value),
-            "sequence": sequence,
-            "headers": [[name, None if value is None else value.hex()] for name, value in record.headers],
         }
         words = [
             f"offset: {record.offset}",
             f"{view.timestamp_type}: {record.timestamp}",
             f"keySize: {data['keySize']}",
             f"valueSize: {data['valueSize']}",
-            f"sequence: {sequence}",
-            f"headerKeys: {header_keys(name for name, _ in record.headers)}",
         ]
+        if crc is None:
+            headers = [[name, None if value is None else value.hex()] for name, value in record.headers]
+            data |= {"sequence": sequence, "headers": headers}
+            words += [
+                f"sequence: {sequence}",
+                f"headerKeys: {header_keys(name for name, _ in record.headers)}",
+            ]
+        else:
+            data |= {"isValid": valid, "crc": crc}
+            # The brace is one too many in Kafka's tool, too; scripts that read it know it.
+            words.append(f"isValid: {_lower(valid)} crc: {crc}}}")
         if view.control:
             marker = _marker(record)
             data |= marker
@@ -264,15 +273,6 @@ def _batch_line(view: BatchView) -> str:
         f"{head} position: {view.position} {view.timestamp_type}: {view.max_timestamp} size: {view.size} "
         f"magic: {view.magic} compresscodec: {view.codec} crc: {view.crc} isvalid: {_lower(view.valid)}"
     )
-
-
-def _records(view: BatchView) -> Iterator[tuple[Record, int]]:
-    """The records of a batch with their sequences."""
-    if view.header is None:
-        raise UnreadableError(f"the records of magic {view.magic} at position {view.position} are not read")
-    for record in batch_records(view.header, view.content()):
-        delta = record.offset - view.base_offset
-        yield record, (view.base_sequence + delta) & 0x7FFF_FFFF if view.base_sequence >= 0 else -1
 
 
 def _marker(record: Record) -> dict[str, object]:

@@ -1,16 +1,15 @@
 """Looking at single files of a log without opening the log: what `dump-log` shows, as data.
 
-Reads only. Batches of any magic are seen from outside; what is in them is read for magic 2.
+Reads only. A message of magic 0 or 1, a wrapper too, is shown as a batch of its own.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
 from odradek.log.file_names import INDEX_SUFFIX, LOG_SUFFIX
 from odradek.log.files import RealFileSystem
@@ -20,23 +19,47 @@ from odradek.log.time_index import NO_TIMESTAMP, TimeIndex
 from odradek.records.batch import (
     HEADER_BYTES,
     LOG_OVERHEAD,
+    NO_SEQUENCE,
     BatchHeader,
+    Record,
     TimestampType,
     batch_records,
     compute_crc,
+    increment_sequence,
+)
+from odradek.records.message_set import (
+    Entry,
+    MessageHeader,
+    compute_message_crc,
+    inner_records,
+    message_records,
+    parse_entry,
 )
 
 _LEGACY = Struct(">qiIbbq")
 """Offset, length, CRC, magic, attributes, and from magic 1 on a timestamp."""
 _LEGACY_BYTES = 18
+_MAGIC_AT = 16
 _MIN_LENGTH = 14
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-_LEGACY_TIMESTAMP_BIT = 0x08
-_LEGACY_CRC_FROM = 16
+_KINDS = {
+    TimestampType.NO_TIMESTAMP_TYPE: "NoTimestampType",
+    TimestampType.CREATE_TIME: "CreateTime",
+    TimestampType.LOG_APPEND_TIME: "LogAppendTime",
+}
 
 
 class UnreadableError(Exception):
     """A file that cannot be read on."""
+
+
+class RecordView(NamedTuple):
+    """A record and its sequence, or the CRC of its own that it has at magic 0 and 1."""
+
+    record: Record
+    sequence: int
+    crc: int | None
+    valid: bool
 
 
 @dataclass
@@ -70,6 +93,20 @@ class BatchView:
         with self.path.open("rb") as file:
             file.seek(self.position)
             return file.read(self.size)
+
+    def records(self) -> Iterator[RecordView]:
+        """What is in it. Raises `KafkaError` for what does not parse, `OSError`."""
+        content = memoryview(self.content())
+        if self.header is None:
+            header = MessageHeader.parse(content)
+            for message, raw, record in inner_records(header, content):
+                yield RecordView(record, NO_SEQUENCE, message.crc, compute_message_crc(raw) == message.crc)
+            return
+        for record in batch_records(self.header, content):
+            sequence = self.base_sequence
+            if sequence >= 0:
+                sequence = increment_sequence(sequence, record.offset - self.base_offset)
+            yield RecordView(record, max(sequence, NO_SEQUENCE), None, True)
 
     def as_dict(self) -> dict[str, Any]:
         """The same for JSON."""
@@ -127,7 +164,6 @@ def iter_batch_views(path: Path, max_bytes: int) -> Iterator[BatchView]:
 
 def _view(path: Path, position: int, content: bytes) -> BatchView:
     header = BatchHeader.parse(content)
-    append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     return BatchView(
         path=path,
         position=position,
@@ -135,7 +171,7 @@ def _view(path: Path, position: int, content: bytes) -> BatchView:
         magic=2,
         base_offset=header.base_offset,
         last_offset=header.last_offset,
-        timestamp_type="LogAppendTime" if append_time else "CreateTime",
+        timestamp_type=_KINDS[header.timestamp_type],
         max_timestamp=header.max_timestamp,
         codec=_codec(header.codec_id),
         crc=header.crc,
@@ -154,21 +190,19 @@ def _view(path: Path, position: int, content: bytes) -> BatchView:
 
 
 def _legacy_view(path: Path, position: int, content: bytes) -> BatchView:
-    offset, _, crc, magic, attributes, timestamp = _LEGACY.unpack_from(content.ljust(_LEGACY.size, b"\0"))
-    append_time = attributes & _LEGACY_TIMESTAMP_BIT
-    kind = "NoTimestampType" if magic == 0 else "LogAppendTime" if append_time else "CreateTime"
+    header = MessageHeader.parse(content)
     return BatchView(
         path=path,
         position=position,
         size=len(content),
-        magic=magic,
-        base_offset=offset,
-        last_offset=offset,
-        timestamp_type=kind,
-        max_timestamp=NO_TIMESTAMP if magic == 0 else timestamp,
-        codec=_codec(attributes & 0x07),
-        crc=crc,
-        valid=zlib.crc32(content[_LEGACY_CRC_FROM:]) == crc,
+        magic=header.magic,
+        base_offset=header.offset,
+        last_offset=header.offset,
+        timestamp_type=_KINDS[header.timestamp_type],
+        max_timestamp=header.max_timestamp,
+        codec=_codec(header.codec_id),
+        crc=header.crc,
+        valid=compute_message_crc(content) == header.crc,
     )
 
 
@@ -212,8 +246,8 @@ def check_offset_index(path: Path, sanity_only: bool, max_message_size: int) -> 
         with log_path.open("rb") as log:
             for relative, position in index.iter_entries():
                 log.seek(position)
-                head = log.read(min(HEADER_BYTES, max_message_size))
-                last_offset = BatchHeader.parse(head).last_offset if len(head) == HEADER_BYTES else -1
+                header = _header_of(log.read(min(HEADER_BYTES, max_message_size)))
+                last_offset = -1 if header is None else header.last_offset
                 if last_offset != base + relative:
                     found.mismatches.append((base + relative, last_offset))
                 found.entries.append((base + relative, position))
@@ -254,6 +288,12 @@ def check_time_index(path: Path, sanity_only: bool) -> IndexCheck:
         offsets.close()
 
 
+def _header_of(head: bytes) -> Entry | None:
+    """The batch or message that these up to `HEADER_BYTES` bytes begin with; None for too few."""
+    old = len(head) > _MAGIC_AT and head[_MAGIC_AT] < 2
+    return parse_entry(head) if len(head) >= (_LEGACY.size if old else HEADER_BYTES) else None
+
+
 def _check_time_entry(
     found: IndexCheck, log: Path, start: int, timestamp: int, offset: int, before: int
 ) -> None:
@@ -261,22 +301,26 @@ def _check_time_entry(
     if header is None or header.last_offset != offset:
         found.missing.append((offset, header.last_offset if header else -1))
         return
-    largest = max((record.timestamp for record in batch_records(header, content)), default=NO_TIMESTAMP)
+    records = (
+        message_records(header, memoryview(content), check_crcs=False)
+        if isinstance(header, MessageHeader)
+        else batch_records(header, content)
+    )
+    largest = max((record.timestamp for record in records), default=NO_TIMESTAMP)
     if largest != timestamp:
         found.mismatches.append((timestamp, largest))
     if before >= timestamp:
         found.disorder.append((timestamp, before))
 
 
-def _batch_reaching(log: Path, position: int, offset: int) -> tuple[BatchHeader | None, bytes]:
+def _batch_reaching(log: Path, position: int, offset: int) -> tuple[Entry | None, bytes]:
     """The first batch from the position on that reaches the offset."""
     with log.open("rb") as file:
         while True:
             file.seek(position)
-            head = file.read(HEADER_BYTES)
-            if len(head) < HEADER_BYTES:
+            header = _header_of(file.read(HEADER_BYTES))
+            if header is None:
                 return None, b""
-            header = BatchHeader.parse(head)
             if header.last_offset >= offset:
                 file.seek(position)
                 return header, file.read(header.size)
