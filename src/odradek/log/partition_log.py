@@ -42,13 +42,16 @@ from odradek.log.segment import Segment
 from odradek.log.segments import SegmentList
 from odradek.log.time_index import NO_TIMESTAMP, TimestampOffset
 from odradek.log.txn_index import AbortedTxn
-from odradek.records.batch import BatchHeader, TimestampType, check_crc, iter_batches
+from odradek.records.batch import LOG_OVERHEAD, BatchHeader, TimestampType, check_crc, iter_batches
 from odradek.records.control import EndTransactionMarker
 from odradek.util.clock import Clock
 
 logger = logging.getLogger(__name__)
 
 NO_OFFSET = -1
+
+INT64_MIN = -(2**63)
+INT64_MAX = 2**63 - 1
 NEVER = 2**63 - 1
 
 
@@ -241,6 +244,67 @@ class PartitionLog:
         time_ms = now_ms if rules.kind is TimestampType.LOG_APPEND_TIME else NO_TIMESTAMP
         return AppendInfo(base_offset, self.log_end_offset - 1, time_ms, self.log_start_offset)
 
+    def plain_limits(self, now_ms: int) -> tuple[int, int, int, bool] | None:
+        """What a batch must keep to, to be appended as it is.
+
+        The largest size in bytes, the earliest and the latest timestamp, and whether each record needs a key;
+        None where the log rewrites what it is given.
+        """
+        rules = self._rules
+        if rules.rewrites:
+            return None
+        config = self._config
+        return (
+            config.max_message_bytes,
+            max(now_ms - config.message_timestamp_before_max_ms, INT64_MIN),
+            min(now_ms + config.message_timestamp_after_max_ms, INT64_MAX),
+            rules.compacted,
+        )
+
+    def append_checked(
+        self,
+        frame: Buffer,
+        start: int,
+        end: int,
+        last_offset_delta: int,
+        timestamp: int,
+        header: BatchHeader | None,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+    ) -> int:
+        """As `append`, for one batch that keeps to `plain_limits` and may come next; its base offset.
+
+        `frame[start:end]` is the batch, `timestamp` its largest, `header` is needed where it has a producer.
+        Raises `KafkaError` RECORD_LIST_TOO_LARGE and KAFKA_STORAGE_ERROR. Nothing is appended then.
+        """
+        config = self._config
+        size = end - start
+        self._require_writable(size)
+        base_offset = self.log_end_offset
+        last_offset = base_offset + last_offset_delta
+        if leader_epoch != self.epochs.latest and leader_epoch >= 0:
+            self._assign_epochs([EpochEntry(leader_epoch, base_offset)])
+        parts = (
+            PREFIX.pack(base_offset, size - LOG_OVERHEAD, leader_epoch),
+            memoryview(frame)[start + PREFIX.size : end],
+        )
+        segment = self.segments.active
+        try:
+            if segment.should_roll(
+                size, last_offset, timestamp, now_ms, config.segment_bytes, self._segment_ms(segment)
+            ):
+                segment = self.roll(now_ms, base_offset)
+            segment.append_one(parts, size, last_offset, timestamp)
+        except OSError as error:
+            raise self.storage_error("appending", error) from error
+        self.log_end_offset = self.producers.end_offset = last_offset + 1
+        if header is not None:
+            self._note_producer(segment, header._replace(base_offset=base_offset), None)
+        if last_offset + 1 - self.recovery_point >= config.flush_messages:
+            self.flush()
+        return base_offset
+
     def append_follower(self, records: Buffer, *, now_ms: int | None = None) -> AppendInfo | None:
         """Append what the leader sent, at the offsets it has there; None if there is no whole batch.
 
@@ -323,12 +387,7 @@ class PartitionLog:
         now_ms: int,
     ) -> None:
         config = self._config
-        if size > config.segment_bytes:
-            raise RecordBatchTooLargeError(
-                f"{size} bytes are more than a segment of {config.segment_bytes} bytes takes"
-            )
-        if self.syncing.failed:
-            raise KafkaStorageError("an earlier sync to the disk failed; the broker must be started again")
+        self._require_writable(size)
         last = headers[-1]
         last_offset = last[0] + last[6]
         if len(headers) == 1:
@@ -352,6 +411,14 @@ class PartitionLog:
                 self._note_producer(segment, header, marker)
         if self.log_end_offset - self.recovery_point >= config.flush_messages:
             self.flush()
+
+    def _require_writable(self, size: int) -> None:
+        if size > self._config.segment_bytes:
+            raise RecordBatchTooLargeError(
+                f"{size} bytes are more than a segment of {self._config.segment_bytes} bytes takes"
+            )
+        if self.syncing.failed:
+            raise KafkaStorageError("an earlier sync to the disk failed; the broker must be started again")
 
     def _segment_ms(self, segment: Segment) -> int:
         """`segment.ms` less the segment's own share of `segment.jitter.ms`; no more than

@@ -13,6 +13,7 @@ from odradek.log.config import LogConfig
 from odradek.log.files import Buffer
 from odradek.log.time_index import NO_TIMESTAMP, TimestampOffset
 from odradek.records.batch import MAX_TIMESTAMP_AT, BatchHeader, TimestampType
+from odradek.records.compression import Codec
 from odradek.records.convert import needs_recompression, recompress, target_codec
 from odradek.records.patch import assign_offsets
 from odradek.records.validate import validate_batches
@@ -23,14 +24,20 @@ _TIMESTAMP = Struct(">q")
 
 
 class AppendRules:
-    """A topic's config as its appends need it, worked out once. `kind` is `message.timestamp.type`."""
+    """A topic's config as its appends need it, worked out once.
 
-    __slots__ = ("_codec", "_level", "_validate", "kind")
+    Attributes: `kind`: `message.timestamp.type`; `compacted`: whether records need keys; `rewrites`: whether
+    a batch without compression is written otherwise than it came.
+    """
+
+    __slots__ = ("_codec", "_level", "_validate", "compacted", "kind", "rewrites")
 
     def __init__(self, config: LogConfig) -> None:
         append_time = config.message_timestamp_type == "LogAppendTime"
         self.kind = TimestampType.LOG_APPEND_TIME if append_time else TimestampType.CREATE_TIME
         self._codec = target_codec(config.compression_type)
+        self.compacted = config.compact
+        self.rewrites = append_time or self._codec not in (None, Codec.NONE)
         name = f"compression_{self._codec.name.lower()}_level" if self._codec else ""
         self._level: int | None = getattr(config, name, None)
         self._validate = partial(

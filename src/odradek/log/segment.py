@@ -238,6 +238,23 @@ class Segment:
         as before. An index entry that cannot be written is left out: indexes only speed up.
         """
         position = self.size
+        self._write(parts, position)
+        self._note(position, size, batches[-1][1], max_timestamp[0], max_timestamp[1])
+        self._remember(position, batches)
+
+    def append_one(self, parts: Sequence[Buffer], size: int, last_offset: int, timestamp: int) -> None:
+        """As `append`, for one batch; `timestamp` is its largest."""
+        position = self.size
+        self._write(parts, position)
+        self._note(position, size, last_offset, timestamp, last_offset)
+        positions = self._tail_positions
+        if positions and len(positions) < 2 * TAIL_BATCHES:
+            positions.append(position)
+            self._tail_last_offsets.append(last_offset)
+        else:
+            self._remember(position, ((size, last_offset),))
+
+    def _write(self, parts: Sequence[Buffer], position: int) -> None:
         handle = self._handle or self._file()
         if self._unclean_end:
             handle.truncate(position)
@@ -247,15 +264,17 @@ class Segment:
         except OSError:
             self._undo_write(position)
             raise
+
+    def _note(self, position: int, size: int, last_offset: int, timestamp: int, its_offset: int) -> None:
+        """What was written at the position: the largest timestamp, the size, an index entry now and then."""
         if position == 0:
-            self.roll_timestamp = max_timestamp[0]
+            self.roll_timestamp = timestamp
         known = self.max_timestamp or self.known_max_timestamp()
-        if max_timestamp[0] > known[0]:
-            self.max_timestamp = max_timestamp
+        if timestamp > known[0]:
+            self.max_timestamp = TimestampOffset(timestamp, its_offset)
         self.size = position + size
-        self._remember(position, batches)
         if self._bytes_since_index_entry > self.index_interval:
-            self._add_index_entry(batches[-1][1], position)
+            self._add_index_entry(last_offset, position)
         self._bytes_since_index_entry += size
 
     def _undo_write(self, position: int) -> None:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from odradek.log.files import FileRange
     from odradek.log.partition_log import AppendInfo, PartitionLog
     from odradek.log.txn_index import AbortedTxn
+    from odradek.records.batch import BatchHeader
 
 logger = logging.getLogger(__name__)
 
@@ -341,6 +342,39 @@ class Partition:
         self.advance_high_watermark(now_ms)
         self._progress()
         return info
+
+    def takes_at_once(self, required_acks: int) -> bool:
+        """Whether this broker may append, and has answered for all replicas when it has."""
+        return self.leader_id == self.broker_id and (required_acks != -1 or not self._followers)
+
+    def append_checked(
+        self,
+        frame: bytes | bytearray | memoryview,
+        start: int,
+        end: int,
+        last_offset_delta: int,
+        timestamp: int,
+        header: BatchHeader | None,
+        now_ms: int,
+    ) -> int:
+        """As `append`, where `takes_at_once` says so, for a batch that was checked before.
+
+        See `PartitionLog.append_checked` for the arguments, what it returns and raises.
+        """
+        base_offset = self.log.append_checked(
+            frame,
+            start,
+            end,
+            last_offset_delta,
+            timestamp,
+            header,
+            leader_epoch=self.leader_epoch,
+            now_ms=now_ms,
+        )
+        self.appended_bytes += end - start
+        self.advance_high_watermark(now_ms)
+        self._progress()
+        return base_offset
 
     def committed(self, offset: int) -> tuple[bool, ErrorCode]:
         """Whether everything below `offset` is committed, for acks=-1.

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import topic as topic_resource
+from odradek.broker.fast_produce import FastProduce
 from odradek.broker.leader_hints import LeaderHints
 from odradek.broker.registry import handler
 from odradek.cluster.image import INTERNAL_TOPICS
@@ -81,7 +82,7 @@ def _error_response(
     )
 
 
-@handler(ApiKey.PRODUCE, versions=range(3, 14), error_response=_error_response)
+@handler(ApiKey.PRODUCE, versions=range(3, 14), error_response=_error_response, fast=FastProduce)
 def handle(
     context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
