@@ -476,11 +476,15 @@ def work(request: str) -> None:
     print(json.dumps(SIDES[side][client](servers, count, keyed, same)))
 
 
-def measure(
+Samples = dict[tuple[str, str], list[tuple[float, float]]]
+"""By side and client: (records per second, CPU seconds per million) of each round."""
+
+
+def samples(
     servers: str, sides: list[str], clients: list[str], records: int, rounds: int, keyed: bool, same: bool
-) -> list[dict[str, Any]]:
-    """Interleaved rounds; one row per side and client with medians."""
-    samples: dict[tuple[str, str], list[tuple[float, float]]] = {}
+) -> Samples:
+    """Interleaved rounds."""
+    found: Samples = {}
     for _ in range(rounds):
         for side in sides:
             for client in clients:
@@ -488,16 +492,21 @@ def measure(
                     continue
                 count = records // 8 if client in SLOW else records
                 seconds, cpu = run_worker(client, side, servers, count, keyed, same)
-                samples.setdefault((side, client), []).append((count / seconds, cpu / count * 1e6))
+                found.setdefault((side, client), []).append((count / seconds, cpu / count * 1e6))
+    return found
+
+
+def medians(found: Samples) -> list[dict[str, Any]]:
+    """One row per side and client."""
     return [
         {
             "side": side,
             "client": client,
-            "records_per_s": statistics.median(rate for rate, _ in found),
-            "cpu_s_per_million": statistics.median(cpu for _, cpu in found),
-            "spread": max(rate for rate, _ in found) / min(rate for rate, _ in found),
+            "records_per_s": statistics.median(rate for rate, _ in rounds),
+            "cpu_s_per_million": statistics.median(cpu for _, cpu in rounds),
+            "spread": max(rate for rate, _ in rounds) / min(rate for rate, _ in rounds),
         }
-        for (side, client), found in samples.items()
+        for (side, client), rounds in found.items()
     ]
 
 
@@ -546,14 +555,16 @@ def main() -> None:
     sides = [args.only] if args.only else list(SIDES)
     with broker(args.servers) as servers:
         prepare(servers, args.records if "consume" in sides else 0)
-        rows = measure(
-            servers,
-            sides,
-            args.clients.split(","),
-            args.records,
-            args.rounds,
-            not args.no_keys,
-            args.same,
+        rows = medians(
+            samples(
+                servers,
+                sides,
+                args.clients.split(","),
+                args.records,
+                args.rounds,
+                not args.no_keys,
+                args.same,
+            )
         )
     print(show(rows))
     if args.json:
