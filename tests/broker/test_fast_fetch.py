@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from odradek.broker import _pyfetch, fast_fetch
+from odradek.broker import connection as connection_module
 from odradek.broker.app import Broker
+from odradek.broker.connection import Connection, Peer
 from odradek.broker.dispatch import Answer, Dispatcher
 from odradek.broker.handlers import fetch
+from odradek.errors.codes import ErrorCode
 from odradek.log.producer_state import Origin
 from odradek.records.compression import Codec
 from odradek.records.control import ControlType, end_marker_batch
@@ -32,8 +35,8 @@ from odradek.wire.messages.fetch import (
     ReplicaState,
 )
 
-from .live import append, batch, connect, create_topic, running
-from .net import run
+from .live import append, batch, connect, create_topic, produce, running
+from .net import run, settle
 from .two_ways import PEER, Later, dispatch, dispatchers, plain
 
 CODECS = [pytest.param(_pyfetch, id="python")]
@@ -651,6 +654,107 @@ def test_a_failure_after_waiting_closes_the_connection(
 
     run(main)
     assert "broken" in caplog.text
+
+
+def test_a_damaged_segment_is_answered_by_both_ways(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            create_topic(broker, "a")
+            partition = broker.replicas.get("a", 0)
+            for _ in range(3):
+                partition.append(batch(), required_acks=1, now_ms=broker.clock.now_ms())
+            active = partition.log.segments.active
+            active.forget_tail()
+            active.path.write_bytes(bytes(active.size))
+            fast, ordinary = two_ways(broker)
+            message = FetchRequest(
+                topics=[FetchTopic(topic="a", partitions=[FetchPartition(partition_max_bytes=100)])]
+            )
+            frame = b"".join(encode_request(1, 10, 1, "x", message))[4:]
+            answer = plain(dispatch(fast, frame, Later()))
+            assert answer == plain(dispatch(ordinary, frame, Later()))
+            response, _ = FetchResponse.decode_from(answer, 10, 8)
+            assert response.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+            assert broker.metrics.topics.all.failed_fetch_requests == 2
+
+    run(main)
+    assert "fetch failed topic=a" in caplog.text
+
+
+class SilentTransport(asyncio.Transport):
+    """Takes everything and sends nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers = 0
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def write(self, data: Any) -> None:
+        self.answers += 1
+
+    def writelines(self, list_of_data: Any) -> None:
+        self.answers += 1
+
+    def is_closing(self) -> bool:
+        return False
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+    def close(self) -> None:
+        raise AssertionError("closed")
+
+    abort = close
+
+
+def test_one_answer_that_leads_to_the_next_does_not_pile_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each connection has all its polls waiting, and behind them a request that wakes the next connection."""
+
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            count, polls = 200, 3
+            monkeypatch.setattr(connection_module, "MAX_UNANSWERED", polls)
+            create_topic(broker, "a", count)
+
+            def poll(index: int) -> bytes:
+                message = FetchRequest(
+                    max_wait_ms=60_000,
+                    min_bytes=1,
+                    topics=[
+                        FetchTopic(
+                            topic="a", partitions=[FetchPartition(partition=index, partition_max_bytes=100)]
+                        )
+                    ],
+                )
+                return b"".join(encode_request(1, 10, 1, "x", message))
+
+            connections = []
+            for index in range(count):
+                connection = Connection(
+                    broker.listeners[0], Peer("127.0.0.1", index, str(index), "PLAINTEXT")
+                )
+                transport = SilentTransport()
+                connection.connection_made(transport)
+                request = produce("a", batch(), acks=1, index=(index + 1) % count)
+                connection.data_received(
+                    poll(index) * polls + b"".join(encode_request(0, 7, 1, "x", request))
+                )
+                connections.append((connection, transport))
+            assert len(broker.purgatory) == count * polls
+            broker.replicas.get("a", 0).append(batch(), required_acks=1, now_ms=broker.clock.now_ms())
+            await settle(lambda: all(one.answers == polls + 1 for _, one in connections))
+            assert len(broker.purgatory) == 0
+            for connection, _ in connections:
+                connection.connection_lost(None)
+
+    run(main)
 
 
 def test_the_aborted_are_named_by_both_ways(tmp_path: Path) -> None:

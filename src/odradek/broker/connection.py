@@ -246,7 +246,8 @@ class Connection(asyncio.Protocol):
                 self.close("closed instead of an answer")
                 return
         if self._unprocessed and not self._resuming:
-            self.resume_processing()
+            # In a turn of its own: this may be deep inside another connection's request, and so on.
+            self._loop.call_soon(self.resume_processing)
 
     def _send_beside(self, buffers: list[Any]) -> None:
         """Send an answer with ranges of files, or one behind such an answer."""
