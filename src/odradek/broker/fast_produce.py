@@ -77,15 +77,21 @@ class FastProduce:
         for topic, name, parts in ready:
             written: list[Any] = []
             size = count = 0
-            for one in parts:
-                place = self._append(frame, one, acks, now_ms)
-                if isinstance(place, KafkaError):
+            for partition, index, start, end, last_delta, timestamp, header in parts:
+                place: int | KafkaError
+                try:
+                    place = partition.append_checked(frame, start, end, last_delta, timestamp, header, now_ms)
+                    size += end - start
+                    count += last_delta + 1
+                except KafkaError as error:
+                    log.error("append failed topic=%s partition=%d: %s", name, index, error.message)
+                    place = error
                     failed = True
-                else:
-                    size += one[3] - one[2]
-                    count += one[4] + 1
-                written.append((one[1], place, one[0].log.log_start_offset))
-            self._count(name, len(parts), count, size)
+                written.append((index, place, partition.log.log_start_offset))
+            for metrics in (self._topics.of(name), self._topics.all):
+                metrics.total_produce_requests += len(parts)
+                metrics.messages_in += count
+                metrics.bytes_in += size
             answers.append((topic, written))
         if failed:
             return self._tell_errors(frame, parsed, answers, ready, started_ms)
@@ -133,21 +139,6 @@ class FastProduce:
         if len(found) > 1 and len({name for _, name, _ in found}) < len(found):
             return None
         return found
-
-    def _append(self, frame: Any, one: Ready, acks: int, now_ms: int) -> int | KafkaError:
-        """The base offset, or why the disk did not take it."""
-        partition, index, start, end, last_delta, timestamp, header = one
-        try:
-            return partition.append_checked(frame, start, end, last_delta, timestamp, header, now_ms)
-        except KafkaError as error:
-            log.error("append failed topic=%s partition=%d: %s", partition.topic, index, error.message)
-            return error
-
-    def _count(self, name: str, requests: int, records: int, size: int) -> None:
-        for metrics in (self._topics.of(name), self._topics.all):
-            metrics.total_produce_requests += requests
-            metrics.messages_in += records
-            metrics.bytes_in += size
 
     def _tell_errors(
         self,

@@ -202,6 +202,12 @@ class PartitionLog:
         self.producers.on_high_watermark(self.high_watermark)
         return self.high_watermark
 
+    def commit_all(self) -> None:
+        """Set the high watermark to the log's end, where nobody has to follow."""
+        self.high_watermark = end = self.log_end_offset
+        if self.producers.has_unreplicated:
+            self.producers.on_high_watermark(end)
+
     def storage_error(self, doing: str, error: OSError) -> KafkaError:
         """The `KafkaError` for a failure of the disk; also logged, since clients see only the code."""
         logger.error("%s-%d: %s in %s failed: %s", self.topic, self.partition, doing, self.directory, error)
@@ -290,10 +296,11 @@ class PartitionLog:
             memoryview(frame)[start + PREFIX.size : end],
         )
         segment = self.segments.active
+        max_ms = self._segment_ms(segment)
         try:
-            if segment.should_roll(
-                size, last_offset, timestamp, now_ms, config.segment_bytes, self._segment_ms(segment)
-            ):
+            if not segment.takes_one(
+                size, last_offset, timestamp, config.segment_bytes, max_ms
+            ) and segment.should_roll(size, last_offset, timestamp, now_ms, config.segment_bytes, max_ms):
                 segment = self.roll(now_ms, base_offset)
             segment.append_one(parts, size, last_offset, timestamp)
         except OSError as error:

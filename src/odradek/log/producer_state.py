@@ -246,6 +246,11 @@ class ProducerState:
             return None
         return min((*self._ongoing, *self._unreplicated))
 
+    @property
+    def has_unreplicated(self) -> bool:
+        """Whether transactions have ended whose marker is not below the high watermark yet."""
+        return bool(self._unreplicated)
+
     def on_high_watermark(self, high_watermark: int) -> None:
         """Transactions whose marker is below the high watermark are decided for good."""
         if self._unreplicated:

@@ -212,6 +212,19 @@ class Segment:
             or not self.fits_offset(last_offset)
         )
 
+    def takes_one(self, size: int, last_offset: int, timestamp: int, max_size: int, max_ms: int) -> bool:
+        """True where `should_roll` is certainly false; the usual answer, at once."""
+        first = self.roll_timestamp
+        return (
+            first is not None
+            and first >= 0
+            and timestamp - first <= max_ms
+            and self.size <= max_size - size
+            and last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
+            and self.offset_index.entries < self.offset_index.max_entries
+            and self.time_index.entries < self.time_index.max_entries
+        )
+
     def first_timestamp(self) -> int:
         """The largest timestamp of the first batch, -1 without any."""
         if self.roll_timestamp is None:

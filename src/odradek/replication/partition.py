@@ -372,7 +372,10 @@ class Partition:
             now_ms=now_ms,
         )
         self.appended_bytes += end - start
-        self.advance_high_watermark(now_ms)
+        if self._followers:
+            self.advance_high_watermark(now_ms)
+        else:
+            self.log.commit_all()
         self._progress()
         return base_offset
 
