@@ -70,6 +70,48 @@ def fetches(rng: random.Random) -> dict[str, float]:
     return {"_fetch: a fetch of 4 partitions": best_us(both, 1000)}
 
 
+def produces(rng: random.Random) -> dict[str, float]:
+    """Part `_produce`."""
+    from odradek.broker.produce_codec import check_batch, encode_produce, parse_produce
+    from odradek.records.builder import build_batch
+    from odradek.wire.api import ApiKey
+    from odradek.wire.headers import encode_request
+    from odradek.wire.messages import produce
+
+    data = produce.PartitionProduceData(
+        index=0, records=build_batch([(NOW_MS, None, rng.randbytes(100), ())])
+    )
+    topic = produce.TopicProduceData(name="topic", partition_data=[data])
+    request = produce.ProduceRequest(acks=1, timeout_ms=500, topic_data=[topic])
+    frame = b"".join(encode_request(ApiKey.PRODUCE, 7, 7, "client", request))[4:]
+    end = len(frame)
+    start = end - len(data.records)
+
+    def all_of_it() -> None:
+        parse_produce(frame)
+        check_batch(frame, start, end, 1 << 20, 0, NOW_MS, False)
+        encode_produce(7, 7, [("topic", [(0, 5, 0)])])
+
+    assert parse_produce(frame) is not None
+    assert check_batch(frame, start, end, 1 << 20, 0, NOW_MS, False) is not None
+    return {"_produce: a produce of 1 record": best_us(all_of_it, 1000)}
+
+
+def old_formats(rng: random.Random) -> dict[str, float]:
+    """Part `_messages`."""
+    from odradek.records.message_kernel import message_kernel
+    from odradek.records.message_set_builder import append_message
+
+    messages = bytearray()
+    for offset in range(147):
+        append_message(messages, 1, offset, NOW_MS, 0, None, rng.randbytes(100))
+    return {
+        "_messages: 147 messages to records": best_us(
+            lambda: message_kernel.messages_to_records(messages, 1, bytearray()), 200
+        )
+    }
+
+
 def producer(rng: random.Random) -> dict[str, float]:
     """Part `_client`."""
     from odradek import Producer
@@ -108,7 +150,7 @@ def compaction(rng: random.Random) -> dict[str, float]:
 def measure() -> None:
     """In this process's mode, as JSON."""
     found: dict[str, float] = {}
-    for part in (records, fetches, producer, compaction):
+    for part in (records, produces, fetches, old_formats, producer, compaction):
         found |= part(random.Random(1))
     print(json.dumps(found))
 

@@ -17,6 +17,9 @@ MOST_MORE_FILES = 8.0
 #: By how much the median of a kind's p99 may rise from the first third that counts to the last.
 MOST_P99_RATIO = 1.5
 MOST_P99_MORE_MS = 2.0
+#: The same for what happens so rarely that the p99 of a sample is its longest one or two.
+RARE = 10
+MOST_P99_RATIO_OF_RARE = 2.5
 
 
 class Line(NamedTuple):
@@ -53,7 +56,7 @@ def judge(
 
     Args:
         samples: in the order of time: `s` since the start, `rss_mib`, `files`, `threads`, `stalls`,
-            `starved_stalls`, `stall_ms_max`, and per kind of request `KIND_p99_ms`.
+            `starved_stalls`, `stall_ms_max`, and per kind of request `KIND_n` and `KIND_p99_ms`.
         kinds: the kinds of requests.
         failures: what went wrong in the load, by name and number.
     """
@@ -91,7 +94,9 @@ def judge(
         if first is None or last is None:
             lines.append(Line(f"{kind}: p99", "no samples", "some", False))
             continue
-        most = max(first * MOST_P99_RATIO, first + MOST_P99_MORE_MS)
+        often = (_typical([one.get(f"{kind}_n") for one in steady]) or 0) >= RARE
+        ratio = MOST_P99_RATIO if often else MOST_P99_RATIO_OF_RARE
+        most = max(first * ratio, first + MOST_P99_MORE_MS)
         lines.append(
             Line(
                 f"{kind}: p99, first third → last",

@@ -26,6 +26,7 @@ def rows(change: Callable[[Row], object] = lambda row: None, seconds: int = HOUR
             "stalls": 3.0,
             "starved_stalls": 3.0,
             "stall_ms_max": 70.0,
+            "fetch_n": 200.0,
             "fetch_p99_ms": rng.uniform(1, 3),
         }
         change(row)
@@ -57,6 +58,14 @@ def test_a_run_that_stays_as_it_was() -> None:
 def test_each_decay_is_seen(change: Callable[[Row], object], subject: str) -> None:
     (found,) = bad(judge(rows(change), ["fetch"], {}))
     assert found.startswith(subject)
+
+
+def test_what_is_rare_may_vary_more() -> None:
+    def doubled(row: Row) -> None:
+        row["fetch_p99_ms"] = 10.0 if row["s"] < HOUR / 2 else 20.0
+
+    assert bad(judge(rows(doubled), ["fetch"], {})) != []
+    assert bad(judge(rows(lambda row: (doubled(row), row.update(fetch_n=2.0))), ["fetch"], {})) == []
 
 
 def test_failures_and_too_short_a_run() -> None:
