@@ -88,6 +88,36 @@ def test_indexes_and_snapshots(archive, tmp_path):
             assert [line.rstrip() for line in found[1:]] == texts
 
 
+def test_indexes_of_old_formats(tmp_path):
+    """Kafka's check takes the first message at a position: an append of several is a mismatch to it, too."""
+    golden = GoldenFolder("kafka-0.10.2.2-clean", tmp_path)
+    entries = 0
+    for partition in golden.expected_partitions():
+        for base, parts in golden.expected(partition)["segments"].items():
+            path = golden.data / partition / f"{base}.index"
+            found, complaints = dump("--files", str(path))
+            expected = parts["index"]["entries"]
+            assert found[1:] == ([f"offset: {o} position: {p}" for o, p in expected] or [f"{path} is empty."])
+            firsts = {batch["position"]: batch["last_offset"] for batch in parts["log"]["batches"]}
+            # Kafka's tool lists what it found last first.
+            mismatches = [(o, firsts[p]) for o, p in reversed(expected) if firsts[p] != o]
+            wrong = [f"  Index offset: {o}, log offset: {last}" for o, last in mismatches]
+            assert [line for line in complaints if line.startswith("  ")] == wrong
+            entries += len(expected)
+            found, _ = dump("--files", str(path.with_suffix(".timeindex")))
+            assert found[1:] == [f"timestamp: {t} offset: {o}" for t, o in parts["timeindex"]["entries"]]
+    assert entries > 30
+
+
+def test_old_messages_as_json(tmp_path):
+    golden = GoldenFolder("kafka-0.10.2.2-clean", tmp_path)
+    found, _ = dump("--json", "--deep-iteration", "--files", str(golden.data / "m1-gzip-0" / f"{0:020}.log"))
+    records = [item for item in map(json.loads, found) if item["type"] == "record"]
+    batches = golden.expected("m1-gzip-0")["segments"][f"{0:020}"]["log"]["batches"]
+    assert [r["offset"] for r in records] == [r["offset"] for b in batches for r in b["records"]]
+    assert all(r["isValid"] and isinstance(r["crc"], int) and "sequence" not in r for r in records)
+
+
 @pytest.mark.parametrize("archive", ["kafka-2.2.2-clean", "kafka-3.9.1-clean"])
 def test_group_and_transaction_records(archive, tmp_path):
     golden = GoldenFolder(archive, tmp_path)

@@ -49,7 +49,7 @@ PARTS = {
     "_fetch": ("Fetch requests and responses", "10 µs more per request"),
     "_client": ("a producer's work per record", "Producer.send takes 4 µs more"),
     "_cleaner": ("compaction", "6 times as long per record"),
-    "_messages": ("message sets for clients before 0.11", "40 times as long per record"),
+    "_messages": ("message sets for clients before 0.11", "140 times as long per record"),
 }
 COMPILE = "install a C compiler and Python's headers, then pip install --force-reinstall odradek"
 
