@@ -95,7 +95,9 @@ def test_a_file_and_settings(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=20)
     lines = [json.loads(line) for line in errors.decode().splitlines()]
-    warnings = [line["message"] for line in lines if line["level"] == "WARNING"]
+    # On a machine that is busy the watchdog may have its say too.
+    told = [line for line in lines if line["logger"] != "odradek.broker.watchdog"]
+    warnings = [line["message"] for line in told if line["level"] == "WARNING"]
     assert len(warnings) == 1
     assert "no.such.config" in warnings[0]
     assert "broker.id=7" in (data / "meta.properties").read_text()
