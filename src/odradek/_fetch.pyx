@@ -11,6 +11,21 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from odradek._frames cimport (
+    Reader,
+    put32,
+    put64,
+    put_uvarint,
+    read16,
+    read32,
+    read64,
+    read8,
+    read_compact,
+    read_count,
+    read_no_tags,
+    skip_ascii,
+)
+
 cdef extern from "Python.h":
     object PyUnicode_DecodeASCII(const char *, Py_ssize_t, const char *)
     const char *PyUnicode_AsUTF8AndSize(object, Py_ssize_t *) except NULL
@@ -20,91 +35,6 @@ cdef enum:
 
 
 # --- reading ---------------------------------------------------------------------------------------------
-
-cdef struct Reader:
-    const uint8_t *data
-    Py_ssize_t at
-    Py_ssize_t end
-    bint failed
-
-
-cdef inline uint32_t read32(Reader *r) noexcept:
-    cdef const uint8_t *p = r.data + r.at
-    if r.end - r.at < 4:
-        r.failed = True
-        return 0
-    r.at += 4
-    return (<uint32_t>p[0]) << 24 | (<uint32_t>p[1]) << 16 | (<uint32_t>p[2]) << 8 | p[3]
-
-
-cdef inline int64_t read64(Reader *r) noexcept:
-    cdef uint64_t high = read32(r)
-    return <int64_t>(high << 32 | read32(r))
-
-
-cdef inline int32_t read16(Reader *r) noexcept:
-    cdef const uint8_t *p = r.data + r.at
-    if r.end - r.at < 2:
-        r.failed = True
-        return 0
-    r.at += 2
-    return <int16_t>(<uint16_t>((<uint32_t>p[0]) << 8 | p[1]))
-
-
-cdef inline int32_t read8(Reader *r) noexcept:
-    if r.end - r.at < 1:
-        r.failed = True
-        return 0
-    r.at += 1
-    return <signed char>r.data[r.at - 1]
-
-
-cdef inline int32_t read_compact(Reader *r) noexcept:
-    """A length of at most three bytes, less one."""
-    cdef uint32_t value = 0
-    cdef int shift
-    cdef uint8_t byte
-    for shift in (0, 7, 14):
-        if r.at >= r.end:
-            r.failed = True
-            return 0
-        byte = r.data[r.at]
-        r.at += 1
-        value |= (<uint32_t>(byte & 0x7F)) << shift
-        if byte < 0x80:
-            return <int32_t>value - 1
-    r.failed = True
-    return 0
-
-
-cdef inline int32_t read_count(Reader *r, bint flexible) noexcept:
-    """An array's length; a negative one is a failure."""
-    cdef int32_t count = read_compact(r) if flexible else <int32_t>read32(r)
-    if count < 0:
-        r.failed = True
-    return count
-
-
-cdef inline void read_no_tags(Reader *r) noexcept:
-    if r.at >= r.end or r.data[r.at] != 0:
-        r.failed = True
-        return
-    r.at += 1
-
-
-cdef inline Py_ssize_t skip_ascii(Reader *r, int32_t length) noexcept:
-    """Where a text of that length begins; one that is not ASCII is a failure."""
-    cdef Py_ssize_t start = r.at, at
-    if length < 0 or length > r.end - r.at:
-        r.failed = True
-        return start
-    for at in range(start, start + length):
-        if r.data[at] >= 0x80:
-            r.failed = True
-            return start
-    r.at += length
-    return start
-
 
 def parse_fetch(frame):
     cdef Py_buffer view
@@ -204,27 +134,6 @@ cdef object _parse(const uint8_t *data, Py_ssize_t size):
 
 
 # --- writing ---------------------------------------------------------------------------------------------
-
-cdef inline uint8_t *put32(uint8_t *p, uint32_t value) noexcept:
-    p[0] = value >> 24
-    p[1] = (value >> 16) & 0xFF
-    p[2] = (value >> 8) & 0xFF
-    p[3] = value & 0xFF
-    return p + 4
-
-
-cdef inline uint8_t *put64(uint8_t *p, int64_t value) noexcept:
-    return put32(put32(p, <uint32_t>((<uint64_t>value) >> 32)), <uint32_t>(<uint64_t>value))
-
-
-cdef inline uint8_t *put_uvarint(uint8_t *p, uint32_t value) noexcept:
-    while value >= 0x80:
-        p[0] = (value & 0x7F) | 0x80
-        p += 1
-        value >>= 7
-    p[0] = value
-    return p + 1
-
 
 cdef inline uint8_t *put_count(uint8_t *p, uint32_t count, bint flexible) noexcept:
     return put_uvarint(p, count + 1) if flexible else put32(p, count)

@@ -1,4 +1,4 @@
-"""Fields read from a frame, for the compiled modules.
+"""Fields read from a frame and written into one, for the compiled modules. Twin: `odradek.broker._pyframes`.
 
 Every read is behind a check against the end of the frame: one that does not fit sets `failed` and gives 0.
 """
@@ -108,3 +108,24 @@ cdef inline int64_t read_uvarint(Reader *r) noexcept nogil:
         shift += 7
     r.failed = True
     return 0
+
+
+cdef inline uint8_t *put32(uint8_t *out, uint32_t value) noexcept nogil:
+    out[0] = <uint8_t>(value >> 24)
+    out[1] = <uint8_t>(value >> 16)
+    out[2] = <uint8_t>(value >> 8)
+    out[3] = <uint8_t>value
+    return out + 4
+
+
+cdef inline uint8_t *put64(uint8_t *out, int64_t value) noexcept nogil:
+    return put32(put32(out, <uint32_t>(<uint64_t>value >> 32)), <uint32_t>value)
+
+
+cdef inline uint8_t *put_uvarint(uint8_t *out, uint32_t value) noexcept nogil:
+    while value >= 0x80:
+        out[0] = <uint8_t>(value | 0x80)
+        out += 1
+        value >>= 7
+    out[0] = <uint8_t>value
+    return out + 1

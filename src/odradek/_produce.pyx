@@ -15,9 +15,11 @@ from fastcrc.crc32 import iscsi
 
 from odradek._frames cimport (
     Reader,
+    put32,
+    put64,
+    put_uvarint,
     read16,
     read32,
-    read64,
     read_compact,
     read_count,
     read_no_tags,
@@ -260,27 +262,6 @@ def check_batch(
 
 
 # --- writing ---------------------------------------------------------------------------------------------
-
-cdef inline uint8_t *put32(uint8_t *out, uint32_t value) noexcept nogil:
-    out[0] = <uint8_t>(value >> 24)
-    out[1] = <uint8_t>(value >> 16)
-    out[2] = <uint8_t>(value >> 8)
-    out[3] = <uint8_t>value
-    return out + 4
-
-
-cdef inline uint8_t *put64(uint8_t *out, int64_t value) noexcept nogil:
-    return put32(put32(out, <uint32_t>(<uint64_t>value >> 32)), <uint32_t>value)
-
-
-cdef inline uint8_t *put_uvarint(uint8_t *out, uint32_t value) noexcept nogil:
-    while value >= 0x80:
-        out[0] = <uint8_t>(value | 0x80)
-        out += 1
-        value >>= 7
-    out[0] = <uint8_t>value
-    return out + 1
-
 
 def encode_produce(int32_t version, int32_t correlation_id, list topics):
     cdef bint flexible = version >= 9

@@ -10,6 +10,9 @@ from __future__ import annotations
 from struct import Struct, error
 from typing import Any
 
+from odradek.broker import _pyframes as frames
+from odradek.broker._pyframes import Unusual
+
 INLINE_BYTES = 8192
 """Records up to here are copied into the response; beyond, they are buffers of their own."""
 
@@ -31,10 +34,6 @@ Parsed = tuple[int, int, int, int, int, int, int, int, list[tuple[Any, list[Part
 the partitions by topic: a name, or the 16 bytes of an id from version 13 on."""
 
 
-class _Unusual(Exception):
-    """The request is one for the declared codec."""
-
-
 def parse_fetch(frame: Any) -> Parsed | None:
     """Read a frame that holds a usual Fetch request.
 
@@ -46,23 +45,23 @@ def parse_fetch(frame: Any) -> Parsed | None:
     """
     try:
         return _parse(bytes(frame))
-    except (_Unusual, error, IndexError):
+    except (Unusual, error, IndexError):
         return None
 
 
 def _parse(data: bytes) -> Parsed:
     key, version, correlation_id, length = _HEAD.unpack_from(data)
     if key != 1 or not 4 <= version <= 18 or length < -1:
-        raise _Unusual
+        raise Unusual
     flexible = version >= 12
     at = _HEAD.size
     if length > 0:
-        at = _text(data, at, length)[1]
+        at = frames.text(data, at, length)[1]
     if flexible:
-        at = _no_tags(data, at)
+        at = frames.no_tags(data, at)
     if version < 15:
         if _INT32.unpack_from(data, at)[0] >= 0:
-            raise _Unusual
+            raise Unusual
         at += 4
     max_wait, min_bytes, max_bytes, isolation = _LIMITS.unpack_from(data, at)
     at += _LIMITS.size
@@ -70,7 +69,7 @@ def _parse(data: bytes) -> Parsed:
     if version >= 7:
         session_id, session_epoch = _SESSION.unpack_from(data, at)
         at += _SESSION.size
-    count, at = _count(data, at, flexible)
+    count, at = frames.count(data, at, flexible)
     wanted: list[tuple[Any, list[Partition]]] = []
     seen: set[Any] = set()
     topic: Any
@@ -78,32 +77,32 @@ def _parse(data: bytes) -> Parsed:
         if version >= 13:
             topic, at = data[at : at + 16], at + 16
             if len(topic) < 16:
-                raise _Unusual
+                raise Unusual
         else:
-            length, at = _length(data, at, flexible)
-            topic, at = _text(data, at, length)
+            length, at = frames.length(data, at, flexible)
+            topic, at = frames.text(data, at, length)
         if topic in seen:
-            raise _Unusual
+            raise Unusual
         seen.add(topic)
-        partitions, at = _count(data, at, flexible)
+        partitions, at = frames.count(data, at, flexible)
         if partitions == 0:
-            raise _Unusual
+            raise Unusual
         parts: list[Partition] = []
         for _ in range(partitions):
             part, at = _partition(data, at, version)
             parts.append(part)
         if flexible:
-            at = _no_tags(data, at)
+            at = frames.no_tags(data, at)
         wanted.append((topic, parts))
     if version >= 7:
-        forgotten, at = _count(data, at, flexible)
+        forgotten, at = frames.count(data, at, flexible)
         if forgotten:
-            raise _Unusual
+            raise Unusual
     if version >= 11:
-        length, at = _length(data, at, flexible)
-        at = _text(data, at, length)[1]
+        length, at = frames.length(data, at, flexible)
+        at = frames.text(data, at, length)[1]
     if flexible:
-        _no_tags(data, at)
+        frames.no_tags(data, at)
     return (
         version,
         correlation_id,
@@ -122,7 +121,7 @@ def _partition(data: bytes, at: int, version: int) -> tuple[Partition, int]:
     if version >= 12:
         index, epoch, offset, last_epoch, log_start, most, tags = _V12.unpack_from(data, at)
         if tags:
-            raise _Unusual
+            raise Unusual
         at += _V12.size
     elif version >= 9:
         index, epoch, offset, log_start, most = _V9.unpack_from(data, at)
@@ -134,49 +133,8 @@ def _partition(data: bytes, at: int, version: int) -> tuple[Partition, int]:
         index, offset, most = _V4.unpack_from(data, at)
         at += _V4.size
     if most < 0:
-        raise _Unusual
+        raise Unusual
     return (index, offset, most, epoch, log_start, last_epoch), at
-
-
-def _compact(data: bytes, at: int) -> tuple[int, int]:
-    """A length of at most three bytes, less one."""
-    value = 0
-    for shift in (0, 7, 14):
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value - 1, at
-    raise _Unusual
-
-
-def _length(data: bytes, at: int, flexible: bool) -> tuple[int, int]:
-    if flexible:
-        return _compact(data, at)
-    return _INT16.unpack_from(data, at)[0], at + 2
-
-
-def _count(data: bytes, at: int, flexible: bool) -> tuple[int, int]:
-    if flexible:
-        count, at = _compact(data, at)
-    else:
-        count, at = _INT32.unpack_from(data, at)[0], at + 4
-    if count < 0:
-        raise _Unusual
-    return count, at
-
-
-def _text(data: bytes, at: int, length: int) -> tuple[str, int]:
-    text = data[at : at + length] if length >= 0 else b""
-    if len(text) != length or not text.isascii():
-        raise _Unusual
-    return text.decode("ascii"), at + length
-
-
-def _no_tags(data: bytes, at: int) -> int:
-    if data[at]:
-        raise _Unusual
-    return at + 1
 
 
 def encode_fetch(

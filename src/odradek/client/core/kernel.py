@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-import os
 from typing import TYPE_CHECKING, Any
 
-from odradek.records.kernel import NATIVE
+from odradek.util.compiled import choose
 
 if TYPE_CHECKING:
     from odradek.client.core import _pyappend as _chosen
 else:
-    try:
-        _chosen = importlib.import_module("odradek._client" if NATIVE else "odradek.client.core._pyappend")
-    except ImportError:
-        if os.environ.get("ODRADEK_KERNEL") == "native":
-            raise
-        _chosen = importlib.import_module("odradek.client.core._pyappend")
+    _chosen, _ = choose("odradek._client", "odradek.client.core._pyappend")
 
 producer_kernel: Any = _chosen
 """The module in use."""
