@@ -54,7 +54,7 @@ soak: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.soak --minutes $(SOAK_MINUTES) $(SOAK)
 
 profile: $(VENV)/.dev
-	$(BIN)/python -m benchmarks.profile $(PROFILE)
+	$(BIN)/python -m benchmarks.profiling $(PROFILE)
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks --only '$(ONLY)' $(BENCH)

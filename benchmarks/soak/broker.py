@@ -20,7 +20,7 @@ import tracemalloc
 from collections import Counter
 from typing import Any
 
-from benchmarks.profile.sampler import Sampler
+from benchmarks.profiling.sampler import Sampler
 from odradek.broker.app import Broker
 from odradek.broker.config import BrokerConfig
 from odradek.broker.logging import configure

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from benchmarks.profile.flame import WIDTH, depth, heaviest, svg, tree
-from benchmarks.profile.sampler import Sampler
+from benchmarks.profiling.flame import WIDTH, depth, heaviest, svg, tree
+from benchmarks.profiling.sampler import Sampler
 
 FOLDED = ["main;run;read <x> 3", "main;run;write 5", "main;idle 2", "other 7", "no count"]
 

@@ -1,7 +1,7 @@
 """Where a broker's time goes: flame graphs under load, and the microseconds of each step of a request.
 
     make profile                                  everything, into build/profile
-    python -m benchmarks.profile --only steps     one of them: steps, produce, fetch
+    python -m benchmarks.profiling --only steps     one of them: steps, produce, fetch
 
 `steps.md`: a table per kind of request. `produce.svg`, `fetch.svg`: what the broker's process did under the
 load generator, with the C functions where py-spy is there (`pip install py-spy`), else by a sampler in the
@@ -19,7 +19,7 @@ import threading
 from pathlib import Path
 
 from benchmarks import load
-from benchmarks.profile import flame, steps
+from benchmarks.profiling import flame, steps
 from benchmarks.soak.__main__ import BrokerProcess
 
 SECONDS = 5
