@@ -202,7 +202,7 @@ def test_deleted_partitions_go_after_the_delay_also_through_a_stop(tmp_path):
     manager.close()
     manager = manager_of(tmp_path, clock=clock)
     assert [(log.topic, log.partition) for log in manager.load()] == [("t", 2)]
-    manager.apply_retention(NOW_MS + 1000)
+    assert manager.remove_deleted(NOW_MS + 1000) == 1
     assert not [name for name in listdir(tmp_path) if name.endswith("-delete")]
     # A partition of that name can be made again at once.
     manager.create("t", 0, None, bytes(range(2, 18)))
@@ -446,3 +446,18 @@ def test_configs():
     assert LogConfig.from_topic({}, config) is config
     with pytest.raises(ValueError, match=r"for retention\.ms"):
         LogConfig.from_topic({"retention.ms": "soon"})
+
+
+def test_a_folder_that_cannot_be_removed_is_tried_again():
+    files = MemoryFileSystem()
+    manager = LogManager([Path("/data")], files, ManualClock(NOW_MS), LogConfig(file_delete_delay_ms=0))
+    manager.load()
+    manager.create("t", 0, None, TOPIC_ID)
+    manager.delete("t", 0)
+    files.failing["rmdir"] = lambda path: True
+    job = manager.begin_removals(NOW_MS)
+    assert (len(job), job.run(), len(manager.begin_removals(NOW_MS))) == (1, 0, 0)
+    manager.finish_removals(job, NOW_MS)
+    files.failing.clear()
+    assert manager.remove_deleted(NOW_MS) == 1
+    assert manager.remove_deleted(NOW_MS) == 0

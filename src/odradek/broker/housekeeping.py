@@ -35,9 +35,7 @@ class Housekeeping:
         """Begin; the logs are loaded."""
         broker, config, logs = self._broker, self._broker.config, self._broker.logs
         now_ms = broker.clock.now_ms
-        self._every(
-            "retention", config.log_retention_check_interval_ms, lambda: logs.apply_retention(now_ms())
-        )
+        self._every("retention", config.log_retention_check_interval_ms, self._retain)
         # Also without flush.ms: complete segments are synced, so that a recovery need not read them again.
         self._every("flush", min(_FLUSH_CHECK_MS, config.log_flush_scheduler_interval_ms), self._flush)
         self._every("checkpoints", config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint)
@@ -65,6 +63,15 @@ class Housekeeping:
     def _every(self, name: str, interval_ms: float, work: Callable[[], object]) -> None:
         if 0 < interval_ms < _NEVER_MS:
             self._periodic.append(Periodic(self._broker.loop, name, interval_ms, work))
+
+    def _retain(self) -> None:
+        """Drop what is due, and remove files in another thread: a large one takes its time."""
+        logs, now_ms = self._broker.logs, self._broker.clock.now_ms()
+        logs.apply_retention(now_ms)
+        job = logs.begin_removals(now_ms)
+        if len(job):
+            running = self._broker.loop.run_in_executor(None, job.run)
+            running.add_done_callback(lambda _: logs.finish_removals(job, now_ms))
 
     def _flush(self) -> None:
         """Sync what is due, in another thread: the disk takes its time over a large segment."""

@@ -33,6 +33,7 @@ from odradek.log.files import DirectoryLock, FileSystem, LockHeldError
 from odradek.log.flushing import FlushJob
 from odradek.log.partition_log import PartitionLog
 from odradek.log.recovery import RecoveryPlan, plan_recovery
+from odradek.log.removing import RemovalJob
 from odradek.util.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -307,27 +308,32 @@ class LogManager:
     # Periodic work. A failure of one log does not keep the others from being looked after.
 
     def apply_retention(self, now_ms: int) -> int:
-        """Drop segments that are due, in all logs, and remove what was dropped before; how many segments."""
+        """Drop segments that are due, in all logs; how many. Their files go with `begin_removals`."""
         dropped = 0
         for log in self.all():
             try:
                 dropped += log.apply_retention(now_ms)
             except KafkaError:
                 continue
-        self.remove_deleted(now_ms)
         return dropped
 
+    def begin_removals(self, now_ms: int) -> RemovalJob:
+        """What is to be removed now: dropped segments and deleted partitions whose time has come."""
+        folders = [path for at_ms, path in self._deleted if at_ms <= now_ms]
+        self._deleted = [entry for entry in self._deleted if entry[0] > now_ms]
+        paths = [path for log in self.all() for path in log.take_due_files(now_ms)]
+        return RemovalJob(self._files, paths, folders)
+
+    def finish_removals(self, job: RemovalJob, now_ms: int) -> None:
+        """Take note of what could not be removed: it is due again."""
+        self._deleted += [(now_ms, path) for path in job.left]
+
     def remove_deleted(self, now_ms: int) -> int:
-        """Remove the folders of deleted partitions whose time has come; how many."""
-        due = [entry for entry in self._deleted if entry[0] <= now_ms]
-        for entry in due:
-            try:
-                self._files.remove_tree(entry[1])
-            except OSError as error:
-                logger.error("removing %s failed: %s", entry[1], error)
-                continue
-            self._deleted.remove(entry)
-        return len(due)
+        """Remove what is due; how many files and folders."""
+        job = self.begin_removals(now_ms)
+        removed = job.run()
+        self.finish_removals(job, now_ms)
+        return removed
 
     def flush_dirty(self, now_ms: int) -> int:
         """Sync the logs that `flush.ms` is up for, and segments that are complete; how many logs."""

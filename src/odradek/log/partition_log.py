@@ -691,14 +691,20 @@ class PartitionLog:
         """Remove files that are marked as deleted after `file.delete.delay.ms`."""
         self._removals.append((self._clock.now_ms() + self._config.file_delete_delay_ms, marked))
 
+    def take_due_files(self, now_ms: int) -> list[Path]:
+        """The files that are to be removed now; they are the caller's to remove."""
+        if not self._removals:
+            return []
+        due = [path for at_ms, paths in self._removals if at_ms <= now_ms for path in paths]
+        self._removals = [entry for entry in self._removals if entry[0] > now_ms]
+        return due
+
     def remove_deleted_files(self, now_ms: int) -> int:
         """Remove the files whose time has come; how many. Raises `OSError`."""
-        due = [paths for at_ms, paths in self._removals if at_ms <= now_ms]
-        self._removals = [entry for entry in self._removals if entry[0] > now_ms]
-        for paths in due:
-            for path in paths:
-                self.files.remove(path)
-        return sum(len(paths) for paths in due)
+        due = self.take_due_files(now_ms)
+        for path in due:
+            self.files.remove(path)
+        return len(due)
 
     def delete_records_before(self, offset: int) -> int:
         """Let the log start at the offset, -1 meaning the high watermark; returns the log's start.
@@ -730,14 +736,13 @@ class PartitionLog:
     def apply_retention(self, now_ms: int) -> int:
         """Drop the segments that are too old, too many, or before the log's start; how many.
 
-        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        Their files are marked, and due after `file.delete.delay.ms` (`take_due_files`). Raises `KafkaError`
+        KAFKA_STORAGE_ERROR.
         """
         try:
-            dropped = retention.apply(self, now_ms)
-            self.remove_deleted_files(now_ms)
+            return retention.apply(self, now_ms)
         except OSError as error:
             raise self.storage_error("dropping segments", error) from error
-        return dropped
 
     def expire_producers(self, now_ms: int) -> int:
         """Forget producers that were silent for `producer.id.expiration.ms`; how many."""
