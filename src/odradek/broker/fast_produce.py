@@ -183,6 +183,8 @@ class FastProduce:
 
 def _may_follow(producers: Any, header: BatchHeader) -> bool:
     """Whether a batch is the next of its producer: neither a repetition nor a gap."""
+    if producers.is_next(header):
+        return True
     if producers.find_duplicate(header) is not None:
         return False
     try:

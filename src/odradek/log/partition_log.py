@@ -307,7 +307,7 @@ class PartitionLog:
             raise self.storage_error("appending", error) from error
         self.log_end_offset = self.producers.end_offset = last_offset + 1
         if header is not None:
-            self._note_producer(segment, header._replace(base_offset=base_offset), None)
+            self._note_producer(segment, BatchHeader._make((base_offset, *header[1:])), None)
         if last_offset + 1 - self.recovery_point >= config.flush_messages:
             self.flush()
         return base_offset

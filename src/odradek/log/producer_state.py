@@ -52,7 +52,11 @@ class BatchMetadata(NamedTuple):
     @classmethod
     def of(cls, header: BatchHeader) -> BatchMetadata:
         """What is kept of a batch."""
-        return cls(header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp)
+        base_offset, delta, base_sequence = header[0], header[6], header[11]
+        last_sequence = (
+            NO_SEQUENCE if base_sequence == NO_SEQUENCE else (base_sequence + delta) & _SEQUENCE_MASK
+        )
+        return cls(last_sequence, base_offset + delta, delta, header[8])
 
     @property
     def first_sequence(self) -> int:
@@ -154,6 +158,18 @@ class ProducerState:
         """The same batch, appended before, if it was one of the producer's last five."""
         entry = self.entries.get(header.producer_id)
         return entry.find_duplicate(header) if entry is not None else None
+
+    def is_next(self, header: BatchHeader) -> bool:
+        """True where `find_duplicate` certainly finds nothing and `check` certainly does not object: the
+        usual batch of a producer that goes on without transactions."""
+        entry = self.entries.get(header[9])
+        return (
+            entry is not None
+            and entry.epoch == header[10]
+            and entry.txn_first_offset < 0
+            and len(entry.batches) > 0
+            and header[11] == (entry.batches[-1][0] + 1) & _SEQUENCE_MASK
+        )
 
     def check(self, header: BatchHeader, origin: Origin) -> None:
         """Whether a data batch may come next; nothing is changed.
