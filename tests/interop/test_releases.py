@@ -1,0 +1,48 @@
+"""The requests of every release of Kafka since 0.11, as franz-go makes them."""
+
+from __future__ import annotations
+
+import pytest
+
+from interop import members, programs
+from interop.conftest import OdradekServer
+from interop.test_program_clients import CODECS, OLD_CODECS, _deletable, _franz
+
+pytestmark = pytest.mark.interop
+
+# From the first release whose record batches are served; zstd is known from 2.1.
+VERSIONS = ["0.11.0", "1.0.0", "1.1.0", *(f"2.{i}.0" for i in range(9)), *(f"3.{i}.0" for i in range(10)),
+            "4.0.0", "4.1.0", "4.2.0", "4.3.0"]  # fmt: skip
+
+
+def test_requests_of_every_release(server: OdradekServer) -> None:
+    """franz-go with the requests of each release of Kafka since 0.11: admin, produce, a group."""
+    program = _franz()
+    values = [b"%d" % i for i in range(40)]
+    for version in VERSIONS:
+        old = VERSIONS.index(version) < VERSIONS.index("2.1.0")
+        codecs = OLD_CODECS if old else CODECS
+        client = programs.ProgramClient(program, server.bootstrap_servers, version, codecs)
+        topic, group = f"as-{version}", f"group-{version}"
+        try:
+            client.run("create", topic)
+            client.produce(topic, values)
+            first = client.join(topic, group)
+            members.until(
+                f"all is read as by {version}",
+                lambda member=first: len(member.records) >= len(values),  # type: ignore[misc]
+            )
+            first.close()
+            assert sorted(r["value"].encode() for r in first.records) == sorted(values), version
+            seen = client.run("describe", topic, group)
+            assert (seen["partitions"], seen["retention"]) == (4, "86400000"), version
+            assert group in seen["groups"], version
+            # The next member goes on where the first one has committed.
+            client.run("produce", topic, "none", stdin="last\n")
+            second = client.join(topic, group)
+            members.until("the last is read", lambda member=second: bool(member.records))  # type: ignore[misc]
+            second.close()
+            assert [r["value"] for r in second.records] == ["last"], version
+            client.run("delete", topic, _deletable(group, version))
+        finally:
+            client.close()
