@@ -33,6 +33,7 @@ static void open_connections(struct workload *w, struct conn *conns) {
         c->number = i;
         c->stage = -1;
         if ((c->fd = connect_to(o)) < 0) die("connect: %s", strerror(errno));
+        greet(c->fd);
         c->slots = calloc((size_t)o->in_flight, sizeof *c->slots);
         c->in_cap = 4096;
         c->in = malloc(c->in_cap);

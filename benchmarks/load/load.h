@@ -99,6 +99,9 @@ void print_result(const struct options *o, struct result *r);
 int connect_to(const struct options *o);
 /* Sends one frame and waits for its response; `reply` gets all after the correlation id. */
 void call(int fd, struct buf *frame, struct buf *reply);
+/* ApiVersions, as every client begins. An answer says that the connection was accepted: thousands of connections
+ * opened without it overflow the backlog of a broker, and each of those then waits for seconds. */
+void greet(int fd);
 void create_topic(int fd, const struct options *o);
 void delete_topic(int fd, const struct options *o);
 void await_leaders(int fd, const struct options *o);

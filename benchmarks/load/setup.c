@@ -50,6 +50,16 @@ void call(int fd, struct buf *frame, struct buf *reply) {
     frame->len = 0;
 }
 
+void greet(int fd) {
+    struct buf frame = {0}, reply = {0};
+    begin_request(&frame, 18, 0);
+    end_request(&frame, 0);
+    call(fd, &frame, &reply);
+    if (get16(reply.data)) die("ApiVersions answers error %d", get16(reply.data));
+    free(frame.data);
+    free(reply.data);
+}
+
 void create_topic(int fd, const struct options *o) {
     struct buf frame = {0}, reply = {0};
     begin_request(&frame, 19, 2);
