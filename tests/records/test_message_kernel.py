@@ -7,7 +7,7 @@ import zlib
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from odradek.records import _pymessages
@@ -95,6 +95,7 @@ def test_walking_alike(
 
 
 @given(ROWS, st.sampled_from([0, 1]))
+@example([(-1, None, None), (MAX, None, None)], 1)  # a delta of 2^63 wraps around, as in Java
 def test_records_alike(rows: Any, magic: int) -> None:
     both_to_records(raw_set(rows, magic), magic)
 

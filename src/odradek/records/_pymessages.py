@@ -146,7 +146,7 @@ def messages_to_records(messages: Buffer, magic: int, out: bytearray) -> tuple[i
             at += key_length
         (value_length,) = INT32.unpack_from(view, at)
         value = view[at + 4 : message_end] if value_length >= 0 else None
-        kernel.append_record(out, index, timestamp - base, key, value, ())
+        kernel.append_record(out, index, _pyscan.wrap64(timestamp - base), key, value, ())
         position = message_end
         index += 1
     return index, base, max_timestamp
