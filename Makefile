@@ -1,5 +1,6 @@
 # make demo     the whole way through once: broker, producers, Spark, a plot (about two minutes)
 # make test     style, types, import contracts, tests; all that it needs comes from PyPI
+# make fuzz     the property tests with examples nobody has seen, FUZZ_ROUNDS (10) times over
 # make soak     a broker under everything at once for SOAK_MINUTES (60): is it as it was at the end?
 # make profile  where a broker's time goes: a flame graph, and the microseconds of each step of a request
 # make bench    the brokers beside Apache Kafka and kfake under one load: benchmarks/RESULTS.md (ONLY=section,…)
@@ -9,12 +10,13 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 SOAK_MINUTES ?= 60
+FUZZ_ROUNDS ?= 10
 SRC    := src tests examples benchmarks setup.py
 BUILT  := pyproject.toml setup.py constraints.txt $(wildcard src/odradek/*.pyx)
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types contracts unit soak profile bench interop format clean
+.PHONY: help demo test lint types contracts unit fuzz soak profile bench interop format clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -49,6 +51,10 @@ contracts: $(VENV)/.dev
 # Half of the tests wait for a process, a disk or Spark: two workers share the time. A file stays on one worker.
 unit: $(VENV)/.dev
 	$(BIN)/pytest --ignore=tests/interop -n 2 --dist loadfile $(PYTEST)
+
+fuzz: $(VENV)/.dev
+	for round in $$(seq $(FUZZ_ROUNDS)); do \
+		HYPOTHESIS_PROFILE=random $(BIN)/pytest --ignore=tests/interop -m hypothesis -n 2 -q $(PYTEST) || exit 1; done
 
 soak: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.soak --minutes $(SOAK_MINUTES) $(SOAK)
