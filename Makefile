@@ -5,6 +5,7 @@
 # make profile  where a broker's time goes: a flame graph, and the microseconds of each step of a request
 # make bench    the brokers beside Apache Kafka and kfake under one load: benchmarks/RESULTS.md (ONLY=section,…)
 # make interop  real clients, brokers and connectors of other ecosystems (Maven, npm, Go where present)
+# make compatibility  the same, and docs/compatibility.md is written anew from what they did
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -16,7 +17,7 @@ BUILT  := pyproject.toml setup.py constraints.txt $(wildcard src/odradek/*.pyx)
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types contracts unit fuzz soak profile bench interop format clean
+.PHONY: help demo test lint types contracts unit fuzz soak profile bench interop compatibility format clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -66,7 +67,10 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks --only '$(ONLY)' $(BENCH)
 
 interop: $(VENV)/.dev
-	$(BIN)/pytest tests/interop $(PYTEST)
+	$(BIN)/pytest tests/interop --compatibility build/compatibility.md $(PYTEST)
+
+compatibility: interop
+	cp build/compatibility.md docs/compatibility.md
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix $(SRC)

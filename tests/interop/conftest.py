@@ -1,24 +1,32 @@
-"""Fixtures: an odradek server as its own process, and real Kafka brokers."""
+"""Fixtures: an odradek server as its own process, real Kafka brokers, and the table of what clients did."""
 
 from __future__ import annotations
 
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from interop import kafka_peer
+from interop import compatibility, kafka_peer
+from interop.tap import Tap
 
 
 class OdradekServer:
     """`odradek server` as a child process that can be stopped, killed and started again on its port."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, tap: Tap | None = None) -> None:
+        """
+        Args:
+            directory: gets the data and the log.
+            tap: what clients connect to instead; its port is the one advertised.
+        """
         self.directory = directory
         self.port = 0
+        self.tap = tap
         self._child: subprocess.Popen[str] | None = None
 
     @property
@@ -29,7 +37,12 @@ class OdradekServer:
     def start(self) -> None:
         """Start it; the first time on a free port, afterwards on the same one."""
         command = [sys.executable, "-m", "odradek", "server", "--data", str(self.directory / "data")]
-        command += ["--port", str(self.port), "--set", "group.initial.rebalance.delay.ms=0"]
+        command += ["--set", "group.initial.rebalance.delay.ms=0"]
+        if self.tap is None:
+            command += ["--port", str(self.port)]
+        else:
+            at = f"PLAINTEXT://127.0.0.1:{self.tap.reserve()}"
+            command += ["--port", "0", "--set", f"advertised.listeners={at}"]
         with (self.directory / "server.log").open("ab") as log:
             child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         assert child.stdout is not None
@@ -39,6 +52,9 @@ class OdradekServer:
             child.wait()
             raise RuntimeError(f"no ready line, but {line!r}:\n{(self.directory / 'server.log').read_text()}")
         self.port = int(line.rsplit(":", 1)[1])
+        if self.tap is not None:
+            self.tap.forward(self.port)
+            self.port = self.tap.port
         self._child = child
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
@@ -46,11 +62,15 @@ class OdradekServer:
         child = self._child
         if child is None:
             return
+        if self.tap is not None:
+            self.tap.refuse()
         child.send_signal(how)
         status = child.wait(30)
         assert child.stdout is not None
         child.stdout.close()
         self._child = None
+        if self.tap is not None:
+            self.tap.close()
         assert how != signal.SIGTERM or status == 0, (self.directory / "server.log").read_text()[-3000:]
 
     def restart(self, how: signal.Signals = signal.SIGTERM) -> None:
@@ -68,6 +88,73 @@ def server(tmp_path: Path) -> Iterator[OdradekServer]:
         yield running
     finally:
         running.stop()
+
+
+@pytest.fixture
+def tapped(tmp_path: Path) -> Iterator[OdradekServer]:
+    """A fresh odradek server process behind a tap."""
+    running = OdradekServer(tmp_path, Tap())
+    running.start()
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.fixture
+def compatibility_row(
+    request: pytest.FixtureRequest, tapped: OdradekServer
+) -> Iterator[Callable[..., compatibility.Row]]:
+    """Makes rows of `docs/compatibility.md`; they get the requests and the outcome of this test."""
+    rows: list[compatibility.Row] = []
+
+    def make(family: str, client: str, version: str, registry: str) -> compatibility.Row:
+        rows.append(compatibility.Row(family, client, version, registry))
+        return rows[-1]
+
+    yield make
+    report = request.node.stash.get(CALLED, None)
+    for row in rows:
+        if tapped.tap is not None:
+            row.asked(tapped.tap.seen)
+        row.result = "failed" if report is None else _result(report)
+        request.node.user_properties.append(compatibility.as_property(row))
+
+
+CALLED = pytest.StashKey[pytest.TestReport]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Any:
+    """Keep how a test went for the fixtures that end after it."""
+    report: pytest.TestReport = yield
+    if report.when == "call":
+        item.stash[CALLED] = report
+    return report
+
+
+def _result(report: pytest.TestReport) -> str:
+    expected = getattr(report, "wasxfail", None)
+    reason = expected if expected is not None else _skipped_for(report)
+    return compatibility.result_of(report.outcome, reason, expected_to_fail=expected is not None)
+
+
+def _skipped_for(report: pytest.TestReport) -> str:
+    return str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else ""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--compatibility FILE`."""
+    parser.addoption(
+        "--compatibility", type=Path, metavar="FILE", help="write the table of what clients did to this file"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Gather rows where they arrive, which is not in xdist's workers."""
+    path = config.getoption("compatibility", None)
+    if path is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(compatibility.Collector(path))
 
 
 @pytest.fixture(scope="session")

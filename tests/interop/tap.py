@@ -1,0 +1,127 @@
+"""A relay in front of a broker that notes which APIs, and at which versions, pass through it.
+
+The broker works as it always does: its own request log would take its short cuts away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+
+HEAD = struct.Struct(">ihh")
+
+
+class Requests:
+    """Follows one connection's requests: each begins with its size, its API and its version."""
+
+    def __init__(self, seen: dict[int, int]) -> None:
+        self.seen = seen
+        self._head = b""
+        self._rest = 0
+
+    def feed(self, data: bytes) -> None:
+        """Note the requests that begin in `data`."""
+        at = 0
+        while at < len(data):
+            if self._rest:
+                step = min(self._rest, len(data) - at)
+                self._rest -= step
+                at += step
+                continue
+            step = min(HEAD.size - len(self._head), len(data) - at)
+            self._head += data[at : at + step]
+            at += step
+            if len(self._head) == HEAD.size:
+                size, key, version = HEAD.unpack(self._head)
+                self.seen[key] = max(version, self.seen.get(key, -1))
+                self._head, self._rest = b"", max(size - 4, 0)
+
+
+class Tap:
+    """Listens on a port of its own; `seen` has each API's newest version so far."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.seen: dict[int, int] = {}
+        self._upstream = 0
+        self._listener: socket.socket | None = None
+        self._threads: list[threading.Thread] = []
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+
+    def reserve(self) -> int:
+        """Take a port, the same one each time; connections wait until `forward`."""
+        self._listener = socket.create_server(("127.0.0.1", self.port), backlog=100)
+        self.port = self._listener.getsockname()[1]
+        return self.port
+
+    def forward(self, upstream: int) -> None:
+        """Relay every connection to that port."""
+        assert self._listener is not None
+        self._upstream = upstream
+        self._start(self._accept, self._listener)
+
+    def refuse(self) -> None:
+        """Take no further connections, as a broker that is down."""
+        if self._listener is not None:
+            # A close alone does not wake the thread that accepts.
+            with contextlib.suppress(OSError):
+                self._listener.shutdown(socket.SHUT_RDWR)
+            self._listener.close()
+            self._listener = None
+
+    def close(self) -> None:
+        """End all connections and wait for the threads."""
+        self.refuse()
+        with self._lock:
+            for one in self._open:
+                with contextlib.suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(10)
+        self._threads.clear()
+
+    def _start(self, work: object, *arguments: object) -> None:
+        thread = threading.Thread(target=work, args=arguments, daemon=True)  # type: ignore[arg-type]
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            self._start(self._serve, client)
+
+    def _serve(self, client: socket.socket) -> None:
+        try:
+            server = socket.create_connection(("127.0.0.1", self._upstream))
+        except OSError:
+            client.close()
+            return
+        with self._lock:
+            self._open |= {client, server}
+        for one in (client, server):
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        back = threading.Thread(target=self._pump, args=(server, client, None), daemon=True)
+        back.start()
+        self._pump(client, server, Requests(self.seen))
+        back.join()
+        with self._lock:
+            self._open -= {client, server}
+        client.close()
+        server.close()
+
+    @staticmethod
+    def _pump(source: socket.socket, target: socket.socket, requests: Requests | None) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                if requests is not None:
+                    requests.feed(data)
+                target.sendall(data)
+        for one in (source, target):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,57 @@
+"""The page of what clients did, and the tap that sees what they asked."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from interop import compatibility, programs
+from interop.tap import Requests
+
+pytestmark = pytest.mark.interop
+
+
+def _request(key: int, version: int, rest: bytes = b"") -> bytes:
+    return struct.pack(">ihh", 4 + len(rest), key, version) + rest
+
+
+@pytest.mark.parametrize("step", [1, 3, 8, 1000])
+def test_requests_are_noted_however_they_arrive(step: int) -> None:
+    stream = _request(18, 3, b"x" * 30) + _request(0, 7, b"y" * 100) + _request(3, 1) + _request(0, 2)
+    seen: dict[int, int] = {}
+    requests = Requests(seen)
+    for at in range(0, len(stream), step):
+        requests.feed(stream[at : at + step])
+    assert seen == {18: 3, 0: 7, 3: 1}
+
+
+def test_tests_of_one_release_share_a_row() -> None:
+    one = compatibility.Row("Go", "sarama", "1.26.4", "Go", result="passed")
+    one.does("produce", what="none gzip")
+    one.asked({0: 3, 1: 4})
+    two = compatibility.Row("Go", "sarama", "1.26.4", "Go", result="known to fail: a|b")
+    two.does("produce", "admin")
+    two.asked({1: 10, 77: 0})
+    newer = compatibility.Row("Go", "sarama", "1.60.0", "Go", result="passed")
+    old = compatibility.Row("Go", "sarama", "1.9.0", "Go", result="passed")
+    rows = [compatibility.as_property(row)[1] for row in (newer, one, old, two)]
+    merged = compatibility.merged(rows)
+    assert [row.version for row in merged] == ["1.9.0", "1.26.4", "1.60.0"]
+    assert merged[1].did == {"produce": "none gzip", "admin": "yes"}
+    assert merged[1].requests == {"Produce": 3, "Fetch": 10, "ShareGroupDescribe": 0}
+    page = compatibility.document(rows)
+    assert "| sarama | 1.26.4 | Go | none gzip |" in page
+    assert "known to fail: a\\|b |" in page
+    assert "| sarama | 1.26.4 | Produce 3, Fetch 10, ShareGroupDescribe 0 |" in page
+
+
+def test_a_source_for_each_release() -> None:
+    source = "a\n//#if < 2.0\nb\n//#if >= 1.1\nc\n//#end\n//#end\n  //#if >= 2.0\nd\n//#end\ne\n"
+
+    def kept(version: str) -> str:
+        return "".join(programs.for_release(source, version).split())
+
+    assert [kept(version) for version in ("0.9.0.1", "1.1.0", "2.0.0", "4.4.0")] == [
+        "abe", "abce", "ade", "ade",
+    ]  # fmt: skip
