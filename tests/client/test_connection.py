@@ -39,18 +39,18 @@ def test_every_version_spoken_is_one_that_exists() -> None:
 
 
 def test_the_newest_common_version_is_picked() -> None:
-    node = NodeVersions({ApiKey.PRODUCE: (0, 7), ApiKey.FETCH: (4, 99), ApiKey.METADATA: (0, 0)})
+    node = NodeVersions({ApiKey.PRODUCE: (0, 7), ApiKey.FETCH: (4, 99), ApiKey.OFFSET_FETCH: (0, 0)})
     assert node.pick(ApiKey.PRODUCE) == 7
     assert node.pick(ApiKey.FETCH) == SPOKEN[ApiKey.FETCH][1]
     assert node.pick(ApiKey.FETCH, at_most=12) == 12
-    with pytest.raises(UnsupportedByBrokerError, match="Metadata"):
-        node.pick(ApiKey.METADATA)
-    with pytest.raises(UnsupportedByBrokerError, match="does not offer ListOffsets"):
+    with pytest.raises(UnsupportedByBrokerError, match=r"OffsetFetch: .* 1 .* 0 to 0; Kafka 0\.8\.2 "):
+        node.pick(ApiKey.OFFSET_FETCH)
+    with pytest.raises(UnsupportedByBrokerError, match=r"not offer ListOffsets, which Kafka 0\.8\.2 brought"):
         node.pick(ApiKey.LIST_OFFSETS)
     with pytest.raises(UnsupportedByBrokerError, match="from 8"):
         node.pick(ApiKey.PRODUCE, at_least=8)
     assert node.has(ApiKey.PRODUCE)
-    assert not node.has(ApiKey.METADATA)
+    assert not node.has(ApiKey.OFFSET_FETCH)
 
 
 def test_a_handshake_that_the_broker_understands() -> None:

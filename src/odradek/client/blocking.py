@@ -14,7 +14,8 @@ from typing import Any
 from odradek.client.config import CommonConfig
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.connection import ConnectionState
-from odradek.client.core.metadata import MetadataCache
+from odradek.client.core.handshake import PATIENCE_MS, Approach, KnownBrokers, Opening
+from odradek.client.core.metadata import MetadataCache, metadata_topics
 from odradek.client.errors import ClientTimeoutError, ConnectionFailedError, NoBrokersAvailableError
 from odradek.client.types import TopicPartition
 from odradek.errors import KafkaError, OdradekError, ProtocolError, error_for
@@ -34,9 +35,10 @@ class BlockingConnection:
     Raises `ConnectionFailedError` from every method when the peer is gone or too slow; it is then closed.
     """
 
-    def __init__(self, host: str, port: int, config: CommonConfig) -> None:
+    def __init__(self, host: str, port: int, config: CommonConfig, approach: Approach = Opening.ASK) -> None:
         self.address = f"{host}:{port}"
-        self.state = ConnectionState(config.client_id or None)
+        self.state = ConnectionState(config.client_id or None, approach)
+        self.hung_up = False
         self._config = config
         self.closed = False
         try:
@@ -47,11 +49,57 @@ class BlockingConnection:
             self.closed = True
             raise ConnectionFailedError(f"{self.address}: {problem.strerror or problem}") from problem
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._write(self.state.start_handshake(self._deadline()))
-        while self.state.versions is None:
-            again = self.state.continue_handshake(self._read_frame())
-            if again is not None:
-                self._write(again)
+
+    @classmethod
+    def open(
+        cls, host: str, port: int, config: CommonConfig, known: KnownBrokers | None = None
+    ) -> BlockingConnection:
+        """Connect and shake hands.
+
+        Args:
+            known: what is known of brokers that do not know ApiVersions; is added to.
+
+        Raises `ConnectionFailedError`, and `KafkaError` if the broker refuses.
+        """
+        known = known or KnownBrokers()
+        approach: Approach | None = known.approach(f"{host}:{port}")
+        failed: ConnectionFailedError | None = None
+        while approach is not None:
+            connection = None
+            try:
+                connection = cls(host, port, config, approach)
+                connection._shake_hands()
+            except ConnectionFailedError as problem:
+                # The first reason is the one to tell: what follows are only tries to find an old broker.
+                failed = failed or problem
+                approach = None
+                if connection is not None and connection.hung_up:
+                    approach = connection.state.after_hang_up()
+                continue
+            assert connection.state.versions is not None
+            known.learned(connection.address, connection.state.versions)
+            return connection
+        known.lost(f"{host}:{port}")
+        assert failed is not None
+        raise failed
+
+    def _shake_hands(self) -> None:
+        opening = self.state.start_handshake(self._deadline())
+        if opening:
+            self._write(opening)
+            if not self.readable(PATIENCE_MS) and (more := self.state.broker_is_silent()):
+                self._write(more)
+        try:
+            while self.state.versions is None:
+                again = self.state.continue_handshake(self._read_frame())
+                if again:
+                    self._write(again)
+        except ProtocolError as problem:
+            self.close()
+            raise ConnectionFailedError(f"{self.address}: {problem}") from problem
+        except KafkaError:
+            self.close()
+            raise
 
     def _deadline(self, timeout_ms: float | None = None) -> float:
         return now_ms() + (timeout_ms if timeout_ms is not None else self._config.request_timeout_ms)
@@ -129,6 +177,7 @@ class BlockingConnection:
                     raise ConnectionResetError("the broker closed the connection")
                 have += got
         except OSError as problem:
+            self.hung_up = isinstance(problem, ConnectionError)
             self._broken(problem)
         return data
 
@@ -157,16 +206,22 @@ class BlockingCluster:
         self._allow_auto_create = allow_auto_create
         self._connections: dict[int, BlockingConnection] = {}
         self._wanted: set[str] = set()
+        self._known_brokers = KnownBrokers()
 
     def connection(self, node_id: int) -> BlockingConnection:
         """The connection to a broker. Raises `ConnectionFailedError`."""
         connection = self._connections.get(node_id)
         if connection is None or connection.closed:
+            if connection is not None and connection.hung_up:
+                self._known_brokers.lost(connection.address)
             node = self.metadata.brokers.get(node_id)
             if node is None:
                 raise ConnectionFailedError(f"broker {node_id} is not in the cluster's metadata")
-            connection = self._connections[node_id] = BlockingConnection(node.host, node.port, self.config)
+            connection = self._connections[node_id] = self._open(node.host, node.port)
         return connection
+
+    def _open(self, host: str, port: int) -> BlockingConnection:
+        return BlockingConnection.open(host, port, self.config, self._known_brokers)
 
     def any_connection(self) -> BlockingConnection:
         """A connection to any broker on which nothing is in flight. Raises `NoBrokersAvailableError`."""
@@ -184,7 +239,7 @@ class BlockingCluster:
                     reasons.append(str(problem))
         for index, (host, port) in enumerate(self.config.bootstrap_servers):
             try:
-                connection = self._connections[-1 - index] = BlockingConnection(host, port, self.config)
+                connection = self._connections[-1 - index] = self._open(host, port)
                 return connection
             except OdradekError as problem:
                 reasons.append(str(problem))
@@ -192,7 +247,7 @@ class BlockingCluster:
 
     def refresh(self, topics: Iterable[str] | None) -> None:
         """Ask once for the metadata of some topics beside those asked for before (None: of all)."""
-        from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+        from odradek.wire.messages.metadata import MetadataRequest
 
         names = None
         if topics is not None:
@@ -201,7 +256,7 @@ class BlockingCluster:
         connection = self.any_connection()
         version = connection.pick(ApiKey.METADATA)
         request = MetadataRequest(
-            topics=None if names is None else [MetadataRequestTopic(name=name) for name in names],
+            topics=metadata_topics(names, version),
             allow_auto_topic_creation=version < 4 or (self._allow_auto_create and names is not None),
         )
         connection.send(request, version)

@@ -54,6 +54,8 @@ class CommonConfig:
     security_protocol: str = "PLAINTEXT"
     # A response may be as long as this; a length above it ends the connection.
     receive_message_max_bytes: int = _key(_INT_MAX, at_least=1)
+    # Not a config: the names of those that were set, not left at their default.
+    given: frozenset[str] = frozenset()
 
     def validate(self, given: frozenset[str]) -> dict[str, Any]:
         """Check what concerns several keys; return the values to change. Raises `ConfigError`."""
@@ -324,7 +326,7 @@ def build(config_class: type[C], options: Mapping[str, Any]) -> C:
     Warns:
         UnknownConfigWarning: per key that no client knows.
     """
-    known = {f.name: f for f in fields(config_class)}
+    known = {f.name: f for f in fields(config_class) if f.name != "given"}
     values: dict[str, Any] = {}
     for given_name, raw in options.items():
         name = python_name(given_name)
@@ -347,9 +349,10 @@ def build(config_class: type[C], options: Mapping[str, Any]) -> C:
             raise ConfigError(f"{kafka_name(name)}={raw!r}: {problem}") from None
         _check_bounds(name, value, spec.metadata)
         values[name] = value
-    config = config_class(**values)
-    changes = config.validate(frozenset(values))
-    return config_class(**{**values, **changes}) if changes else config
+    given = frozenset(values)
+    config = config_class(**values, given=given)
+    changes = config.validate(given)
+    return config_class(**{**values, **changes}, given=given) if changes else config
 
 
 def _check_bounds(name: str, value: Any, bounds: Mapping[str, Any]) -> None:
@@ -360,7 +363,9 @@ def _check_bounds(name: str, value: Any, bounds: Mapping[str, Any]) -> None:
         raise ConfigError(f"{kafka_name(name)}={value}: must be one of {', '.join(map(str, one_of))}")
 
 
-_ALL_KNOWN = {f.name for cls in (ProducerConfig, ConsumerConfig, AdminConfig) for f in fields(cls)}
+_ALL_KNOWN = {f.name for cls in (ProducerConfig, ConsumerConfig, AdminConfig) for f in fields(cls)} - {
+    "given"
+}
 
 
 def _refuse_or_warn(given_name: str, name: str, config_class: type) -> None:

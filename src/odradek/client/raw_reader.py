@@ -14,14 +14,16 @@ from odradek.client.core.fetch_requests import (
     FetchAt,
     fetch_ceiling,
     fetch_request,
+    list_offsets_floor,
     list_offsets_request,
+    offset_in,
 )
-from odradek.client.core.fetched import AbortedFilter
+from odradek.client.core.fetched import AbortedFilter, batch_too_large, end_of_fetched
 from odradek.client.core.produce import to_code
 from odradek.client.errors import ConnectionFailedError, PartitionLostError
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, KafkaError, error_for
-from odradek.records.batch import BatchHeader, iter_batches
+from odradek.records.batch import BatchHeader
 from odradek.wire.api import ApiKey
 
 if TYPE_CHECKING:
@@ -260,9 +262,8 @@ def _ask_offsets(
         by_node.setdefault(leader, {})[tp] = timestamp
     problem: KafkaError | None = None
     for node, part in by_node.items():
-        # Version 2 brings the isolation level.
         response = cluster.connection(node).call(
-            list_offsets_request(part, isolation), at_least=2 if isolation else None
+            list_offsets_request(part, isolation), at_least=list_offsets_floor(part.values(), isolation)
         )
         for topic in response.topics:
             for answer in topic.partitions:
@@ -270,7 +271,7 @@ def _ask_offsets(
                     code = to_code(answer.error_code)
                     problem = error_for(code, f"{topic.name}-{answer.partition_index}: {code.message}")
                 else:
-                    found[(topic.name, answer.partition_index)] = answer.offset
+                    found[(topic.name, answer.partition_index)] = offset_in(answer)
     if problem is not None:
         raise problem
 
@@ -393,8 +394,9 @@ class _Fetching:
             return None
         start = reading.fetch_offset
         if data.records is not None:
-            for header, _ in iter_batches(data.records):
-                reading.fetch_offset = max(reading.fetch_offset, header.next_offset)
+            reading.fetch_offset = end_of_fetched(data.records, start)
+            if reading.fetch_offset == start and len(data.records):
+                raise batch_too_large(reading.tp, start)
         if reading.fetch_offset == start:
             self._retrying.idle(
                 f"{reading.tp} has nothing at offset {start} yet; its high watermark is {data.high_watermark}"

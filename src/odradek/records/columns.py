@@ -6,8 +6,9 @@ No Python object per record is ever made. pyarrow is needed by this module alone
 
 The columns are those of Spark's Kafka source: key and value (binary), offset (int64), timestamp (int64
 milliseconds, or what `timestamp_unit` and `as_timestamp` say), timestampType (int32: 0 CreateTime,
-1 LogAppendTime), and with headers: list<struct<key: string, value: binary>>. A record without headers has an
-empty list, not null, unless asked for: Spark reads nulls in array columns a hundred times slower.
+1 LogAppendTime, -1 none: messages of magic 0), and with headers: list<struct<key: string, value: binary>>.
+A record without headers has an empty list, not null, unless asked for: Spark reads nulls in array columns a
+hundred times slower.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from odradek.records.batch import (
     TimestampType,
     check_crc,
     increment_sequence,
-    iter_batches,
     records_section,
 )
 from odradek.records.builder import finish_batch
 from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec, compress
 from odradek.records.kernel import kernel
+from odradek.records.message_batches import iter_fetched
 from odradek.records.problems import LIMIT_REACHED, raise_for_problem
 
 MAX_OFFSET = 0x7FFF_FFFF_FFFF_FFFF
@@ -138,7 +139,7 @@ class ColumnDecoder:
         rows before the bad batch (where its CRC is right: before the bad record) have then been yielded or
         are there for `flush`, and `next_offset` is after them.
         """
-        for header, batch in iter_batches(buffer):
+        for header, batch, kind in iter_fetched(buffer, check_crcs=self._check_crcs):
             if self.finished:
                 return
             if header.next_offset <= self.next_offset:
@@ -147,14 +148,16 @@ class ColumnDecoder:
                 check_crc(header, batch)
             wanted = self._select is None or self._select(header, batch)
             if wanted and not header.is_control and header.record_count:
-                yield from self._decode(header, batch)
+                yield from self._decode(header, batch, kind)
                 if self._left <= self._builder.rows:
                     return
             self.next_offset = max(self.next_offset, min(header.next_offset, self._until_offset))
 
-    def _decode(self, header: BatchHeader, batch: memoryview) -> Iterator[pa.RecordBatch]:
+    def _decode(
+        self, header: BatchHeader, batch: memoryview, kind: TimestampType
+    ) -> Iterator[pa.RecordBatch]:
         section = records_section(header, batch, self._max_size)
-        append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+        append_time = kind is TimestampType.LOG_APPEND_TIME
         index = position = 0
         while True:
             status, index, position = self._builder.append(
@@ -164,7 +167,7 @@ class ColumnDecoder:
                 position,
                 header.base_offset,
                 header.max_timestamp if append_time else header.base_timestamp,
-                int(append_time),
+                int(kind),
                 self.next_offset,
                 self._until_offset,
                 min(self._batch_rows, self._left),

@@ -12,7 +12,7 @@ from odradek.client.core.admin_requests import (
     create_topics_request,
     delete_topics_request,
 )
-from odradek.client.core.metadata import ZERO_UUID
+from odradek.client.core.metadata import INTERNAL_TOPICS, ZERO_UUID, metadata_topics
 from odradek.client.core.produce import to_code
 from odradek.client.types import (
     NewTopic,
@@ -95,7 +95,11 @@ class TopicAdmin(AdminBase):
     async def list_topics(self, *, internal: bool = False) -> list[str]:
         """The names of all topics, ascending; the internal ones if asked for."""
         response = await self._metadata(None)
-        return sorted(t.name for t in response.topics if not t.error_code and (internal or not t.is_internal))
+        return sorted(
+            t.name
+            for t in response.topics
+            if not t.error_code and (internal or not (t.is_internal or t.name in INTERNAL_TOPICS))
+        )
 
     async def describe_topics(self, topics: Iterable[str] | None = None) -> dict[str, TopicDescription]:
         """Partitions, leaders and replicas; of all topics for None. Raises `UnknownTopicOrPartitionError`."""
@@ -128,11 +132,11 @@ class TopicAdmin(AdminBase):
         return described
 
     async def _metadata(self, topics: list[str] | None) -> Any:
-        from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+        from odradek.wire.messages.metadata import MetadataRequest
 
         def message(version: int) -> Any:
             return MetadataRequest(
-                topics=None if topics is None else [MetadataRequestTopic(name=name) for name in topics],
+                topics=metadata_topics(topics, version),
                 allow_auto_topic_creation=version < 4,
             )
 

@@ -15,7 +15,8 @@ from typing import Any
 from odradek.client.aio.connection import Connection, connect
 from odradek.client.config import CommonConfig
 from odradek.client.core.backoff import Backoff
-from odradek.client.core.metadata import MetadataCache
+from odradek.client.core.handshake import KnownBrokers
+from odradek.client.core.metadata import MetadataCache, metadata_topics
 from odradek.client.errors import (
     ClientTimeoutError,
     ClosedError,
@@ -66,6 +67,7 @@ class Cluster:
         self._update_waiters: list[asyncio.Future[None]] = []
         self._age_timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._known_brokers = KnownBrokers()
 
     def now_ms(self) -> float:
         """Monotonic milliseconds, the loop's."""
@@ -122,7 +124,7 @@ class Cluster:
             failures = self._failures.get(key, 0)
             timeout = self._setup_timeout.delay_ms(failures + 1)
             try:
-                connection = await connect(node.host, node.port, self.config, timeout)
+                connection = await connect(node.host, node.port, self.config, timeout, self._known_brokers)
             except OdradekError as problem:
                 self._failures[key] = failures + 1
                 self._not_before[key] = self.now_ms() + self._backoff.delay_ms(failures + 1)
@@ -147,6 +149,7 @@ class Cluster:
         for key, known in list(self._connections.items()):
             if known is connection:
                 del self._connections[key]
+                self._known_brokers.lost(connection.address)
                 if not self.closed:
                     # Without this, a broker that accepts and hangs up would be called in a tight loop.
                     self._not_before[key] = self.now_ms() + self._backoff.initial_ms
@@ -281,13 +284,13 @@ class Cluster:
             self._arm_age_timer()
 
     async def _refresh_once(self) -> bool:
-        from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+        from odradek.wire.messages.metadata import MetadataRequest
 
         connection = await self.any_connection()
         version = connection.pick(ApiKey.METADATA)
         topics = None if self.all_topics else sorted(self._wanted)
         request = MetadataRequest(
-            topics=None if topics is None else [MetadataRequestTopic(name=t) for t in topics],
+            topics=metadata_topics(topics, version),
             allow_auto_topic_creation=self._allow_auto_create or version < 4,
         )
         response = await connection.send(request, version)

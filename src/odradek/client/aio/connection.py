@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from odradek.client.config import CommonConfig
 from odradek.client.core.connection import ConnectionState, pick_version
+from odradek.client.core.handshake import PATIENCE_MS, Approach, KnownBrokers, Opening
 from odradek.client.core.inbound import InboundFrames
 from odradek.client.errors import ClientTimeoutError, ClosedError, ConnectionFailedError
 from odradek.errors import OdradekError, ProtocolError
@@ -24,10 +25,17 @@ class Connection(asyncio.BufferedProtocol):
     fails with the same error, and the connection is not used again.
     """
 
-    def __init__(self, config: CommonConfig, address: str, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        config: CommonConfig,
+        address: str,
+        loop: asyncio.AbstractEventLoop,
+        approach: Approach = Opening.ASK,
+    ) -> None:
         self.address = address
-        self.state = ConnectionState(config.client_id or None)
+        self.state = ConnectionState(config.client_id or None, approach)
         self.closed = False
+        self.hung_up = False
         self.last_used = loop.time()
         self.on_close: Callable[[Connection], None] | None = None
         self._config = config
@@ -38,6 +46,7 @@ class Connection(asyncio.BufferedProtocol):
         self._lost: asyncio.Future[None] = loop.create_future()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
+        self._patience: asyncio.TimerHandle | None = None
 
     # asyncio.BufferedProtocol
 
@@ -49,8 +58,13 @@ class Connection(asyncio.BufferedProtocol):
             transport.abort()
             return
         deadline = self._loop.time() * 1000 + self._config.request_timeout_ms
-        transport.writelines(self.state.start_handshake(deadline))
+        opening = self.state.start_handshake(deadline)
+        if self.state.versions is not None:
+            self._handshake.set_result(None)
+            return
+        transport.writelines(opening)
         self._arm(deadline)
+        self._patience = self._loop.call_later(PATIENCE_MS / 1000, self._still_silent)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """See `asyncio.BufferedProtocol`."""
@@ -71,8 +85,12 @@ class Connection(asyncio.BufferedProtocol):
             again = self.state.continue_handshake(frame)
             if again is not None:
                 assert self._transport is not None
-                self._transport.writelines(again)
-            elif not self._handshake.done():
+                if again:
+                    self._transport.writelines(again)
+                return
+            if self._patience is not None:
+                self._patience.cancel()
+            if not self._handshake.done():
                 self._handshake.set_result(None)
             return
         asked, message = self.state.receive(frame)
@@ -86,6 +104,7 @@ class Connection(asyncio.BufferedProtocol):
         """See `asyncio.BaseProtocol`."""
         if not self._lost.done():
             self._lost.set_result(None)
+        self.hung_up = not self.closed
         self.close(ConnectionFailedError(f"{self.address} closed the connection{f': {exc}' if exc else ''}"))
 
     # For the rest of the client
@@ -144,8 +163,9 @@ class Connection(asyncio.BufferedProtocol):
             return
         self.closed = True
         error = reason or ClosedError("the client was closed")
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._patience):
+            if timer is not None:
+                timer.cancel()
         for asked in self.state.abandon():
             if asked.token is not None and not asked.token.done():
                 asked.token.set_exception(error)
@@ -156,6 +176,10 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort() if reason else self._transport.close()
         if self.on_close is not None:
             self.on_close(self)
+
+    def _still_silent(self) -> None:
+        if not self.closed and self._transport is not None and (more := self.state.broker_is_silent()):
+            self._transport.writelines(more)
 
     def _arm(self, deadline_ms: float) -> None:
         if self._timer is not None:
@@ -174,18 +198,47 @@ class Connection(asyncio.BufferedProtocol):
             self._arm(deadline)
 
 
-async def connect(host: str, port: int, config: CommonConfig, timeout_ms: float) -> Connection:
+async def connect(
+    host: str, port: int, config: CommonConfig, timeout_ms: float, known: KnownBrokers | None = None
+) -> Connection:
     """Connect and shake hands.
+
+    Args:
+        timeout_ms: for all of it, the further connections included that an old broker takes.
+        known: what is known of brokers that do not know ApiVersions; is added to.
 
     Raises `ConnectionFailedError`, which names the address and the reason.
     """
-    loop = asyncio.get_running_loop()
     address = f"{host}:{port}"
-    connection = Connection(config, address, loop)
+    known = known or KnownBrokers()
+    approach: Approach | None = known.approach(address)
+    deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
+    failed: ConnectionFailedError | None = None
+    while approach is not None:
+        connection = Connection(config, address, asyncio.get_running_loop(), approach)
+        try:
+            await _open(connection, host, port, deadline, timeout_ms)
+        except ConnectionFailedError as problem:
+            # The first reason is the one to tell: what follows are only tries to find an old broker.
+            failed = failed or problem
+            approach = connection.state.after_hang_up() if connection.hung_up else None
+            continue
+        assert connection.state.versions is not None
+        known.learned(address, connection.state.versions)
+        return connection
+    known.lost(address)
+    assert failed is not None
+    raise failed
+
+
+async def _open(connection: Connection, host: str, port: int, deadline: float, timeout_ms: float) -> None:
+    """One try. Raises `ConnectionFailedError`."""
+    address = connection.address
+    loop = asyncio.get_running_loop()
     try:
-        async with asyncio.timeout(timeout_ms / 1000):
+        async with asyncio.timeout_at(deadline):
             await loop.create_connection(lambda: connection, host, port)
-            _tune(connection, config)
+            _tune(connection, connection._config)
             await connection.handshake()
     except TimeoutError:
         error: OdradekError = ClientTimeoutError(f"{address}: no connection within {timeout_ms:.0f} ms")
@@ -198,7 +251,6 @@ async def connect(host: str, port: int, config: CommonConfig, timeout_ms: float)
     except BaseException:
         connection.close(ConnectionFailedError(f"{address}: connecting was given up"))
         raise
-    return connection
 
 
 def _tune(connection: Connection, config: CommonConfig) -> None:

@@ -16,12 +16,12 @@ from odradek.client.config import ConsumerConfig
 from odradek.client.core.fetch_buffer import Chunk, FetchBuffer
 from odradek.client.core.fetch_requests import NAMES_UNTIL, FetchAt, fetch_ceiling, fetch_request
 from odradek.client.core.fetch_session import FetchSession
+from odradek.client.core.fetched import batch_too_large, end_of_fetched
 from odradek.client.core.positions import Position, Positions
 from odradek.client.core.produce import to_code
 from odradek.client.errors import ClosedError, NoOffsetForPartitionError
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
-from odradek.records.batch import iter_batches
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.fetch import ForgottenTopic
 
@@ -249,23 +249,13 @@ class Fetcher:
         if records is None or not len(records):
             return False
         self.bytes_fetched += len(records)
-        next_offset = position.fetch_offset
         try:
-            for header, _ in iter_batches(records):
-                if header.next_offset > next_offset:
-                    next_offset = header.next_offset
+            next_offset = end_of_fetched(records, position.fetch_offset)
         except KafkaError as problem:
-            if next_offset == position.fetch_offset:
-                self._fail(problem)
-                return True
+            self._fail(problem)
+            return True
         if next_offset == position.fetch_offset:
-            # Not even one whole batch: brokers since 0.10.1 (KIP-74) do not do that.
-            self._fail(
-                error_for(
-                    ErrorCode.MESSAGE_TOO_LARGE,
-                    f"{position.tp}: the batch at offset {next_offset} exceeds max.partition.fetch.bytes",
-                )
-            )
+            self._fail(batch_too_large(position.tp, next_offset))
             return True
         position.fetch_offset = next_offset
         self._buffer.add(

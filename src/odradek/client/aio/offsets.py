@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from odradek.client.aio.cluster import Cluster
 from odradek.client.core.backoff import Backoff
-from odradek.client.core.fetch_requests import list_offsets_request
+from odradek.client.core.fetch_requests import list_offsets_floor, list_offsets_request, offset_in
 from odradek.client.core.produce import to_code
 from odradek.client.errors import ClientTimeoutError, ConnectionFailedError
 from odradek.client.types import OffsetAndTimestamp, TopicPartition
@@ -91,10 +91,7 @@ async def list_offsets_once(
 
     async def ask(node: int, part: dict[TopicPartition, int]) -> Any:
         request = list_offsets_request(part, isolation, cluster.metadata.leader_epoch)
-        lowest = min(part.values())
-        # -3 (KIP-734), -4 (KIP-405) and -5 (KIP-1005) came with versions of their own.
-        needs = {-3: 7, -4: 8, -5: 9}.get(lowest)
-        return await cluster.request(node, request, at_least=max(needs or 0, 2 if isolation else 0))
+        return await cluster.request(node, request, at_least=list_offsets_floor(part.values(), isolation))
 
     grouped = _by_leader(cluster, timestamps)
     answers = await asyncio.gather(
@@ -113,7 +110,7 @@ async def list_offsets_once(
                     code = to_code(p.error_code)
                     problem = problem or error_for(code, f"{tp}: {code.message}")
                 else:
-                    found[tp] = OffsetAndTimestamp(p.offset, p.timestamp, p.leader_epoch)
+                    found[tp] = OffsetAndTimestamp(offset_in(p), p.timestamp, p.leader_epoch)
     return found, problem
 
 

@@ -19,9 +19,17 @@ from odradek.client.core.accumulator import Accumulator
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.batches import ProducerBatch
 from odradek.client.core.kernel import report
-from odradek.client.core.produce import Verdict, failure, judge, produce_request, to_code
+from odradek.client.core.produce import (
+    BATCHES_FROM,
+    Verdict,
+    failure,
+    judge,
+    produce_request,
+    to_code,
+    too_new,
+)
 from odradek.client.core.sequences import IdState, Sequences
-from odradek.client.errors import ClosedError, DeliveryTimeoutError
+from odradek.client.errors import ClosedError, DeliveryTimeoutError, UnsupportedByBrokerError
 from odradek.client.types import RecordMetadata, TopicPartition
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
 from odradek.wire.api import ApiKey
@@ -190,7 +198,11 @@ class Sender:
             version = connection.pick(
                 ApiKey.PRODUCE, at_least=7 if self._config.compression_type == "zstd" else None
             )
-            request = produce_request(batches, acks, self._config.request_timeout_ms)
+            if version < BATCHES_FROM:
+                batches = self._fit_for_message_sets(batches)
+                if not batches:
+                    return
+            request = produce_request(batches, acks, self._config.request_timeout_ms, version)
             if acks == _UNANSWERED:
                 connection.send_unanswered(request, version)
                 for batch in batches:
@@ -198,12 +210,29 @@ class Sender:
                 return
             future = connection.send(request, version)
         except KafkaError as problem:
+            if problem.code == ErrorCode.UNSUPPORTED_VERSION and self._config.compression_type == "zstd":
+                problem = UnsupportedByBrokerError(f"compression.type=zstd: {problem}")
             for batch in batches:
                 self._failed_to_send(batch, problem)
             return
         self._cluster.want(batch.tp.topic for batch in batches)
         self._requests.add(future)
         future.add_done_callback(lambda done: self._answered(done, node, batches))
+
+    def _fit_for_message_sets(self, batches: list[ProducerBatch]) -> list[ProducerBatch]:
+        """Those that a broker before 0.11 can take; the others fail."""
+        fit = []
+        for batch in batches:
+            if batch.has_sequence and "enable_idempotence" in self._config.given:
+                self._failed_to_send(batch, UnsupportedByBrokerError(_NO_IDEMPOTENCE))
+            elif (per_record := too_new(batch)) is not None:
+                if self._sequences is not None:
+                    self._sequences.expired(batch)
+                first = next(e for e in per_record.values() if isinstance(e, UnsupportedByBrokerError))
+                self._settle(batch, first, per_record)
+            else:
+                fit.append(batch)
+        return fit
 
     # Answers
 
@@ -389,7 +418,12 @@ class Sender:
                 if response.error_code:
                     raise error_for(response.error_code)
             except KafkaError as problem:
+                if problem.code == ErrorCode.UNSUPPORTED_VERSION and self._may_do_without():
+                    self._do_without(problem)
+                    return
                 if not problem.retriable:
+                    if problem.code == ErrorCode.UNSUPPORTED_VERSION:
+                        problem = UnsupportedByBrokerError(f"{_NO_IDEMPOTENCE} ({problem})")
                     self._fail_all(problem)
                     self._sequences.id_failed()
                     return
@@ -400,6 +434,21 @@ class Sender:
                 return
             failures += 1
             await asyncio.sleep(backoff.delay_ms(failures) / 1000)
+
+    def _may_do_without(self) -> bool:
+        never_had = self._sequences is not None and self._sequences.producer_id < 0
+        return never_had and "enable_idempotence" not in self._config.given
+
+    def _do_without(self, problem: KafkaError) -> None:
+        """The brokers are older than idempotence, which nobody asked for by name: go on without.
+
+        A batch at a time of each partition keeps the order; a repeat after a lost answer may be there twice.
+        """
+        log.warning("%s; going on without, as enable.idempotence was not set: %s", _NO_IDEMPOTENCE, problem)
+        self._sequences = None
+        with self._lock:
+            self._accumulator.give_up_sequences()
+        self._wake.set()
 
     def _fail_all(self, problem: KafkaError) -> None:
         """No producer id can be had: nothing that waits can be sent."""
@@ -412,6 +461,11 @@ class Sender:
                 self._sequences.expired(batch)
             self._settle(batch, problem)
         self._memory_may_be_free()
+
+
+_NO_IDEMPOTENCE = (
+    "enable.idempotence: the broker is older than Kafka 0.11.0, which brought it; set it to false"
+)
 
 
 def _callback_raised(tp: TopicPartition, problem: Exception) -> None:

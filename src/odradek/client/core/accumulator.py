@@ -239,6 +239,11 @@ class Accumulator:
                 self._muted.add(tp)
         return taken
 
+    def give_up_sequences(self) -> None:
+        """The brokers know none: from now on one batch of a partition at a time keeps the order."""
+        self.sequences = None
+        self._one_in_flight = True
+
     # Coming back
 
     def unmute(self, tp: TopicPartition) -> None:

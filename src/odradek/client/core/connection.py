@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from odradek import __version__
-from odradek.client.core.versions import HANDSHAKE_VERSION, NodeVersions, handshake_retry_version
+from odradek.client.core.handshake import Approach, Opening, after_hang_up
+from odradek.client.core.versions import (
+    HANDSHAKE_VERSION,
+    V0_9_0,
+    NodeVersions,
+    handshake_retry_version,
+)
 from odradek.errors import ProtocolError, error_for
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import decode_response, encode_request
@@ -38,13 +44,17 @@ class ConnectionState:
 
     Args:
         client_id: goes into every request header.
+        approach: how the handshake is opened; versions that are known already leave nothing to ask.
     """
 
-    def __init__(self, client_id: str | None) -> None:
+    def __init__(self, client_id: str | None, approach: Approach = Opening.ASK) -> None:
         self.client_id = client_id
+        self.approach = approach
         self.versions: NodeVersions | None = None
         self.in_flight: deque[InFlight] = deque()
         self._next_correlation_id = 0
+        self._answered = 0
+        self._found: NodeVersions | None = None
 
     def request(
         self, message: Any, version: int, token: Any, deadline_ms: float, *, answered: bool = True
@@ -69,7 +79,10 @@ class ConnectionState:
             raise ProtocolError("a response came that nobody asked for")
         asked = self.in_flight.popleft()
         correlation_id, message = decode_response(frame, asked.key, asked.version)
-        if correlation_id != asked.correlation_id:
+        # 0.8.2 forgets the id where it has no coordinator to tell of.
+        if correlation_id != asked.correlation_id and (
+            correlation_id or asked.key != ApiKey.FIND_COORDINATOR
+        ):
             raise ProtocolError(f"response {correlation_id} came where {asked.correlation_id} was awaited")
         return asked, message
 
@@ -83,31 +96,71 @@ class ConnectionState:
         self.in_flight.clear()
         return lost
 
-    # The handshake: ApiVersions, newest version first, down to what the broker knows.
+    # The handshake: see `core.handshake`.
 
     def start_handshake(self, deadline_ms: float) -> Buffers:
-        """The first request on a new connection."""
-        return self._ask_versions(HANDSHAKE_VERSION, deadline_ms)
+        """The first bytes on a new connection; none where the versions are known: then `versions` is set."""
+        if isinstance(self.approach, NodeVersions):
+            self.versions = self.approach
+            return []
+        if self.approach is Opening.ASK:
+            return self._ask_versions(HANDSHAKE_VERSION, deadline_ms)
+        return self._ask_no_offsets(deadline_ms)
+
+    def broker_is_silent(self) -> Buffers:
+        """Nothing has come for `PATIENCE_MS`: what else to ask, if there is anything."""
+        if self.approach is not Opening.ASK or self.versions is not None or len(self.in_flight) != 1:
+            return []
+        return self._ask_groups(self.in_flight[0].deadline_ms)
+
+    def after_hang_up(self) -> Approach | None:
+        """The broker hung up: how to try on the next connection; None if that is no question of versions."""
+        return None if self.versions is not None else after_hang_up(self.approach, self._answered)
 
     def continue_handshake(self, frame: Any) -> Buffers | None:
-        """Take the answer. Returns the next request, or None when `versions` is known.
+        """Take an answer. Returns what to write, perhaps nothing, or None when `versions` is known.
 
         Raises `ProtocolError` on nonsense, `KafkaError` if the broker refuses for another reason.
         """
         if not self.in_flight:
             raise ProtocolError("a response came that nobody asked for")
+        self._answered += 1
         asked = self.in_flight.popleft()
-        retry = handshake_retry_version(frame, asked.version)
-        if retry is not None:
-            return self._ask_versions(retry, asked.deadline_ms)
+        if asked.key == ApiKey.API_VERSIONS:
+            if self.in_flight and frame[:4] == self.in_flight[0].correlation_id.to_bytes(4, "big"):
+                # It passed over ApiVersions, and answered what was asked behind.
+                self.in_flight.popleft()
+                self.versions = V0_9_0
+                return None
+            retry = handshake_retry_version(frame, asked.version)
+            if retry is not None:
+                return self._ask_versions(retry, asked.deadline_ms)
         correlation_id, answer = decode_response(frame, asked.key, asked.version)
         if correlation_id != asked.correlation_id:
             raise ProtocolError(f"response {correlation_id} came where {asked.correlation_id} was awaited")
         message: Any = answer
-        if message.error_code:
-            raise error_for(message.error_code, f"ApiVersions failed with error {message.error_code}")
-        self.versions = NodeVersions.from_response(message.api_keys)
+        if asked.key == ApiKey.API_VERSIONS:
+            if message.error_code:
+                raise error_for(message.error_code, f"ApiVersions failed with error {message.error_code}")
+            self._found = NodeVersions.from_response(message.api_keys)
+        elif self.approach is Opening.FEEL:
+            if asked.key == ApiKey.LIST_OFFSETS:
+                return self._ask_groups(asked.deadline_ms)
+            self._found = V0_9_0
+        if self.in_flight:
+            return []
+        self.versions = self._found
         return None
+
+    def _ask_no_offsets(self, deadline_ms: float) -> Buffers:
+        from odradek.wire.messages.list_offsets import ListOffsetsRequest
+
+        return self.request(ListOffsetsRequest(replica_id=-1, topics=[]), 0, None, deadline_ms)
+
+    def _ask_groups(self, deadline_ms: float) -> Buffers:
+        from odradek.wire.messages.list_groups import ListGroupsRequest
+
+        return self.request(ListGroupsRequest(), 0, None, deadline_ms)
 
     def _ask_versions(self, version: int, deadline_ms: float) -> Buffers:
         from odradek.wire.messages.api_versions import ApiVersionsRequest

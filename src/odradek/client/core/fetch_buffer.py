@@ -12,8 +12,9 @@ from odradek.client.errors import SerializationError
 from odradek.client.serialization import Serialize
 from odradek.client.types import ConsumerRecord
 from odradek.errors import KafkaError
-from odradek.records.batch import BatchHeader, TimestampType, check_crc, iter_batches, records_section
+from odradek.records.batch import BatchHeader, TimestampType, check_crc, records_section
 from odradek.records.kernel import kernel
+from odradek.records.message_batches import iter_fetched
 from odradek.records.problems import raise_for_problem
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Chunk:
         self.turn = position.turn
         self.records = records
         self.aborted = aborted
-        self._batches: Iterator[tuple[BatchHeader, memoryview]] | None = None
+        self._batches: Iterator[tuple[BatchHeader, memoryview, TimestampType]] | None = None
         self._aborted = AbortedFilter(aborted)
         self._pending: list[ConsumerRecord] = []
         self._at = 0
@@ -86,11 +87,11 @@ class Chunk:
 
     def _next_batch(self, check_crcs: bool) -> bool:
         if self._batches is None:
-            self._batches = iter_batches(self.records)
+            self._batches = iter_fetched(self.records, check_crcs=check_crcs)
             self._aborted = AbortedFilter(self.aborted)
         position = self.position
         topic, partition = position.tp
-        for header, batch in self._batches:
+        for header, batch, kind in self._batches:
             assert position.offset is not None
             dropped = self._aborted.active and self._aborted.drops(header, batch)
             if header.next_offset <= position.offset:
@@ -98,7 +99,7 @@ class Chunk:
             if not dropped and not header.is_control and header.record_count:
                 if check_crcs:
                     check_crc(header, batch)
-                self._pending = _records(header, batch, topic, partition, position.offset)
+                self._pending = _records(header, batch, kind, topic, partition, position.offset)
                 self._at = 0
                 if self._pending:
                     return True
@@ -145,16 +146,16 @@ class Chunk:
 
 
 def _records(
-    header: BatchHeader, batch: memoryview, topic: str, partition: int, from_offset: int
+    header: BatchHeader, batch: memoryview, kind: TimestampType, topic: str, partition: int, from_offset: int
 ) -> list[ConsumerRecord]:
-    append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    append_time = kind is TimestampType.LOG_APPEND_TIME
     records: list[ConsumerRecord]
     problem, index, records = kernel.parse_fetched(
         records_section(header, batch),
         header.record_count,
         header.base_offset,
         header.max_timestamp if append_time else header.base_timestamp,
-        header.timestamp_type,
+        kind,
         ConsumerRecord,
         topic,
         partition,

@@ -73,6 +73,26 @@ def fetch_request(
     )
 
 
+def offset_in(answer: Any) -> int:
+    """The offset in a partition's part of a ListOffsets answer, -1 for none.
+
+    Version 0 answers with a list, of one element here, since one is asked for.
+    """
+    if answer.old_style_offsets:
+        return int(answer.old_style_offsets[0])
+    return int(answer.offset)
+
+
+def list_offsets_floor(timestamps: Iterable[int], isolation: int) -> int:
+    """The lowest version of ListOffsets that can answer this.
+
+    The ends of a log are found by any; for a time, version 0 has the start of a segment, which is not what
+    is meant. 2 brought the isolation level; -3 (KIP-734), -4 (KIP-405) and -5 (KIP-1005) came with 7, 8, 9.
+    """
+    lowest = min(timestamps)
+    return max({-3: 7, -4: 8, -5: 9}.get(lowest, 0), 2 if isolation else 0, 1 if max(timestamps) >= 0 else 0)
+
+
 def list_offsets_request(
     wanted: Mapping[TopicPartition, int], isolation: int, epoch_of: Any = None
 ) -> ListOffsetsRequest:

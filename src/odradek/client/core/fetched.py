@@ -6,8 +6,12 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
+from odradek.client.types import TopicPartition
+from odradek.errors import KafkaError, RecordTooLargeError, UnsupportedForMessageFormatError
 from odradek.records.batch import BatchHeader, batch_records, iter_batches
 from odradek.records.control import ControlType, parse_control_type
+from odradek.records.message_batches import iter_fetched
+from odradek.records.message_set import iter_entries
 
 
 class AbortedFilter:
@@ -38,6 +42,35 @@ class AbortedFilter:
         return True
 
 
+def end_of_fetched(records: Any, from_offset: int) -> int:
+    """The offset after the last whole batch or message; `from_offset` if there is none at or after it.
+
+    Raises `KafkaError` as `iter_entries` does, unless what precedes the damage gets the reader on.
+    """
+    next_offset = from_offset
+    try:
+        try:
+            for header, _ in iter_batches(records):
+                if header.next_offset > next_offset:
+                    next_offset = header.next_offset
+        except UnsupportedForMessageFormatError:
+            for entry, _ in iter_entries(records):
+                if entry.next_offset > next_offset:
+                    next_offset = entry.next_offset
+    except KafkaError:
+        if next_offset == from_offset:
+            raise
+    return next_offset
+
+
+def batch_too_large(tp: TopicPartition, offset: int) -> RecordTooLargeError:
+    """For an answer without one whole batch: brokers since 0.10.1 (KIP-74) do not give such."""
+    return RecordTooLargeError(
+        f"{tp}: the batch at offset {offset} exceeds max.partition.fetch.bytes, and a broker before Kafka "
+        "0.10.1 does not send it then: raise max.partition.fetch.bytes (to the broker's message.max.bytes)"
+    )
+
+
 def visible_batches(
     records: Any, from_offset: int, aborted: Iterable[Any] | None
 ) -> tuple[list[tuple[BatchHeader, memoryview]], int]:
@@ -48,7 +81,7 @@ def visible_batches(
     out: list[tuple[BatchHeader, memoryview]] = []
     next_offset = from_offset
     rule = AbortedFilter(aborted)
-    for header, batch in iter_batches(records):
+    for header, batch, _ in iter_fetched(records):
         if header.next_offset > next_offset:
             next_offset = header.next_offset
         if rule.active and rule.drops(header, batch):

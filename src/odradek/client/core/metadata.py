@@ -13,6 +13,17 @@ from odradek.errors import ErrorCode
 
 ZERO_UUID = bytes(16)
 NO_LEADER = -1
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+"""What no application writes to; before version 1, Metadata does not say so itself."""
+
+
+def metadata_topics(names: Iterable[str] | None, version: int) -> list[Any] | None:
+    """The topics of a MetadataRequest; None: all of them, which version 0 says with an empty list."""
+    from odradek.wire.messages.metadata import MetadataRequestTopic
+
+    if names is None:
+        return [] if version == 0 else None
+    return [MetadataRequestTopic(name=name) for name in names]
 
 
 @dataclass(slots=True)
@@ -103,7 +114,9 @@ class MetadataCache:
 
     def _merge(self, topic: Any) -> bool:
         old = self.topics.get(topic.name)
-        state = TopicState(topic.name, bytes(topic.topic_id), topic.is_internal)
+        state = TopicState(
+            topic.name, bytes(topic.topic_id), topic.is_internal or topic.name in INTERNAL_TOPICS
+        )
         same_topic = old is not None and old.topic_id == state.topic_id
         leaderless = False
         for p in topic.partitions:

@@ -8,7 +8,10 @@ from typing import Any
 
 from odradek.client.core.batches import ProducerBatch
 from odradek.client.core.sequences import Sequences
+from odradek.client.errors import UnsupportedByBrokerError
 from odradek.errors import ErrorCode, InvalidRecordError, KafkaError, error_for
+from odradek.records.batch import BatchHeader, batch_records
+from odradek.records.down_conversion import convert
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 
@@ -21,18 +24,48 @@ class Verdict(Enum):
     FAIL = auto()
 
 
-def produce_request(batches: Iterable[ProducerBatch], acks: int, timeout_ms: int) -> ProduceRequest:
-    """One request with a batch per partition."""
+BATCHES_FROM = 3
+"""The first version of Produce that takes record batches; before, message sets: of magic 1 in version 2."""
+
+
+def produce_request(
+    batches: Iterable[ProducerBatch], acks: int, timeout_ms: int, version: int = BATCHES_FROM
+) -> ProduceRequest:
+    """One request with a batch per partition; for an old version as message sets."""
     by_topic: dict[str, list[PartitionProduceData]] = {}
     for batch in batches:
+        data = batch.encode()
+        if version < BATCHES_FROM:
+            data = convert(data, 1 if version == 2 else 0)
         by_topic.setdefault(batch.tp.topic, []).append(
-            PartitionProduceData(index=batch.tp.partition, records=batch.encode())
+            PartitionProduceData(index=batch.tp.partition, records=data)
         )
     return ProduceRequest(
         acks=acks,
         timeout_ms=timeout_ms,
         topic_data=[TopicProduceData(name=topic, partition_data=data) for topic, data in by_topic.items()],
     )
+
+
+def too_new(batch: ProducerBatch) -> dict[int, Exception] | None:
+    """What message sets cannot carry: the batch's records with headers, and an error for each record.
+
+    None if there are none with headers, so that nothing is lost by sending the batch to an old broker.
+    """
+    data = batch.encode()
+    records = batch_records(BatchHeader.parse(data), data)
+    if not any(record.headers for record in records):
+        return None
+    reason = (
+        f"{batch.tp}: the record has headers, which the broker cannot keep: Kafka 0.11.0 brought them. "
+        "Send it without"
+    )
+    return {
+        index: UnsupportedByBrokerError(reason)
+        if record.headers
+        else KafkaError(f"{batch.tp}: not written, because the batch held other records with headers")
+        for index, record in enumerate(records)
+    }
 
 
 def to_code(number: int) -> ErrorCode:

@@ -1,7 +1,7 @@
 """Which version of each API is spoken with a broker: the newest that both sides know (KIP-35, KIP-511).
 
-`SPOKEN` is what this client speaks. Its floor is that of brokers 0.11 and newer for records (record batches
-v2) and of 0.10 for the rest; older brokers, which have no ApiVersions, are met by a table of their own later.
+`SPOKEN` is what this client speaks, from Kafka 0.8.2 on. Brokers before 0.10.0 have no ApiVersions; how they
+are told apart stands in `handshake`, what they know in `releases`.
 """
 
 from __future__ import annotations
@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from odradek.client.core.releases import KAFKA_0_8_2, KAFKA_0_9_0, brought_by
 from odradek.client.errors import UnsupportedByBrokerError
 from odradek.errors import ErrorCode, ProtocolError
 from odradek.wire.api import ApiKey
 
-#: Lowest and highest version spoken. A ceiling below Kafka's newest is a version whose meaning the code that
+#: Lowest and highest version spoken. Offsets are committed to the topic (OffsetCommit and OffsetFetch 1),
+#: never to ZooKeeper (version 0). A ceiling below Kafka's newest is a version whose meaning the code that
 #: sends the request does not have (topic ids in Produce 13 and in OffsetCommit and OffsetFetch 10).
 SPOKEN: dict[int, tuple[int, int]] = {
-    ApiKey.PRODUCE: (3, 12),
-    ApiKey.FETCH: (4, 17),
-    ApiKey.LIST_OFFSETS: (1, 9),
-    ApiKey.METADATA: (1, 12),
-    ApiKey.OFFSET_COMMIT: (2, 9),
+    ApiKey.PRODUCE: (0, 12),
+    ApiKey.FETCH: (0, 17),
+    ApiKey.LIST_OFFSETS: (0, 9),
+    ApiKey.METADATA: (0, 12),
+    ApiKey.OFFSET_COMMIT: (1, 9),
     ApiKey.OFFSET_FETCH: (1, 9),
     ApiKey.FIND_COORDINATOR: (0, 4),
     ApiKey.JOIN_GROUP: (0, 9),
@@ -49,9 +51,13 @@ HANDSHAKE_VERSION = SPOKEN[ApiKey.API_VERSIONS][1]
 
 @dataclass(frozen=True)
 class NodeVersions:
-    """What one broker advertised: key → (lowest, highest version)."""
+    """What one broker advertised: key → (lowest, highest version).
+
+    `release`: of a broker that advertises nothing, what it was taken for.
+    """
 
     ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
+    release: str | None = None
 
     @classmethod
     def from_response(cls, api_keys: Iterable[object]) -> NodeVersions:
@@ -67,23 +73,43 @@ class NodeVersions:
     def pick(self, key: int, at_most: int | None = None, at_least: int | None = None) -> int:
         """The newest common version of `key`, within the caller's own bounds.
 
-        Raises `UnsupportedByBrokerError`, which names both ranges.
+        Raises `UnsupportedByBrokerError`, which names both ranges, and the release that brought what is
+        missing.
         """
-        name = ApiKey(key).api_name
         theirs = self.ranges.get(key)
         if theirs is None:
-            raise UnsupportedByBrokerError(f"the broker does not offer {name}")
+            raise self._missing(key, at_least or 0)
         low, high = SPOKEN[key]
         low = max(low, at_least or 0)
         if at_most is not None:
             high = min(high, at_most)
         version = min(high, theirs[1])
         if version < max(low, theirs[0]):
-            raise UnsupportedByBrokerError(
-                f"{name}: this call needs a version from {low} to {high}, the broker offers {theirs[0]} "
-                f"to {theirs[1]}"
-            )
+            raise self._out_of_reach(key, low, high, theirs)
         return version
+
+    @property
+    def _who(self) -> str:
+        return f"the broker (Kafka {self.release} or older)" if self.release else "the broker"
+
+    def _missing(self, key: int, at_least: int) -> UnsupportedByBrokerError:
+        text = f"{self._who} does not offer {ApiKey(key).api_name}"
+        release = brought_by(key, at_least)
+        return UnsupportedByBrokerError(f"{text}, which Kafka {release} brought" if release else text)
+
+    def _out_of_reach(
+        self, key: int, low: int, high: int, theirs: tuple[int, int]
+    ) -> UnsupportedByBrokerError:
+        text = (
+            f"{ApiKey(key).api_name}: this call needs a version from {low} to {high}, {self._who} offers "
+            f"{theirs[0]} to {theirs[1]}"
+        )
+        release = brought_by(key, low) if theirs[1] < low else None
+        return UnsupportedByBrokerError(f"{text}; Kafka {release} brought version {low}" if release else text)
+
+
+V0_9_0 = NodeVersions(KAFKA_0_9_0, "0.9.0")
+V0_8_2 = NodeVersions(KAFKA_0_8_2, "0.8.2")
 
 
 def handshake_retry_version(frame: bytes | memoryview, sent_version: int) -> int | None:

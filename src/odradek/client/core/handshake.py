@@ -1,0 +1,71 @@
+"""How a connection begins: by ApiVersions, or by finding out which old release does not know it.
+
+What brokers do with an ApiVersions request, as seen on real ones:
+
+- 0.10.0 and newer answer, in version 0 with UNSUPPORTED_VERSION where they do not know the version asked.
+- 0.9.0 neither answers nor hangs up; what is asked afterwards on the same connection is answered. So when
+  nothing has come for `PATIENCE_MS`, ListGroups is sent behind: the answer that comes first tells. (A broker
+  that was only slow answers both, in order.)
+- 0.8.2 hangs up. So on a second connection it is asked for no offsets at all, which every Kafka before 4.0
+  answers, and then for groups, which 0.8.2 does not know: it hangs up between the two. Who hangs up at once
+  is no Kafka; who answers both is a 0.9.0 of the kind that hangs up.
+
+What was found is remembered by address (`KnownBrokers`) for as long as the broker can be reached.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from odradek.client.core.versions import V0_8_2, V0_9_0, NodeVersions
+
+PATIENCE_MS = 500.0
+"""How long a broker may be silent after ApiVersions until it is asked something older as well."""
+
+
+class Opening(Enum):
+    """How the conversation on a new connection is opened, if the broker's versions are not known."""
+
+    ASK = auto()
+    """With ApiVersions."""
+    FEEL = auto()
+    """With requests that old releases know."""
+
+
+Approach = Opening | NodeVersions
+
+
+def after_hang_up(approach: Approach, answered: int) -> Approach | None:
+    """The broker hung up during the handshake: how to try on the next connection, None to give up.
+
+    Args:
+        answered: how many requests of this handshake had been answered.
+    """
+    if approach is Opening.ASK and not answered:
+        return Opening.FEEL
+    if approach is Opening.FEEL and answered == 1:
+        return V0_8_2
+    return None
+
+
+class KnownBrokers:
+    """Brokers by address that do not know ApiVersions, and what they are."""
+
+    def __init__(self) -> None:
+        self._versions: dict[str, NodeVersions] = {}
+
+    def approach(self, address: str) -> Approach:
+        """How to open a connection to that address."""
+        return self._versions.get(address, Opening.ASK)
+
+    def learned(self, address: str, versions: NodeVersions) -> None:
+        """A handshake came to its end."""
+        if versions.release is not None:
+            self._versions[address] = versions
+
+    def lost(self, address: str) -> None:
+        """The broker is gone; a newer one may come in its place."""
+        self._versions.pop(address, None)
+
+
+__all__ = ["PATIENCE_MS", "V0_8_2", "V0_9_0", "Approach", "KnownBrokers", "Opening", "after_hang_up"]
