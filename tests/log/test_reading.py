@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.log import LogConfig, PartitionLog, RealFileSystem, index_file, segment
+from odradek.log import LogConfig, PartitionLog, RealFileSystem, index_file, segment, walking
 from odradek.log.files import FileRange, FileSystem
 from odradek.log.memory_files import MemoryFileSystem
 from odradek.util.clock import ManualClock
@@ -53,7 +53,9 @@ def test_any_read_gives_the_whole_batches_that_fit(
     chance = random.Random(seed)
     monkeypatch.setattr(segment, "TAIL_BATCHES", chance.choice((1, 2, 1024)))
     monkeypatch.setattr(segment, "FOUND_ENTRIES", 3)
-    monkeypatch.setattr(segment, "WALK_BLOCK", chance.choice((61, 200, 16_384)))
+    block = chance.choice((61, 200, 16_384))
+    monkeypatch.setattr(segment, "WALK_BLOCK", block)
+    monkeypatch.setattr(walking, "WALK_BLOCK", block)
     monkeypatch.setattr(index_file, "SEARCH_BLOCK", chance.choice((1, 2, 256)))
     files: FileSystem = RealFileSystem() if seed % 2 else MemoryFileSystem(chance)
     config = LogConfig(

@@ -392,7 +392,11 @@ class Broker:
 
     def _make_log_defaults(self) -> LogConfig:
         defaults = LogConfig.from_topic(self.config.topic_default_texts())
-        return replace(defaults, producer_id_expiration_ms=self.config.producer_id_expiration_ms)
+        return replace(
+            defaults,
+            producer_id_expiration_ms=self.config.producer_id_expiration_ms,
+            inter_broker_protocol_version=self.config.inter_broker_protocol_version,
+        )
 
     def _log_config(self, topic: str, image: ClusterImage) -> LogConfig:
         overrides: Mapping[str, str] = image.topic_config(topic)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from odradek.log.message_format import record_magic
+
 UNLIMITED = 2**63 - 1
 
 WEEK_MS = 7 * 24 * 3600 * 1000
@@ -27,7 +29,8 @@ def _policies(text: str) -> tuple[str, ...]:
 class LogConfig:
     """What a partition's log is run with; the defaults are Kafka's.
 
-    Sizes in bytes, times in milliseconds. `producer_id_expiration_ms` is the broker's config of that name.
+    Sizes in bytes, times in milliseconds. `producer_id_expiration_ms` and `inter_broker_protocol_version` are
+    the broker's configs of these names.
     """
 
     segment_bytes: int = 1024 * 1024 * 1024
@@ -56,7 +59,15 @@ class LogConfig:
     message_timestamp_type: str = "CreateTime"
     message_timestamp_before_max_ms: int = UNLIMITED
     message_timestamp_after_max_ms: int = UNLIMITED
+    message_format_version: str = "3.0-IV1"
+    message_downconversion_enable: bool = True
     producer_id_expiration_ms: int = DAY_MS
+    inter_broker_protocol_version: str = "3.9-IV0"
+
+    @property
+    def record_magic(self) -> int:
+        """The format that new records are stored in: 0, 1 or 2."""
+        return record_magic(self.message_format_version, self.inter_broker_protocol_version)
 
     @property
     def compact(self) -> bool:
@@ -101,5 +112,5 @@ _BY_TYPE: dict[str, Callable[[str], Any]] = {
 _PARSERS: dict[str, Callable[[str], Any]] = {
     field.name: _BY_TYPE[str(field.type)]
     for field in fields(LogConfig)
-    if field.name != "producer_id_expiration_ms"
+    if field.name not in ("producer_id_expiration_ms", "inter_broker_protocol_version")
 }

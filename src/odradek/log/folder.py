@@ -25,7 +25,8 @@ from odradek.log.file_names import (
     parse_numbered,
 )
 from odradek.log.files import FileSystem
-from odradek.log.segment import BrokenBatchError, Segment
+from odradek.log.segment import Segment
+from odradek.log.walking import BrokenBatchError
 
 _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 

@@ -16,7 +16,7 @@ from odradek.log.recovery import (
     recall_recent_batches,
     replay_producers,
 )
-from odradek.records.batch import HEADER_BYTES, BatchHeader
+from odradek.records.batch import HEADER_BYTES, MAGIC_AT, MAGIC_V2, BatchHeader
 
 if TYPE_CHECKING:
     from odradek.log.partition_log import PartitionLog
@@ -104,10 +104,12 @@ def _note_scanned_epochs(log: PartitionLog, plan: RecoveryPlan) -> None:
 def _epochs_of(log: PartitionLog, base: int) -> list[EpochEntry]:
     segment = log.segments[log.segments.floor(base)]
     found: list[EpochEntry] = []
-    for step in segment.walk(0, segment.size):
-        epoch = BatchHeader.parse(segment.pread(HEADER_BYTES, step.position)).partition_leader_epoch
-        if epoch >= 0 and (not found or epoch > found[-1].epoch):
-            found.append(EpochEntry(epoch, step.base_offset))
+    if segment.holds_batches():
+        for step in segment.walk(0, segment.size):
+            head = segment.pread(HEADER_BYTES, step.position)
+            epoch = BatchHeader.parse(head).partition_leader_epoch if head[MAGIC_AT] == MAGIC_V2 else -1
+            if epoch >= 0 and (not found or epoch > found[-1].epoch):
+                found.append(EpochEntry(epoch, step.base_offset))
     segment.release()
     return found
 

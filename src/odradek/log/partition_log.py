@@ -19,6 +19,7 @@ from odradek.errors import (
     KafkaStorageError,
     OffsetOutOfRangeError,
     RecordBatchTooLargeError,
+    UnsupportedForMessageFormatError,
 )
 from odradek.log import flushing, partition_metadata, retention, trimming
 from odradek.log.config import LogConfig
@@ -629,8 +630,9 @@ class PartitionLog:
     def max_timestamp(self) -> OffsetForTimestamp | None:
         """The first record with the largest timestamp; None where no record has one.
 
-        Raises `KafkaError` KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE.
+        Raises as `offset_for_timestamp`.
         """
+        self._require_timestamps()
         try:
             return find_newest(self.segments, self.log_start_offset)
         except OSError as error:
@@ -639,12 +641,21 @@ class PartitionLog:
     def offset_for_timestamp(self, timestamp: int) -> OffsetForTimestamp | None:
         """The first record that is not older than `timestamp`; None if all are.
 
-        Raises `KafkaError` KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE.
+        Raises `KafkaError` KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE, UNSUPPORTED_FOR_MESSAGE_FORMAT where records
+        are stored without timestamps.
         """
+        self._require_timestamps()
         try:
             return find_not_older(self.segments, self.log_start_offset, timestamp)
         except OSError as error:
             raise self.storage_error("searching by time", error) from error
+
+    def _require_timestamps(self) -> None:
+        if self._config.record_magic == 0:
+            raise UnsupportedForMessageFormatError(
+                f"{self.topic}-{self.partition} stores records in the format of "
+                f"{self._config.message_format_version}, without timestamps"
+            )
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEntry | None:
         """(epoch, end offset) of the largest epoch known that is not above this one; None if unknown."""

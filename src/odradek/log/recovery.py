@@ -19,16 +19,27 @@ from pathlib import Path
 
 from odradek.errors import KafkaError
 from odradek.log.config import LogConfig
-from odradek.log.errors import LogDamagedError, UnsupportedLogError
+from odradek.log.damage import find_batch_after
+from odradek.log.errors import LogDamagedError
 from odradek.log.files import FileSystem
 from odradek.log.folder import FolderContents, read_folder
 from odradek.log.index_file import CorruptIndexError
 from odradek.log.producer_state import BATCHES_KEPT, BatchMetadata, ProducerState, replay
-from odradek.log.scan import SCAN_BLOCK, TAIL_KEPT, SegmentScan, find_batch_after, first_magic, scan_segment
-from odradek.log.segment import BrokenBatchError, Segment, Step
+from odradek.log.scan import SCAN_BLOCK, TAIL_KEPT, SegmentScan, scan_segment
+from odradek.log.segment import Segment
 from odradek.log.txn_index import AbortedTxn
-from odradek.records.batch import HEADER_BYTES, HEADER_STRUCT, LOG_OVERHEAD, BatchHeader, batch_records
+from odradek.log.walking import SMALLEST_ENTRY, BrokenBatchError, Step
+from odradek.records.batch import (
+    HEADER_BYTES,
+    HEADER_STRUCT,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    MAGIC_V2,
+    BatchHeader,
+    batch_records,
+)
 from odradek.records.control import EndTransactionMarker, parse_end_marker
+from odradek.records.message_set import INT32
 
 logger = logging.getLogger(__name__)
 
@@ -70,16 +81,11 @@ def plan_recovery(
 
     Raises:
         LogDamagedError: Valid batches follow damaged ones.
-        UnsupportedLogError: There are message sets of magic 0 or 1.
         OSError: Reading failed.
     """
     contents = read_folder(files, directory)
     plan = RecoveryPlan(directory, clean, contents)
     bases = list(contents.segments)
-    for path in contents.segments.values():
-        magic = first_magic(files, path)
-        if magic in (0, 1):
-            raise UnsupportedLogError(path, magic)
     if not bases:
         return plan
     to_scan = _bases_to_scan(files, plan, config, recovery_point)
@@ -228,11 +234,18 @@ def iter_producer_batches(
     """
     block_at, block = position, b""
     unpack = HEADER_STRUCT.unpack_from
-    while position + HEADER_BYTES <= end:
+    while end - position >= SMALLEST_ENTRY:
         start = position - block_at
-        if start + HEADER_BYTES > len(block):
+        if start + HEADER_BYTES > len(block) and block_at + len(block) < end:
             block_at, start = position, 0
             block = segment.pread(min(SCAN_BLOCK, end - position), position)
+        if block[start + MAGIC_AT] < MAGIC_V2:
+            # Messages have no producers.
+            (length,) = INT32.unpack_from(block, start + 8)
+            position += length + LOG_OVERHEAD
+            continue
+        if len(block) - start < HEADER_BYTES:
+            return
         fields = unpack(block, start)
         if fields[_PRODUCER_ID] >= 0:
             header = BatchHeader._make(fields)
@@ -293,7 +306,7 @@ def replay_producers(
             continue
         scan = scans.get(segment.base_offset)
         start = segment.translate(max(state.end_offset, segment.base_offset))
-        if start is not None and (scan is None or scan.has_producers):
+        if start is not None and (scan.has_producers if scan is not None else segment.holds_batches()):
             for header, marker in iter_producer_batches(segment, start.position, segment.size):
                 ended = replay(state, header, marker)
                 if ended is not None and ended[0].aborted:

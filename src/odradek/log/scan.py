@@ -1,24 +1,32 @@
 """Reading a segment through: which batches are whole, and what its indexes must say.
 
 A scan checks every batch's header and CRC and builds the entries of both indexes as appends do, one batch at
-a time (LogSegment.recover). It changes nothing.
+a time (LogSegment.recover). It changes nothing. Messages of magic 0 and 1 count as batches of one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from struct import Struct
+from zlib import crc32 as crc32_of_message
 
 from fastcrc import crc32
 
 from odradek.log.files import File, FileSystem
 from odradek.log.leader_epochs import EpochEntry
 from odradek.log.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
-from odradek.log.segment import Step
 from odradek.log.time_index import NO_TIMESTAMP, TimeIndex, TimestampOffset
-from odradek.records.batch import ATTRIBUTES_AT, HEADER_BYTES, HEADER_STRUCT, LOG_OVERHEAD, MAGIC_V2
+from odradek.log.walking import SMALLEST_ENTRY, Step
+from odradek.records.batch import (
+    ATTRIBUTES_AT,
+    CODEC_MASK,
+    HEADER_BYTES,
+    HEADER_STRUCT,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    MAGIC_V2,
+)
+from odradek.records.message_set import HEAD, INT64, MIN_LENGTH
 
 SCAN_BLOCK = 1024 * 1024
 """Bytes read at once; more where one batch is larger."""
@@ -26,9 +34,6 @@ SCAN_BLOCK = 1024 * 1024
 TAIL_KEPT = 64
 """Of how many of the last batches a scan tells the places; many scans wait for each other at a start."""
 
-_PREFIX = Struct(">qiib")
-_MAGIC_AT = 16
-_MIN_MESSAGE_LENGTH = 14
 _NO_TIMESTAMP = TimestampOffset(NO_TIMESTAMP, 0)
 
 
@@ -37,7 +42,7 @@ class SegmentScan:
     """What a segment holds. Up to `valid_bytes` it is whole batches; `problem` says what comes then.
 
     `torn` tells that what comes then can be the beginning of a batch that a stop cut off, as against bytes
-    that no append has written there.
+    that no append has written there. `messages` is how many of the batches are messages of magic 0 and 1.
     """
 
     path: Path
@@ -48,6 +53,7 @@ class SegmentScan:
     problem: str | None = None
     torn: bool = False
     batches: int = 0
+    messages: int = 0
     offset_entries: bytearray = field(default_factory=bytearray)
     time_entries: bytearray = field(default_factory=bytearray)
     max_timestamp: TimestampOffset = _NO_TIMESTAMP
@@ -81,35 +87,43 @@ def _scan(scan: SegmentScan, file: File, index_interval: int) -> None:
     unpack, crc_of = HEADER_STRUCT.unpack_from, crc32.iscsi
     tail: list[tuple[int, int, int, int, int]] = []
     while position < size:
-        if position + HEADER_BYTES > block_end:
-            if size - position < HEADER_BYTES:
-                scan.problem = f"{size - position} bytes are too few for a batch"
-                scan.torn = True
-                break
+        if position + HEADER_BYTES > block_end and block_end < size:
             block_at, block = position, memoryview(file.pread(SCAN_BLOCK, position))
             block_end = block_at + len(block)
         start = position - block_at
-        header = unpack(block, start)
-        offset, length, epoch, _, crc, _, delta, _, max_timestamp, producer_id, _, _, _ = header
-        end = position + length + LOG_OVERHEAD
-        scan.problem = _header_problem(header, next_offset, base_offset)
-        if scan.problem is not None:
+        left = block_end - position
+        if left > MAGIC_AT and block[start + MAGIC_AT] < MAGIC_V2:
+            message = _message_at(scan, file, block, start, position, next_offset)
+            if message is None:
+                break
+            end, offset, last_offset, max_timestamp = message
+            epoch = producer_id = -1
+        elif left < HEADER_BYTES:
+            scan.problem = f"{size - position} bytes are too few for a batch"
+            scan.torn = True
             break
-        if end > size:
-            scan.problem = f"the batch there has {end - position} bytes, of which {size - position} are there"
-            # The end of a log has no gaps: any other offset makes the length doubtful as well.
-            scan.torn = offset == next_offset
-            break
-        if end > block_end:
-            block_at = position
-            block = memoryview(file.pread(max(SCAN_BLOCK, end - position), position))
-            block_end = block_at + len(block)
-            start = 0
-        computed = crc_of(block[start + ATTRIBUTES_AT : end - block_at])
-        if computed != crc:
-            scan.problem = f"the batch there has CRC {computed:#010x}, its header says {crc:#010x}"
-            break
-        last_offset = offset + delta
+        else:
+            header = unpack(block, start)
+            offset, length, epoch, _, crc, _, delta, _, max_timestamp, producer_id, _, _, _ = header
+            end = position + length + LOG_OVERHEAD
+            scan.problem = _header_problem(header, next_offset, base_offset)
+            if scan.problem is not None:
+                break
+            if end > size:
+                scan.problem = _beyond_the_end(end - position, size - position)
+                # The end of a log has no gaps: any other offset makes the length doubtful as well.
+                scan.torn = offset == next_offset
+                break
+            if end > block_end:
+                block_at = position
+                block = memoryview(file.pread(max(SCAN_BLOCK, end - position), position))
+                block_end = block_at + len(block)
+                start = 0
+            computed = crc_of(block[start + ATTRIBUTES_AT : end - block_at])
+            if computed != crc:
+                scan.problem = f"the batch there has CRC {computed:#010x}, its header says {crc:#010x}"
+                break
+            last_offset = offset + delta
         if max_timestamp > largest:
             largest = max_timestamp
             scan.max_timestamp = TimestampOffset(max_timestamp, last_offset)
@@ -136,6 +150,46 @@ def _scan(scan: SegmentScan, file: File, index_interval: int) -> None:
         _add_time_entry(scan)
 
 
+def _message_at(
+    scan: SegmentScan, file: File, block: memoryview, start: int, position: int, next_offset: int
+) -> tuple[int, int, int, int] | None:
+    """The end, offset, last offset and timestamp of a message; None, and the scan's problem, for a bad one.
+
+    `block[start:]` is what has been read of it.
+    """
+    left = scan.size - position
+    if left < SMALLEST_ENTRY:
+        scan.problem = f"{left} bytes are too few for a message"
+        scan.torn = True
+        return None
+    offset, length, crc, magic, attributes = HEAD.unpack_from(block, start)
+    size = length + LOG_OVERHEAD
+    if length < MIN_LENGTH[magic]:
+        scan.problem = f"no batch begins there (magic {magic}, length {length})"
+    elif not max(next_offset, scan.base_offset) <= offset <= scan.base_offset + MAX_RELATIVE_OFFSET:
+        scan.problem = f"the message there has offset {offset}, not at or above {next_offset}"
+    elif size > left:
+        scan.problem = _beyond_the_end(size, left)
+        # A wrapper has the offset of its last message.
+        scan.torn = offset == next_offset or bool(attributes & CODEC_MASK)
+    if scan.problem is not None:
+        return None
+    message = block[start : start + size]
+    if len(message) < size:
+        message = memoryview(file.pread(size, position))
+    computed = crc32_of_message(message[MAGIC_AT:])
+    if computed != crc:
+        scan.problem = f"the message there has CRC {computed:#010x}, its header says {crc:#010x}"
+        return None
+    timestamp = INT64.unpack_from(message, HEAD.size)[0] if magic else NO_TIMESTAMP
+    scan.messages += 1
+    return position + size, offset, offset, timestamp
+
+
+def _beyond_the_end(size: int, left: int) -> str:
+    return f"the batch there has {size} bytes, of which {left} are there"
+
+
 def _add_time_entry(scan: SegmentScan) -> int:
     timestamp, offset = scan.max_timestamp
     scan.time_entries += TimeIndex.layout.pack(timestamp, offset - scan.base_offset)
@@ -153,84 +207,3 @@ def _header_problem(header: tuple[int, ...], next_offset: int, base_offset: int)
     if header[6] < 0 or header[0] + header[6] - base_offset > MAX_RELATIVE_OFFSET:
         return f"the batch there ends {header[6]} after offset {header[0]}"
     return None
-
-
-def find_batch_after(
-    files: FileSystem, path: Path, position: int, next_offset: int, *, to_the_end: bool = False
-) -> int | None:
-    """The position of a valid batch at a damaged place or behind it; None if there is none.
-
-    Behind it, it must continue the offsets, so that remains of what was cut off earlier are not taken for
-    data; at the very place it is one whose offset is out of order. With
-    `to_the_end` valid batches must follow it up to the end of the file, as after a batch whose length was
-    damaged, but not after a torn batch with another batch in one of its values. Time is linear in the file's
-    size for zeros and for noise.
-    """
-    size = files.size(path)
-    file = files.open(path)
-    try:
-        if position >= 0 and _valid_batch_at(file, position, size) is not None:
-            return position
-        at = position + 1
-        while at + HEADER_BYTES <= size:
-            block = file.pread(SCAN_BLOCK, at)
-            for start in _candidates(block, at, size, next_offset):
-                after = _valid_batch_at(file, start, size)
-                if after is not None and (not to_the_end or _goes_on_to_the_end(file, *after, size)):
-                    return start
-            at += max(1, len(block) - HEADER_BYTES + 1)
-    finally:
-        file.close()
-    return None
-
-
-def _candidates(block: bytes, at: int, size: int, next_offset: int) -> Iterator[int]:
-    """The positions in a block that could be those of a batch, by its prefix."""
-    magic_at = block.find(MAGIC_V2, _MAGIC_AT)
-    while magic_at >= 0 and magic_at - _MAGIC_AT + HEADER_BYTES <= len(block):
-        start = magic_at - _MAGIC_AT
-        offset, length, epoch, _ = _PREFIX.unpack_from(block, start)
-        fits = HEADER_BYTES <= length + LOG_OVERHEAD <= size - at - start
-        if fits and next_offset <= offset <= next_offset + MAX_RELATIVE_OFFSET and epoch >= -1:
-            yield at + start
-        magic_at = block.find(MAGIC_V2, magic_at + 1)
-
-
-def _valid_batch_at(file: File, position: int, size: int) -> tuple[int, int] | None:
-    """(end position, next offset) of a batch with the right CRC; None if there is none."""
-    head = file.pread(HEADER_BYTES, position)
-    if len(head) < HEADER_BYTES:
-        return None
-    header = HEADER_STRUCT.unpack(head)
-    batch_size = header[1] + LOG_OVERHEAD
-    if header[3] != MAGIC_V2 or not HEADER_BYTES <= batch_size <= size - position or header[6] < 0:
-        return None
-    batch = memoryview(file.pread(batch_size, position))
-    if crc32.iscsi(batch[ATTRIBUTES_AT:]) != header[4]:
-        return None
-    return position + batch_size, header[0] + header[6] + 1
-
-
-def _goes_on_to_the_end(file: File, position: int, next_offset: int, size: int) -> bool:
-    """Whether nothing but valid batches follows, the last of them perhaps torn."""
-    while size - position >= HEADER_BYTES:
-        after = _valid_batch_at(file, position, size)
-        if after is None:
-            offset, length, _, magic = _PREFIX.unpack(file.pread(_PREFIX.size, position))
-            torn = length + LOG_OVERHEAD > size - position
-            return bool(torn and magic == MAGIC_V2 and offset == next_offset)
-        position, next_offset = after
-    return True
-
-
-def first_magic(files: FileSystem, path: Path) -> int | None:
-    """The magic of a segment's first batch; None where there is none, nor a message of an older format."""
-    file = files.open(path)
-    try:
-        head = file.pread(_PREFIX.size, 0)
-    finally:
-        file.close()
-    if len(head) < _PREFIX.size:
-        return None
-    _, length, _, magic = _PREFIX.unpack(head)
-    return int(magic) if length >= _MIN_MESSAGE_LENGTH else None

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from odradek.log.segment import Segment
-from odradek.records.batch import BatchHeader, batch_records
+from odradek.records.batch import NO_LEADER_EPOCH, BatchHeader, Record, batch_records
+from odradek.records.message_set import message_records, parse_entry
 
 
 class OffsetForTimestamp(NamedTuple):
@@ -55,9 +56,16 @@ def first_record(segment: Segment, timestamp: int, from_offset: int, near: int) 
     for step in segment.walk(position, segment.size):
         if step.max_timestamp < timestamp or step.last_offset < from_offset:
             continue
-        batch = segment.pread(step.size, step.position)
-        header = BatchHeader.parse(batch)
-        for record in batch_records(header, batch):
+        entry = segment.pread(step.size, step.position)
+        header = parse_entry(entry)
+        epoch = NO_LEADER_EPOCH
+        records: Iterable[Record]
+        if isinstance(header, BatchHeader):
+            epoch = header.partition_leader_epoch
+            records = batch_records(header, entry)
+        else:
+            records = message_records(header, memoryview(entry), check_crcs=False)
+        for record in records:
             if record.timestamp >= timestamp and record.offset >= from_offset:
-                return OffsetForTimestamp(record.offset, record.timestamp, header.partition_leader_epoch)
+                return OffsetForTimestamp(record.offset, record.timestamp, epoch)
     return None

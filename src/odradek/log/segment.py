@@ -11,10 +11,9 @@ from __future__ import annotations
 import logging
 from array import array
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from struct import Struct
-from typing import NamedTuple
 
 from odradek.log.file_names import (
     DELETED_SUFFIX,
@@ -30,7 +29,8 @@ from odradek.log.index_file import CorruptIndexError
 from odradek.log.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
 from odradek.log.time_index import NO_TIMESTAMP, TimeIndex, TimestampOffset
 from odradek.log.txn_index import TxnIndex
-from odradek.records.batch import HEADER_BYTES, LOG_OVERHEAD
+from odradek.log.walking import WALK_BLOCK, Step, walk, walk_to
+from odradek.records.batch import MAGIC_AT, MAGIC_V2
 
 logger = logging.getLogger(__name__)
 
@@ -40,37 +40,11 @@ MAX_SEGMENT_BYTES = 2**31 - 1
 TAIL_BATCHES = 1024
 """How many of the newest batches' boundaries are kept at least, at most twice as many: 16 bytes each."""
 
-WALK_BLOCK = 16 * 1024
-"""Bytes read at once when walking over batches."""
-
 FOUND_ENTRIES = 256
 """How many answers of searches are kept per segment and kind, for the next reader of the same place."""
 
-_STEP = Struct(">qi4xb6xi8xq")
-"""Base offset, length, magic, last offset delta, max timestamp of a batch's header."""
-
-_SPAN = Struct(">qi11xi")
-"""Base offset, length, last offset delta."""
-
 _NO_OFFSET_REACHES = 2**64
-
-
-class Step(NamedTuple):
-    """One batch that a walk came by."""
-
-    position: int
-    size: int
-    base_offset: int
-    last_offset: int
-    max_timestamp: int
-
-
-class BrokenBatchError(Exception):
-    """A walk came to something that is no batch header, or one whose batch ends outside of the segment."""
-
-    def __init__(self, path: Path, position: int) -> None:
-        super().__init__(f"{path} has no whole batch at position {position}")
-        self.position = position
+_MAGIC_V2 = bytes([MAGIC_V2])
 
 
 class Segment:
@@ -349,6 +323,20 @@ class Segment:
         if steps and not self._tail_positions:
             self._remember(steps[0].position, [(step.size, step.last_offset) for step in steps])
 
+    def holds_batches(self) -> bool:
+        """Whether there may be record batches, not messages of magic 0 and 1 alone.
+
+        A log's format goes up, so the first and the last entry tell. (Where it was set back, the leader epochs
+        and sequences in it do not count any more.)
+        """
+        if self.size <= MAGIC_AT:
+            return False
+        last = deque(
+            self.walk(self.offset_index.lookup(self.offset_index.last_offset).position, self.size), 1
+        )
+        positions = [0, *(step.position for step in last)]
+        return any(self.pread(1, position + MAGIC_AT) == _MAGIC_V2 for position in positions)
+
     # Timestamps.
 
     def known_max_timestamp(self) -> TimestampOffset:
@@ -382,26 +370,11 @@ class Segment:
         return (self._handle or self._file()).pread(size, position)
 
     def walk(self, position: int, end: int) -> Iterator[Step]:
-        """The batches from a boundary on, up to one that ends at `end` or behind it is not reached.
+        """The batches and messages from a boundary on, up to the last one that ends at `end` or before it.
 
         Raises `BrokenBatchError`.
         """
-        block_at = position
-        block = b""
-        while position + HEADER_BYTES <= end:
-            if position + HEADER_BYTES > block_at + len(block):
-                block_at = position
-                block = self.pread(min(WALK_BLOCK, end - position), position)
-                if len(block) < HEADER_BYTES:
-                    raise BrokenBatchError(self.path, position)
-            base_offset, length, _, delta, max_timestamp = _STEP.unpack_from(block, position - block_at)
-            size = length + LOG_OVERHEAD
-            if size < HEADER_BYTES or delta < 0 or base_offset < 0:
-                raise BrokenBatchError(self.path, position)
-            if position + size > end:
-                return
-            yield Step(position, size, base_offset, base_offset + delta, max_timestamp)
-            position += size
+        return walk(self.pread, self.path, position, end)
 
     def translate(self, offset: int) -> Step | None:
         """The first batch that reaches the offset; None if the segment ends before it.
@@ -419,36 +392,12 @@ class Segment:
         found = self._found_steps.get(offset)
         if found is not None:
             return found
-        step = self._walk_to(self.offset_index.lookup(offset).position, offset, self.size)
+        step = walk_to(
+            self.pread, self.path, self.offset_index.lookup(offset).position, self.size, offset, self.size
+        )
         if step is not None:
             self._keep_step(offset, step)
         return step
-
-    def _walk_to(self, position: int, offset: int, beyond: int) -> Step | None:
-        """As `walk` from a boundary on, to the first batch that reaches `offset` or ends after `beyond`; None
-        where the segment ends before it. Raises `BrokenBatchError`."""
-        end = self.size
-        block_at = position
-        block = b""
-        limit = 0
-        unpack = _SPAN.unpack_from
-        while position + HEADER_BYTES <= end:
-            if position + HEADER_BYTES > limit:
-                block_at = position
-                block = self.pread(min(WALK_BLOCK, end - position), position)
-                limit = position + len(block)
-                if len(block) < HEADER_BYTES:
-                    raise BrokenBatchError(self.path, position)
-            base_offset, length, delta = unpack(block, position - block_at)
-            after = position + length + LOG_OVERHEAD
-            if after < position + HEADER_BYTES or delta < 0 or base_offset < 0:
-                raise BrokenBatchError(self.path, position)
-            if after > end:
-                return None
-            if base_offset + delta >= offset or after > beyond:
-                return Step(position, after - position, base_offset, base_offset + delta, -1)
-            position = after
-        return None
 
     def _keep_step(self, offset: int, step: Step) -> None:
         if len(self._found_steps) >= FOUND_ENTRIES:
@@ -468,7 +417,7 @@ class Segment:
         boundary = known
         if position - known > WALK_BLOCK:
             boundary = max(known, self.offset_index.lookup_position(position).position)
-        step = self._walk_to(boundary, _NO_OFFSET_REACHES, position)
+        step = walk_to(self.pread, self.path, boundary, self.size, _NO_OFFSET_REACHES, position)
         if step is None:
             boundary = self.size
         else:
