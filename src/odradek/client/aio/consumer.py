@@ -189,7 +189,7 @@ class AsyncConsumer:
     ) -> None:
         """As `commit`, without waiting; `callback(offsets, error)` is called in the end."""
         engine = await self._started()
-        engine.group_needed().commit_in_background(engine.offsets_to_commit(offsets), callback)
+        engine.group_needed().commits.commit_in_background(engine.offsets_to_commit(offsets), callback)
 
     async def committed(
         self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout_ms: float | None = None
@@ -197,7 +197,9 @@ class AsyncConsumer:
         """The group's committed offsets, None where there is none."""
         engine = await self._started()
         timeout = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        return await engine.group_needed().committed([TopicPartition(*tp) for tp in partitions], timeout)
+        return await engine.group_needed().commits.committed(
+            [TopicPartition(*tp) for tp in partitions], timeout
+        )
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout_ms: float | None = None

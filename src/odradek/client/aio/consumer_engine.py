@@ -192,7 +192,7 @@ class ConsumerEngine:
         offsets = self.positions.consumed()
         if not offsets or (self.positions.is_group_managed and self.group.member.generation.number < 0):
             return
-        self.group.commit_in_background(offsets, self._committed)
+        self.group.commits.commit_in_background(offsets, self._committed)
 
     def _committed(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Exception | None
@@ -328,19 +328,19 @@ class ConsumerEngine:
         """See `AsyncConsumer.commit`."""
         wanted = self.offsets_to_commit(offsets)
         timeout = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        await self.group_needed().commit(wanted, timeout)
+        await self.group_needed().commits.commit(wanted, timeout)
         for interceptor in self.interceptors:
             if hasattr(interceptor, "on_commit"):
                 interceptor.on_commit(wanted)
 
     async def _commit_at_the_end(self) -> None:
         assert self.group is not None
-        await self.group.background_commits_done()
+        await self.group.commits.background_done()
         offsets = self.positions.consumed()
         if not offsets or (self.positions.is_group_managed and self.group.member.generation.number < 0):
             return
         try:
-            await self.group.commit(offsets, min(5_000, self.config.default_api_timeout_ms))
+            await self.group.commits.commit(offsets, min(5_000, self.config.default_api_timeout_ms))
         except OdradekError as problem:
             log.warning("the last offsets could not be committed: %s", problem)
 

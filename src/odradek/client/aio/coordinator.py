@@ -1,4 +1,6 @@
-"""The consumer's side of its group: finding the coordinator, joining, heartbeats, commits.
+"""The consumer's side of its group: being in it, what a rebalance means to the application, heartbeats.
+
+What is asked of the group's coordinator on the way is in `group_link`, `group_join` and `group_commits`.
 
 As in Kafka's client, a rebalance goes on only while the application is in `poll`: there the listener is
 called and positions are committed. The requests of a join themselves run as a task, so that a short `poll`
@@ -10,39 +12,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from odradek.client.aio.cluster import Cluster
-from odradek.client.aio.group_requests import COORDINATOR, commit_request, fetch_committed, find_coordinator
-from odradek.client.aio.offsets import retry
+from odradek.client.aio.group_commits import GroupCommits
+from odradek.client.aio.group_join import GroupJoin
+from odradek.client.aio.group_link import GroupLink
 from odradek.client.config import ConsumerConfig
-from odradek.client.core.assignors import Assignor, RebalanceProtocol, Subscription, common_protocol
-from odradek.client.core.backoff import Backoff
-from odradek.client.core.group_protocol import (
-    PROTOCOL_TYPE,
-    decode_assignment,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
-)
+from odradek.client.core.assignors import Assignor, RebalanceProtocol
 from odradek.client.core.membership import Call, Generation, Membership, MemberState, Reaction
 from odradek.client.core.positions import Positions
 from odradek.client.core.produce import to_code
-from odradek.client.errors import ClosedError, CommitFailedError, ConnectionFailedError
-from odradek.client.types import ConsumerRebalanceListener, Node, OffsetAndMetadata, TopicPartition
-from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
+from odradek.client.errors import ClosedError
+from odradek.client.types import ConsumerRebalanceListener, TopicPartition
+from odradek.errors import ErrorCode, OdradekError, error_for
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.heartbeat import HeartbeatRequest
-from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 log = logging.getLogger("odradek.client.consumer")
 
 Invoke = Callable[[Callable[..., Any], tuple[TopicPartition, ...]], Awaitable[None]]
 
-_JOIN_SLACK_MS = 5_000
 _REBALANCE_COMMIT_MS = 5_000
 
 
@@ -74,48 +66,19 @@ class GroupCoordinator:
         self._config = config
         self._cluster = cluster
         self._positions = positions
-        self._assignors = {assignor.name: assignor for assignor in assignors}
-        self._protocol = common_protocol(assignors)
+        self.link = GroupLink(cluster, config.group_id)
+        self.commits = GroupCommits(config, cluster, self.link, self.member, positions, changed)
+        self._joining = GroupJoin(config, cluster, self.link, self.member, positions, assignors)
         self._invoke = invoke
         self._changed = changed
-        self._coordinator: Node | None = None
         self._join: asyncio.Task[tuple[Generation, tuple[TopicPartition, ...]]] | None = None
         self._step: asyncio.Task[None] | None = None
         self._prepared = False
         self._heartbeats: asyncio.Task[None] | None = None
         self._last_poll_ms = cluster.now_ms()
-        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
-        self._assigned_by: tuple[frozenset[str], dict[str, int]] | None = None
-        self._joined_topics: frozenset[str] = frozenset()
         self._fatal: OdradekError | None = None
-        self._background_commits: set[asyncio.Task[Any]] = set()
         self.rebalances = 0
         cluster.on_update.append(self._metadata_updated)
-
-    # Coordinator
-
-    async def coordinator(self) -> Node:
-        """The coordinator, asked for once if unknown. Raises `KafkaError`."""
-        if self._coordinator is None:
-            self._coordinator = await find_coordinator(self._cluster, self.group_id)
-        return self._coordinator
-
-    def forget_coordinator(self) -> None:
-        """It moved, or cannot be reached."""
-        self._coordinator = None
-
-    async def ask(self, message: Any, *, timeout_ms: float | None = None, at_most: int | None = None) -> Any:
-        """Ask the coordinator once. Raises `KafkaError`; a broken connection makes the coordinator
-        unknown.
-        """
-        node = await self.coordinator()
-        try:
-            return await self._cluster.request(
-                node.id, message, purpose=COORDINATOR, timeout_ms=timeout_ms, at_most=at_most
-            )
-        except ConnectionFailedError:
-            self.forget_coordinator()
-            raise
 
     # Polling
 
@@ -161,7 +124,7 @@ class GroupCoordinator:
                     self._prepared = True
                     await self._whole(self._prepare())
                 self._start_heartbeats()
-                self._join = self._cluster.spawn(self._join_until_done(), watched=True)
+                self._join = self._cluster.spawn(self._joining.until_done(), watched=True)
             left = (deadline_ms - self._cluster.now_ms()) / 1000
             done, _ = await asyncio.wait({self._join}, timeout=max(0.0, left))
             if not done:
@@ -199,7 +162,7 @@ class GroupCoordinator:
         positions = self._positions
         if self._config.enable_auto_commit and positions.assigned:
             await self._commit_before_rebalance()
-        if self._protocol is RebalanceProtocol.EAGER:
+        if self._joining.protocol is RebalanceProtocol.EAGER:
             revoked = tuple(sorted(positions.assigned))
         else:
             # Cooperative: only what is not subscribed to any more.
@@ -215,166 +178,19 @@ class GroupCoordinator:
         if not offsets or self.member.generation.number < 0:
             return
         try:
-            await self.commit(offsets, _REBALANCE_COMMIT_MS)
+            await self.commits.commit(offsets, _REBALANCE_COMMIT_MS)
         except OdradekError as problem:
             log.warning("group %s: commit before the rebalance failed: %s", self.group_id, problem)
-
-    async def _join_until_done(self) -> tuple[Generation, tuple[TopicPartition, ...]]:
-        """Join and sync until an assignment comes. Raises `KafkaError` that cannot be retried."""
-        failures = 0
-        while True:
-            try:
-                return await self._join_once()
-            except _Again as again:
-                failures = failures + 1 if again.wait else 0
-            except ClosedError:
-                raise
-            except KafkaError as problem:
-                self.member.interrupted()
-                if not problem.retriable:
-                    raise
-                log.debug("group %s: join failed: %s", self.group_id, problem)
-                failures += 1
-            await asyncio.sleep(self._backoff.delay_ms(failures) / 1000)
-
-    async def _join_once(self) -> tuple[Generation, tuple[TopicPartition, ...]]:
-        member = self.member
-        sent_as = member.generation
-        self._joined_topics = self._positions.topics
-        member.join_sent()
-        node = await self.coordinator()
-        connection = await self._connection(node)
-        version = connection.pick(ApiKey.JOIN_GROUP, at_least=5 if self._config.group_instance_id else None)
-        request = JoinGroupRequest(
-            group_id=self.group_id,
-            session_timeout_ms=self._config.session_timeout_ms,
-            rebalance_timeout_ms=self._config.max_poll_interval_ms,
-            member_id=member.member_id,
-            group_instance_id=self._config.group_instance_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocols=self._subscriptions(),
-        )
-        answer = await self._sent(
-            connection.send(request, version, self._config.max_poll_interval_ms + _JOIN_SLACK_MS)
-        )
-        code = to_code(answer.error_code)
-        if code != ErrorCode.NONE:
-            if code == ErrorCode.MEMBER_ID_REQUIRED:
-                member.member_id_given(answer.member_id)
-            self._react(Call.JOIN, code, sent_as)
-        member.joined(answer.generation_id, answer.member_id, answer.protocol_name)
-        log.info(
-            "group %s: joined generation %d as %s",
-            self.group_id,
-            answer.generation_id,
-            answer.member_id or "?",
-        )
-        assignments = []
-        if answer.leader == answer.member_id and not answer.skip_assignment:
-            assignments = await self._assign(answer)
-        return await self._sync(connection, assignments)
-
-    async def _sync(
-        self, connection: Any, assignments: list[SyncGroupRequestAssignment]
-    ) -> tuple[Generation, tuple[TopicPartition, ...]]:
-        generation = self.member.generation
-        version = connection.pick(ApiKey.SYNC_GROUP, at_least=3 if self._config.group_instance_id else None)
-        request = SyncGroupRequest(
-            group_id=self.group_id,
-            generation_id=generation.number,
-            member_id=generation.member_id,
-            group_instance_id=self._config.group_instance_id,
-            protocol_type=PROTOCOL_TYPE if version >= 5 else None,
-            protocol_name=generation.protocol if version >= 5 else None,
-            assignments=assignments,
-        )
-        answer = await self._sent(
-            connection.send(request, version, self._config.max_poll_interval_ms + _JOIN_SLACK_MS)
-        )
-        code = to_code(answer.error_code)
-        if code != ErrorCode.NONE:
-            self._react(Call.SYNC, code, generation)
-        if not self.member.synced():
-            raise _Again(wait=False)
-        return generation, decode_assignment(answer.assignment)
-
-    async def _connection(self, node: Node) -> Any:
-        try:
-            return await self._cluster.connection(node.id, COORDINATOR)
-        except ConnectionFailedError:
-            self.forget_coordinator()
-            raise
-
-    async def _sent(self, future: asyncio.Future[Any]) -> Any:
-        try:
-            return await future
-        except ConnectionFailedError:
-            self.forget_coordinator()
-            raise
-
-    def _react(self, call: Call, code: ErrorCode, about: Generation) -> None:
-        """Take an error of Join or Sync. Always raises."""
-        reaction = self.member.answered(call, code, about)
-        log.info("group %s: %s answered with %s", self.group_id, call.name.lower(), code.name)
-        if reaction & Reaction.FIND_COORDINATOR:
-            self.forget_coordinator()
-        if reaction & Reaction.FATAL:
-            raise error_for(code, f"group {self.group_id!r}: {code.message}")
-        raise _Again(wait=bool(reaction & Reaction.RETRY))
-
-    def _subscriptions(self) -> list[JoinGroupRequestProtocol]:
-        owned = tuple(self._positions.assigned) if self._protocol is RebalanceProtocol.COOPERATIVE else ()
-        protocols = []
-        for assignor in self._assignors.values():
-            subscription = Subscription(
-                topics=tuple(sorted(self._positions.topics)),
-                user_data=assignor.subscription_user_data(self._positions.topics),
-                owned_partitions=owned,
-                generation_id=self.member.generation.number,
-                rack_id=self._config.client_rack or None,
-            )
-            protocols.append(
-                JoinGroupRequestProtocol(name=assignor.name, metadata=encode_subscription(subscription))
-            )
-        return protocols
-
-    async def _assign(self, answer: Any) -> list[SyncGroupRequestAssignment]:
-        """This member leads the group: distribute the partitions."""
-        assignor = self._assignors.get(answer.protocol_name)
-        if assignor is None:
-            raise error_for(
-                ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-                f"group {self.group_id!r} chose the assignor {answer.protocol_name!r}, unknown here",
-            )
-        subscriptions = {
-            m.member_id: decode_subscription(m.metadata, m.group_instance_id) for m in answer.members
-        }
-        topics = frozenset(topic for s in subscriptions.values() for topic in s.topics)
-        self._cluster.want(topics)
-        if any(topic not in self._cluster.metadata.topics for topic in topics):
-            # The others may know topics that this member has not looked at.
-            await self._cluster.wait_update(self._config.request_timeout_ms)
-        known = self._partition_counts(topics)
-        assignment = assignor.assign(known, subscriptions)
-        self._assigned_by = (topics, known)
-        return [
-            SyncGroupRequestAssignment(member_id=member, assignment=encode_assignment(partitions))
-            for member, partitions in assignment.items()
-        ]
-
-    def _partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
-        known = self._cluster.metadata.topics
-        return {topic: len(known[topic].partitions) for topic in sorted(topics) if topic in known}
 
     async def _complete(self, generation: Generation, assigned: tuple[TopicPartition, ...]) -> None:
         """The assignment came: tell the listener what goes and what comes."""
         self.rebalances += 1
         positions = self._positions
-        assignor = self._assignors.get(generation.protocol or "")
+        assignor = self._joining.assignors.get(generation.protocol or "")
         if assignor is not None:
             assignor.on_assignment(assigned, generation.number)
         before, now = set(positions.assigned), set(assigned)
-        if self._protocol is RebalanceProtocol.COOPERATIVE:
+        if self._joining.protocol is RebalanceProtocol.COOPERATIVE:
             revoked = tuple(sorted(before - now))
             if revoked:
                 for tp in revoked:
@@ -404,16 +220,9 @@ class GroupCoordinator:
             self._positions.matching(
                 known, lambda t: known[t].is_internal, self._config.exclude_internal_topics
             )
-        if self._positions.topics != self._joined_topics and self.member.state is MemberState.STABLE:
+        if self._joining.out_of_date():
             self.member.request_rejoin()
             self._changed()
-        if self._assigned_by is not None and self.member.state is MemberState.STABLE:
-            topics, counts = self._assigned_by
-            if self._partition_counts(topics) != counts:
-                log.info("group %s: topics have changed; the group has to be assigned anew", self.group_id)
-                self._assigned_by = None
-                self.member.request_rejoin()
-                self._changed()
 
     # Heartbeats
 
@@ -441,7 +250,7 @@ class GroupCoordinator:
                 continue
             about = member.generation
             try:
-                answer = await self.ask(
+                answer = await self.link.ask(
                     HeartbeatRequest(
                         group_id=self.group_id,
                         generation_id=about.number,
@@ -455,7 +264,7 @@ class GroupCoordinator:
             except OdradekError as problem:
                 log.debug("group %s: heartbeat failed: %s", self.group_id, problem)
                 if self._cluster.now_ms() - last_success > self._config.session_timeout_ms:
-                    self.forget_coordinator()
+                    self.link.forget()
                 continue
             code = to_code(answer.error_code)
             if code == ErrorCode.NONE:
@@ -468,128 +277,10 @@ class GroupCoordinator:
             reaction = member.answered(Call.HEARTBEAT, code, about)
             log.debug("group %s: heartbeat answered with %s", self.group_id, code.name)
             if reaction & Reaction.FIND_COORDINATOR:
-                self.forget_coordinator()
+                self.link.forget()
             if reaction & Reaction.FATAL:
                 self._fatal = error_for(code, f"group {self.group_id!r}: {code.message}")
             self._changed()
-
-    # Offsets
-
-    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float) -> None:
-        """Commit and wait, retrying what can be retried.
-
-        Raises:
-            CommitFailedError: the member is not (or no longer) in the generation that owns the partitions.
-            KafkaError: what the coordinator says.
-        """
-        if offsets:
-            await retry(
-                self._cluster,
-                f"group {self.group_id}: commit",
-                timeout_ms,
-                lambda: self._commit_once(offsets),
-                also=frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}),
-            )
-
-    async def _commit_once(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        generation = Generation(-1, "")
-        if self._positions.is_group_managed:
-            generation = self.member.generation
-            if generation.number < 0:
-                raise CommitFailedError(
-                    f"group {self.group_id!r}: nothing was committed: this consumer is not in the group; "
-                    "it was rebalanced out, or did not join yet"
-                )
-        answer = await self.ask(
-            commit_request(
-                self.group_id,
-                offsets,
-                generation=generation.number,
-                member_id=generation.member_id,
-                group_instance_id=self._config.group_instance_id if generation.number >= 0 else None,
-            )
-        )
-        for topic in answer.topics:
-            for p in topic.partitions:
-                if p.error_code:
-                    self._commit_refused(
-                        to_code(p.error_code), f"{topic.name}-{p.partition_index}", generation
-                    )
-
-    def _commit_refused(self, code: ErrorCode, where: str, about: Generation) -> None:
-        reaction = self.member.answered(Call.COMMIT, code, about)
-        if reaction & Reaction.FIND_COORDINATOR:
-            self.forget_coordinator()
-        if reaction & (Reaction.DROP_MEMBER | Reaction.DROP_GENERATION | Reaction.REJOIN):
-            self._changed()
-            raise CommitFailedError(
-                f"group {self.group_id!r}: {where} was not committed: {code.message} "
-                "The group has rebalanced; the partitions may belong to another member by now"
-            )
-        raise error_for(code, f"{where}: {code.message}")
-
-    def commit_in_background(
-        self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        done: Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], Any] | None,
-    ) -> None:
-        """Commit without waiting; `done(offsets, error)` is called in the end."""
-
-        async def run() -> None:
-            error: Exception | None = None
-            try:
-                await self.commit(offsets, self._config.request_timeout_ms)
-            except ClosedError as problem:
-                error = problem
-            except OdradekError as problem:
-                error = problem
-                log.debug("group %s: commit failed: %s", self.group_id, problem)
-            if done is not None:
-                try:
-                    done(offsets, error)
-                except Exception:
-                    log.exception("a commit callback raised")
-
-        task = self._cluster.spawn(run())
-        self._background_commits.add(task)
-        task.add_done_callback(self._background_commits.discard)
-
-    async def background_commits_done(self) -> None:
-        """Wait for commits under way."""
-        if self._background_commits:
-            await asyncio.gather(*self._background_commits, return_exceptions=True)
-
-    async def committed(
-        self, partitions: Iterable[TopicPartition], timeout_ms: float
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """The group's committed offsets, None where there is none."""
-        wanted = list(partitions)
-        if not wanted:
-            return {}
-        return await retry(
-            self._cluster,
-            f"group {self.group_id}: committed offsets",
-            timeout_ms,
-            lambda: self._committed_once(wanted),
-            also=frozenset({ErrorCode.UNSTABLE_OFFSET_COMMIT}),
-        )
-
-    async def _committed_once(
-        self, wanted: list[TopicPartition]
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        node = await self.coordinator()
-        connection = await self._connection(node)
-        stable = self._config.isolation == 1
-        try:
-            found = await fetch_committed(connection, self.group_id, wanted, stable)
-        except KafkaError as problem:
-            if isinstance(problem, ConnectionFailedError) or problem.code in (
-                ErrorCode.NOT_COORDINATOR,
-                ErrorCode.COORDINATOR_NOT_AVAILABLE,
-            ):
-                self.forget_coordinator()
-            raise
-        return {tp: found.get(tp) for tp in wanted}
 
     # Leaving
 
@@ -598,10 +289,10 @@ class GroupCoordinator:
         about = self.member.generation
         self.member.left(lost=lost)
         self._changed()
-        if not about.member_id or self._config.group_instance_id is not None or self._coordinator is None:
+        if not about.member_id or self._config.group_instance_id is not None or self.link.node is None:
             return
         try:
-            connection = await self._connection(self._coordinator)
+            connection = await self.link.connection()
             version = connection.pick(ApiKey.LEAVE_GROUP)
             request = LeaveGroupRequest(
                 group_id=self.group_id,
@@ -645,11 +336,3 @@ class GroupCoordinator:
             )
             await self._invoke(method, revoked)
         await self.leave(reason)
-
-
-class _Again(Exception):
-    """Join once more. `wait`: after the backoff."""
-
-    def __init__(self, *, wait: bool) -> None:
-        super().__init__()
-        self.wait = wait

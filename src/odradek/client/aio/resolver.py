@@ -100,7 +100,9 @@ class PositionResolver:
         found = {}
         if self._group is not None:
             turns = {p.tp: p.turn for p in positions}
-            found = await self._group.committed([p.tp for p in positions], self._config.request_timeout_ms)
+            found = await self._group.commits.committed(
+                [p.tp for p in positions], self._config.request_timeout_ms
+            )
             positions = [p for p in positions if p.turn == turns[p.tp] and p.needs_committed]
         missing: NoOffsetForPartitionError | None = None
         for position in positions:

@@ -280,7 +280,7 @@ class Consumer:
         """As `commit`, without waiting; `callback(offsets, error)` is called from the background thread."""
         engine = self._engine
         wanted = engine.offsets_to_commit(offsets)
-        self._call(engine.group_needed().commit_in_background, wanted, callback)
+        self._call(engine.group_needed().commits.commit_in_background, wanted, callback)
 
     def committed(
         self, partitions: Iterable[Partition], timeout_ms: float | None = None
@@ -288,7 +288,7 @@ class Consumer:
         """The group's committed offsets, None where there is none."""
         timeout = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         group = self._engine.group_needed()
-        return self._run(group.committed([TopicPartition(*tp) for tp in partitions], timeout))
+        return self._run(group.commits.committed([TopicPartition(*tp) for tp in partitions], timeout))
 
     # Questions
 

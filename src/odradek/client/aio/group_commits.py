@@ -1,0 +1,166 @@
+"""A group's offsets: committed, looked up, also in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from odradek.client.aio.cluster import Cluster
+from odradek.client.aio.group_link import GroupLink
+from odradek.client.aio.group_requests import commit_request, fetch_committed
+from odradek.client.aio.offsets import retry
+from odradek.client.config import ConsumerConfig
+from odradek.client.core.membership import Call, Generation, Membership, Reaction
+from odradek.client.core.positions import Positions
+from odradek.client.core.produce import to_code
+from odradek.client.errors import ClosedError, CommitFailedError, ConnectionFailedError
+from odradek.client.types import OffsetAndMetadata, TopicPartition
+from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
+
+log = logging.getLogger("odradek.client.consumer")
+
+
+class GroupCommits:
+    """The offsets of one consumer's group.
+
+    Args:
+        config: the consumer's.
+        cluster, link: connections, and the way to the coordinator.
+        member, positions: whether, and as whom, the consumer is in the group.
+        changed: called when a refused commit has shown that the group moved on.
+    """
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        cluster: Cluster,
+        link: GroupLink,
+        member: Membership,
+        positions: Positions,
+        changed: Callable[[], None],
+    ) -> None:
+        self.group_id = link.group_id
+        self.member = member
+        self._config = config
+        self._cluster = cluster
+        self._link = link
+        self._positions = positions
+        self._changed = changed
+        self._background: set[asyncio.Task[Any]] = set()
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float) -> None:
+        """Commit and wait, retrying what can be retried.
+
+        Raises:
+            CommitFailedError: the member is not (or no longer) in the generation that owns the partitions.
+            KafkaError: what the coordinator says.
+        """
+        if offsets:
+            await retry(
+                self._cluster,
+                f"group {self.group_id}: commit",
+                timeout_ms,
+                lambda: self._commit_once(offsets),
+                also=frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}),
+            )
+
+    async def _commit_once(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        generation = Generation(-1, "")
+        if self._positions.is_group_managed:
+            generation = self.member.generation
+            if generation.number < 0:
+                raise CommitFailedError(
+                    f"group {self.group_id!r}: nothing was committed: this consumer is not in the group; "
+                    "it was rebalanced out, or did not join yet"
+                )
+        answer = await self._link.ask(
+            commit_request(
+                self.group_id,
+                offsets,
+                generation=generation.number,
+                member_id=generation.member_id,
+                group_instance_id=self._config.group_instance_id if generation.number >= 0 else None,
+            )
+        )
+        for topic in answer.topics:
+            for p in topic.partitions:
+                if p.error_code:
+                    self._commit_refused(
+                        to_code(p.error_code), f"{topic.name}-{p.partition_index}", generation
+                    )
+
+    def _commit_refused(self, code: ErrorCode, where: str, about: Generation) -> None:
+        reaction = self.member.answered(Call.COMMIT, code, about)
+        if reaction & Reaction.FIND_COORDINATOR:
+            self._link.forget()
+        if reaction & (Reaction.DROP_MEMBER | Reaction.DROP_GENERATION | Reaction.REJOIN):
+            self._changed()
+            raise CommitFailedError(
+                f"group {self.group_id!r}: {where} was not committed: {code.message} "
+                "The group has rebalanced; the partitions may belong to another member by now"
+            )
+        raise error_for(code, f"{where}: {code.message}")
+
+    def commit_in_background(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        done: Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], Any] | None,
+    ) -> None:
+        """Commit without waiting; `done(offsets, error)` is called in the end."""
+
+        async def run() -> None:
+            error: Exception | None = None
+            try:
+                await self.commit(offsets, self._config.request_timeout_ms)
+            except ClosedError as problem:
+                error = problem
+            except OdradekError as problem:
+                error = problem
+                log.debug("group %s: commit failed: %s", self.group_id, problem)
+            if done is not None:
+                try:
+                    done(offsets, error)
+                except Exception:
+                    log.exception("a commit callback raised")
+
+        task = self._cluster.spawn(run())
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def background_done(self) -> None:
+        """Wait for commits under way."""
+        if self._background:
+            await asyncio.gather(*self._background, return_exceptions=True)
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition], timeout_ms: float
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The group's committed offsets, None where there is none."""
+        wanted = list(partitions)
+        if not wanted:
+            return {}
+        return await retry(
+            self._cluster,
+            f"group {self.group_id}: committed offsets",
+            timeout_ms,
+            lambda: self._committed_once(wanted),
+            also=frozenset({ErrorCode.UNSTABLE_OFFSET_COMMIT}),
+        )
+
+    async def _committed_once(
+        self, wanted: list[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        connection = await self._link.connection()
+        stable = self._config.isolation == 1
+        try:
+            found = await fetch_committed(connection, self.group_id, wanted, stable)
+        except KafkaError as problem:
+            if isinstance(problem, ConnectionFailedError) or problem.code in (
+                ErrorCode.NOT_COORDINATOR,
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            ):
+                self._link.forget()
+            raise
+        return {tp: found.get(tp) for tp in wanted}
