@@ -220,9 +220,10 @@ class ProgramClient:
             lines = [value.decode() for value in values[i::count]]
             self.run("produce", topic, codec, stdin="".join(f"{line}\n" for line in lines))
 
-    def join(self, topic: str, group: str) -> ProgramMember:
-        """A new member."""
-        member = ProgramMember(self.program.start("consume", *self.at, topic, group))
+    def join(self, topic: str, group: str, version: str | None = None) -> ProgramMember:
+        """A new member; `version` in place of the one that all roles are told."""
+        bootstrap, usual = self.at
+        member = ProgramMember(self.program.start("consume", bootstrap, version or usual, topic, group))
         self.members.append(member)
         return member
 

@@ -9,6 +9,7 @@ import contextlib
 import socket
 import struct
 import threading
+from collections.abc import Callable, Iterator
 
 HEAD = struct.Struct(">ihh")
 
@@ -16,8 +17,12 @@ HEAD = struct.Struct(">ihh")
 class Requests:
     """Follows one connection's requests: each begins with its size, its API and its version."""
 
-    def __init__(self, seen: dict[int, int]) -> None:
-        self.seen = seen
+    def __init__(self, note: Callable[[int, int], None]) -> None:
+        """
+        Args:
+            note: called with the API key and the version of each.
+        """
+        self._note = note
         self._head = b""
         self._rest = 0
 
@@ -35,7 +40,7 @@ class Requests:
             at += step
             if len(self._head) == HEAD.size:
                 size, key, version = HEAD.unpack(self._head)
-                self.seen[key] = max(version, self.seen.get(key, -1))
+                self._note(key, version)
                 self._head, self._rest = b"", max(size - 4, 0)
 
 
@@ -45,11 +50,23 @@ class Tap:
     def __init__(self) -> None:
         self.port = 0
         self.seen: dict[int, int] = {}
+        self._looking = True
         self._upstream = 0
         self._listener: socket.socket | None = None
         self._threads: list[threading.Thread] = []
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def looking_away(self) -> Iterator[None]:
+        """What passes meanwhile is not of the client under test."""
+        self._looking = False
+        yield
+        self._looking = True
+
+    def _note(self, key: int, version: int) -> None:
+        if self._looking:
+            self.seen[key] = max(version, self.seen.get(key, -1))
 
     def reserve(self) -> int:
         """Take a port, the same one each time; connections wait until `forward`."""
@@ -108,7 +125,7 @@ class Tap:
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         back = threading.Thread(target=self._pump, args=(server, client, None), daemon=True)
         back.start()
-        self._pump(client, server, Requests(self.seen))
+        self._pump(client, server, Requests(self._note))
         back.join()
         with self._lock:
             self._open -= {client, server}

@@ -19,11 +19,11 @@ def _request(key: int, version: int, rest: bytes = b"") -> bytes:
 @pytest.mark.parametrize("step", [1, 3, 8, 1000])
 def test_requests_are_noted_however_they_arrive(step: int) -> None:
     stream = _request(18, 3, b"x" * 30) + _request(0, 7, b"y" * 100) + _request(3, 1) + _request(0, 2)
-    seen: dict[int, int] = {}
-    requests = Requests(seen)
+    seen: list[tuple[int, int]] = []
+    requests = Requests(lambda key, version: seen.append((key, version)))
     for at in range(0, len(stream), step):
         requests.feed(stream[at : at + step])
-    assert seen == {18: 3, 0: 7, 3: 1}
+    assert seen == [(18, 3), (0, 7), (3, 1), (0, 2)]
 
 
 def test_tests_of_one_release_share_a_row() -> None:

@@ -1,14 +1,18 @@
-"""franz-go, sarama (newest and of 2020) and kafkajs: admin, codecs, a rebalance, a restart in between."""
+"""franz-go, sarama (newest, and of 2020), kafka-go, kafkajs: admin, codecs, a rebalance, a broker restart."""
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable
+from typing import NamedTuple
 
 import pytest
 
-from interop import members, programs
+from interop import compatibility, members, programs
 from interop.conftest import OdradekServer
 from odradek import Consumer
 
@@ -48,13 +52,55 @@ def _kafkajs() -> programs.Program:
     return programs.node_program("kafkajs")
 
 
+def _kafka_go() -> programs.Program:
+    _needs("go")
+    return programs.go_program("kafkago")
+
+
+class Library(NamedTuple):
+    """A client library, and how it is told to behave.
+
+    Attributes:
+        name: as its users call it.
+        released: where its release stands, see `_release`.
+        family: the part of the table it belongs to.
+        build: makes the program around it.
+        version: what the program is told.
+        codecs: what it can compress with.
+        idempotent: its producer writes each record once, whatever happens.
+    """
+
+    name: str
+    released: tuple[str, str]
+    family: str
+    build: Callable[[], programs.Program]
+    version: str = "newest"
+    codecs: tuple[str, ...] = CODECS
+    idempotent: bool = True
+
+
+FRANZ = ("go.mod", "github.com/twmb/franz-go")
 CLIENTS = [
-    pytest.param(_franz, "newest", CODECS, id="franz-go"),
-    pytest.param(_franz, "server-side", CODECS, id="franz-go-asking-for-KIP-848"),
-    pytest.param(_sarama, "newest", CODECS, id="sarama"),
-    pytest.param(_sarama_2020, "1.0.0", OLD_CODECS, id="sarama-1.26-as-1.0.0"),
-    pytest.param(_kafkajs, "newest", ("none", "gzip", "snappy"), id="kafkajs"),
-]
+    Library("franz-go", FRANZ, "Go", _franz),
+    Library("franz-go, asking for KIP-848", FRANZ, "Go", _franz, "server-side"),
+    Library("sarama", ("go.mod", "github.com/IBM/sarama"), "Go", _sarama),
+    Library("sarama as of Kafka 1.0.0", ("sarama-1.26.mod", "github.com/Shopify/sarama"), "Go", _sarama_2020,
+            "1.0.0", OLD_CODECS),
+    Library("kafka-go", ("go.mod", "github.com/segmentio/kafka-go"), "Go", _kafka_go, idempotent=False),
+    Library("kafkajs", ("package-lock.json", "kafkajs"), "Node", _kafkajs, codecs=("none", "gzip", "snappy")),
+]  # fmt: skip
+
+
+def _release(library: Library) -> str:
+    """The release that is built: of a module of Go's (a fork's in its place), or of a package of npm's."""
+    file, name = library.released
+    if file.endswith(".json"):
+        lock = json.loads((programs.SOURCES / "node" / file).read_text())
+        return str(lock["packages"][f"node_modules/{name}"]["version"])
+    text = (programs.SOURCES / "go" / file).read_text()
+    found = re.search(rf"{re.escape(name)} v(\S+)", text)
+    assert found is not None, name
+    return found[1]
 
 
 def _log(bootstrap: str, topic: str, end: int) -> list[tuple[int, bytes, bytes, object]]:
@@ -73,26 +119,51 @@ def _log(bootstrap: str, topic: str, end: int) -> list[tuple[int, bytes, bytes, 
     return read
 
 
-@pytest.mark.parametrize(("build", "version", "codecs"), CLIENTS)
+@pytest.mark.parametrize("library", CLIENTS, ids=lambda library: library.name.replace(" ", "-"))
 def test_admin_a_rebalance_and_a_restart(
-    build: Callable[[], programs.Program], version: str, codecs: tuple[str, ...], server: OdradekServer
+    library: Library, tapped: OdradekServer, compatibility_row: Callable[..., compatibility.Row]
 ) -> None:
-    client = programs.ProgramClient(build(), server.bootstrap_servers, version, codecs)
+    registry = "npm" if library.family == "Node" else "Go modules"
+    row = compatibility_row(library.family, library.name, _release(library), registry)
+    at = tapped.bootstrap_servers
+    client = programs.ProgramClient(library.build(), at, library.version, library.codecs)
     try:
         client.run("create", "shared")
-        members.run(client, "shared", server.restart)
+        before_ms = int(time.time() * 1000) - 1000
+        members.run(client, "shared", tapped.restart)
+        row.does("produce", what=" ".join(library.codecs))
+        row.does("consume", "group", "rebalance", "broker restart")
         seen = client.run("describe", "shared", "interop")
         assert seen == {
             "partitions": 4, "retention": "86400000", "groups": ["interop"], "state": "Empty", "members": 0,
         }  # fmt: skip
+        assert tapped.tap is not None
+        with tapped.tap.looking_away():
+            log = _log(at, "shared", 600)
+        times = set(Counter(value for _, _, value, _ in log).values())
         # Idempotent producers: each value stands in the log once, with its key and its header.
-        log = _log(server.bootstrap_servers, "shared", 600)
-        assert set(Counter(value for _, _, value, _ in log).values()) == {1}
+        assert times == {1} or not library.idempotent
         for partition, key, _, headers in log:
             assert partition == int(key) % 4
             assert [tuple(header) for header in headers] == [("n", key)]  # type: ignore[attr-defined]
         read = [record for member in client.members for record in member.records]
         assert all(record["header"] == f"n={record['key']}" for record in read)
-        assert client.run("delete", "shared", _deletable("interop", version)) in ([], ["__consumer_offsets"])
+
+        client.run("produce", "shared", "none", stdin="last\n")
+        last = client.join("shared", "interop", "reader" if library.name == "kafka-go" else None)
+        members.until("the next member has read on", lambda: bool(last.records))
+        last.close()
+        assert [record["value"] for record in last.records] == ["last"]
+        row.does("commit, resume")
+
+        offsets = client.run("offsets", "shared", str(before_ms))
+        assert offsets["beginning"] == offsets["at"] == {str(i): 0 for i in range(4)}
+        assert sum(offsets["end"].values()) == len(log) + 1
+        assert client.run("offsets", "shared", str(before_ms + 3_600_000))["at"] == {}
+        row.does("offsets by time")
+
+        left = client.run("delete", "shared", _deletable("interop", library.version))
+        assert left in ([], ["__consumer_offsets"])
+        row.does("admin")
     finally:
         client.close()

@@ -1,4 +1,4 @@
-// kafkajs in the roles that `go/role` describes: create, produce, consume, describe, delete.
+// kafkajs in the roles that `go/role` describes: create, produce, consume, describe, offsets, delete.
 'use strict'
 
 const { once } = require('events')
@@ -102,6 +102,20 @@ const roles = {
         state: described.state,
         members: described.members.length,
       })
+    }),
+
+  offsets: () =>
+    administer(async admin => {
+      const seen = { beginning: {}, end: {}, at: {} }
+      for (const { partition, low, high } of await admin.fetchTopicOffsets(topic)) {
+        seen.beginning[partition] = Number(low)
+        seen.end[partition] = Number(high)
+      }
+      // Where no record is so late, it answers the end.
+      for (const { partition, offset } of await admin.fetchTopicOffsetsByTimestamp(topic, Number(last))) {
+        if (Number(offset) < seen.end[partition]) seen.at[partition] = Number(offset)
+      }
+      tell(seen)
     }),
 
   delete: () =>

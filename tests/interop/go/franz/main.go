@@ -188,6 +188,36 @@ func (c client) Describe(topic, group string) (role.Description, error) {
 	return seen, described[group].Err
 }
 
+func (c client) Offsets(topic string, timeMs int64) (role.Offsets, error) {
+	found := role.NewOffsets()
+	admin, ctx, done, err := c.admin()
+	if err != nil {
+		return found, err
+	}
+	defer done()
+	first, err := admin.ListStartOffsets(ctx, topic)
+	if err != nil {
+		return found, err
+	}
+	last, err := admin.ListEndOffsets(ctx, topic)
+	if err != nil {
+		return found, err
+	}
+	// Where no record is so late, this asks for the end again.
+	at, err := admin.ListOffsetsAfterMilli(ctx, timeMs, topic)
+	if err != nil {
+		return found, err
+	}
+	for partition := range int32(role.Partitions) {
+		found.Beginning[int(partition)] = first[topic][partition].Offset
+		found.End[int(partition)] = last[topic][partition].Offset
+		if one := at[topic][partition]; one.Err == nil && one.Timestamp >= 0 {
+			found.At[int(partition)] = one.Offset
+		}
+	}
+	return found, nil
+}
+
 func (c client) Delete(topic, group string) ([]string, error) {
 	admin, ctx, done, err := c.admin()
 	if err != nil {

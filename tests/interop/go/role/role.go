@@ -4,6 +4,7 @@
 //	PROGRAM produce  BOOTSTRAP VERSION TOPIC CODEC    standard input: a value per line
 //	PROGRAM consume  BOOTSTRAP VERSION TOPIC GROUP    until standard input ends: commit and leave
 //	PROGRAM describe BOOTSTRAP VERSION TOPIC GROUP    prints one Description
+//	PROGRAM offsets  BOOTSTRAP VERSION TOPIC TIME     prints Offsets; the time in ms since 1970
 //	PROGRAM delete   BOOTSTRAP VERSION TOPIC GROUP    prints the topics that are left
 //
 // To `delete`, GROUP "-" is none: releases before 1.1 cannot delete groups.
@@ -17,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"sync"
 )
 
@@ -44,6 +46,18 @@ type Description struct {
 	Members    int      `json:"members"`
 }
 
+// Offsets is what `offsets` prints, by partition: the first, the end, and the first at or after a time.
+type Offsets struct {
+	Beginning map[int]int64 `json:"beginning"`
+	End       map[int]int64 `json:"end"`
+	At        map[int]int64 `json:"at"`
+}
+
+// NewOffsets are Offsets without any.
+func NewOffsets() Offsets {
+	return Offsets{Beginning: map[int]int64{}, End: map[int]int64{}, At: map[int]int64{}}
+}
+
 // Client is a client library with fixed settings; every method returns when the work is done.
 type Client interface {
 	Create(topic string) error
@@ -52,6 +66,8 @@ type Client interface {
 	// Consume calls the functions as things arrive until left is closed, then commits and leaves.
 	Consume(topic, group string, left <-chan struct{}, assigned func([]int32), got func(Record)) error
 	Describe(topic, group string) (Description, error)
+	// Offsets leaves partitions without a record at or after the time out of At.
+	Offsets(topic string, timeMs int64) (Offsets, error)
 	Delete(topic, group string) ([]string, error)
 }
 
@@ -109,6 +125,16 @@ func run(words []string, connect func(bootstrap, version string) (Client, error)
 		description, err := client.Describe(topic, last)
 		if err == nil {
 			tell(description)
+		}
+		return err
+	case "offsets":
+		timeMs, err := strconv.ParseInt(last, 10, 64)
+		if err != nil {
+			return err
+		}
+		offsets, err := client.Offsets(topic, timeMs)
+		if err == nil {
+			tell(offsets)
 		}
 		return err
 	case "delete":

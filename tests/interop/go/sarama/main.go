@@ -199,6 +199,33 @@ func (c client) Describe(topic, group string) (role.Description, error) {
 	return seen, nil
 }
 
+func (c client) Offsets(topic string, timeMs int64) (role.Offsets, error) {
+	found := role.NewOffsets()
+	config, err := c.config()
+	if err != nil {
+		return found, err
+	}
+	plain, err := sarama.NewClient(c.servers, config)
+	if err != nil {
+		return found, err
+	}
+	defer plain.Close()
+	for partition := range role.Partitions {
+		for at, into := range map[int64]map[int]int64{
+			sarama.OffsetOldest: found.Beginning, sarama.OffsetNewest: found.End, timeMs: found.At,
+		} {
+			offset, err := plain.GetOffset(topic, int32(partition), at)
+			if err != nil {
+				return found, err
+			}
+			if offset >= 0 {
+				into[partition] = offset
+			}
+		}
+	}
+	return found, nil
+}
+
 func (c client) Delete(topic, group string) ([]string, error) {
 	admin, err := c.admin()
 	if err != nil {

@@ -1,0 +1,251 @@
+"""Our clients on real Kafkas of twelve years: what each release can do is done, what it lacks is said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import odradek
+from interop import kafka_peer, members
+from odradek.client.raw import RawReader, RawWriter
+from odradek.records.batch import TimestampType
+
+pytestmark = pytest.mark.interop
+
+VERSIONS = ("0.8.2.2", "0.9.0.1", "0.10.2.2", "1.0.0", "2.0.1", "2.2.2", "3.9.1", kafka_peer.NEWEST)
+SETTINGS = {
+    "offsets.topic.num.partitions": "1",
+    "num.partitions": "2",
+    "delete.topic.enable": "true",
+    "log.cleaner.enable": "false",
+}
+FAST = {"delivery_timeout_ms": 20_000, "request_timeout_ms": 10_000}
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+class Peer:
+    """A running Kafka, and what its release can do."""
+
+    def __init__(self, kafka: kafka_peer.RealKafka) -> None:
+        self.at = kafka.bootstrap_servers
+        self.number = kafka_peer.version_tuple(kafka.version)
+        self.magic = 0 if self.number < (0, 10) else 1 if self.number < (0, 11) else 2
+
+    @property
+    def codecs(self) -> tuple[str, ...]:
+        """The codecs that its brokers take."""
+        return CODECS if self.number >= (2, 1) else CODECS[:4]
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def peer(
+    request: pytest.FixtureRequest, kafka_toolchain: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Peer]:
+    if kafka_peer.needs_old_java(request.param):
+        try:
+            kafka_peer.old_java()
+        except RuntimeError as why:
+            pytest.skip(f"Kafka {request.param} needs Java 11: {why}")
+    directory = tmp_path_factory.mktemp(f"kafka-{request.param}")
+    with kafka_peer.RealKafka(request.param, directory, SETTINGS) as kafka:
+        yield Peer(kafka)
+
+
+def refused(call: object, api: str) -> bool:
+    """Whether a call says that the broker lacks an API, by its name and with the release that brought it."""
+    try:
+        call()  # type: ignore[operator]
+    except odradek.client.errors.UnsupportedByBrokerError as problem:
+        assert api in str(problem) and " brought" in str(problem), str(problem)
+        return True
+    return False
+
+
+def read(peer: Peer, topic: str, count: int) -> list[odradek.ConsumerRecord]:
+    """All records of a topic of two partitions, by partition and offset."""
+    got: list[odradek.ConsumerRecord] = []
+    with odradek.Consumer(bootstrap_servers=peer.at, auto_offset_reset="earliest") as consumer:
+        consumer.assign([odradek.TopicPartition(topic, p) for p in range(2)])
+
+        def enough() -> bool:
+            got.extend(consumer.poll(timeout_ms=100))
+            return len(got) >= count
+
+        members.until(f"{count} records of {topic}", enough)
+    return sorted(got, key=lambda record: (record.partition, record.offset))
+
+
+def test_every_codec_there_and_back(peer: Peer) -> None:
+    values = [b"value-%d" % i * (i % 7) for i in range(100)]
+    for codec in CODECS:
+        topic = f"codec-{codec}"
+        with odradek.Producer(
+            bootstrap_servers=peer.at, compression_type=codec, linger_ms=50, **FAST
+        ) as producer:
+            sent = [
+                producer.send(topic, value=value or None, key=b"k", partition=i % 2, timestamp_ms=1_000 + i)
+                for i, value in enumerate(values)
+            ]
+            if codec not in peer.codecs:
+                with pytest.raises(odradek.client.errors.UnsupportedByBrokerError, match="zstd"):
+                    sent[0].result(30)
+                continue
+            assert [future.result(30).offset for future in sent] == [i // 2 for i in range(100)]
+        got = read(peer, topic, 100)
+        assert [(r.partition, r.offset) for r in got] == [(p, o) for p in range(2) for o in range(50)]
+        assert [r.value for r in got] == [v or None for p in range(2) for v in values[p::2]]
+        if peer.magic == 0:
+            assert {(r.timestamp, r.timestamp_type) for r in got} == {(-1, TimestampType.NO_TIMESTAMP_TYPE)}
+        else:
+            assert [r.timestamp for r in got] == [1_000 + i for p in range(2) for i in range(100)[p::2]]
+            assert {r.timestamp_type for r in got} == {TimestampType.CREATE_TIME}
+
+
+def test_headers_and_idempotence_by_name(peer: Peer) -> None:
+    old = peer.magic < 2
+    with odradek.Producer(bootstrap_servers=peer.at, linger_ms=200, **FAST) as producer:
+        plain = producer.send("headed", value=b"plain", partition=0)
+        headed = producer.send("headed", value=b"headed", partition=1, headers=[("name", b"value")])
+        plain.result(30)
+        if old:
+            with pytest.raises(odradek.client.errors.UnsupportedByBrokerError, match=r"headers.*0\.11"):
+                headed.result(30)
+        else:
+            headed.result(30)
+    with odradek.Producer(bootstrap_servers=peer.at, enable_idempotence=True, **FAST) as producer:
+        sent = producer.send("headed", value=b"once", partition=0)
+        if old:
+            with pytest.raises(odradek.client.errors.UnsupportedByBrokerError, match=r"idempotence.*0\.11"):
+                sent.result(30)
+        else:
+            sent.result(30)
+    got = [(r.value, r.headers) for r in read(peer, "headed", 1 if old else 3)]
+    expected = [(b"plain", ())]
+    if not old:
+        expected += [(b"once", ()), (b"headed", (("name", b"value"),))]
+    assert got == expected
+
+
+def test_columns_from_the_middle_of_a_compressed_set(peer: Peer) -> None:
+    pa = pytest.importorskip("pyarrow")
+    rows = 2_000
+    table = pa.table(
+        {
+            "key": pa.array([b"k%d" % i for i in range(rows)], pa.binary()),
+            "value": pa.array([b"row-%d" % i for i in range(rows)], pa.binary()),
+            "partition": pa.array([0] * rows, pa.int32()),
+        }
+    )
+    with RawWriter(peer.at, {"compression.type": "snappy", **FAST}) as writer:
+        writer.write_columns(table, topic="columns")
+        assert writer.flush() == rows
+    with RawReader(peer.at) as reader:
+        assert reader.end_offsets([("columns", 0)]) == {("columns", 0): rows}
+        got = pa.Table.from_batches(reader.fetch_columns("columns", 0, 777, 1_234))
+        assert got.column("offset").to_pylist() == list(range(777, 1_234))
+        assert got.column("value").to_pylist() == [b"row-%d" % i for i in range(777, 1_234)]
+        assert set(got.column("timestampType").to_pylist()) == {-1 if peer.magic == 0 else 0}
+        assert "columns" in reader.topics()
+
+
+def test_two_members_of_a_group(peer: Peer) -> None:
+    with odradek.Producer(bootstrap_servers=peer.at, **FAST) as producer:
+        for i in range(40):
+            producer.send("grouped", value=b"%d" % i, partition=i % 2).result(30)
+    if peer.number < (0, 9):
+        with (
+            odradek.Consumer("grouped", bootstrap_servers=peer.at, group_id="pair") as consumer,
+            pytest.raises(odradek.client.errors.UnsupportedByBrokerError, match=r"JoinGroup.*assign\(\)"),
+        ):
+            members.until("the refusal", lambda: bool(consumer.poll(timeout_ms=100)))
+        return
+    options = {"bootstrap_servers": peer.at, "group_id": "pair", "auto_offset_reset": "earliest"}
+    with odradek.Consumer("grouped", **options) as first, odradek.Consumer("grouped", **options) as second:
+        got: list[bytes] = []
+
+        def shared() -> bool:
+            for consumer in (first, second):
+                got.extend(record.value for record in consumer.poll(timeout_ms=50))
+            return len(first.assignment()) == len(second.assignment()) == 1 and len(set(got)) == 40
+
+        members.until("two members with a partition each, and all records", shared)
+        first.commit()
+        second.commit()
+    with odradek.Admin(bootstrap_servers=peer.at) as admin:
+        committed = admin.list_group_offsets("pair", [("grouped", 0), ("grouped", 1)])
+        assert {tp.partition: entry.offset for tp, entry in committed.items()} == {0: 20, 1: 20}
+        if peer.number >= (0, 9, 0, 1):
+            assert admin.describe_groups(["pair"])["pair"].state in ("Empty", "Dead")
+
+
+def test_offsets_committed_without_a_group(peer: Peer) -> None:
+    with odradek.Producer(bootstrap_servers=peer.at, **FAST) as producer:
+        producer.send("lonely", value=b"a", partition=0).result(30)
+    tp = odradek.TopicPartition("lonely", 0)
+    with odradek.Consumer(bootstrap_servers=peer.at, group_id="alone", enable_auto_commit=False) as consumer:
+        consumer.assign([tp])
+        assert consumer.committed([tp]) == {tp: None}
+        consumer.commit({tp: odradek.OffsetAndMetadata(7, "where I was")})
+        assert consumer.committed([tp]) == {tp: odradek.OffsetAndMetadata(7, "where I was")}
+
+
+def test_offsets_by_time(peer: Peer) -> None:
+    with odradek.Producer(bootstrap_servers=peer.at, **FAST) as producer:
+        for i in range(10):
+            producer.send("timed", value=b"a", partition=0, timestamp_ms=1_000 + i).result(30)
+    with odradek.Admin(bootstrap_servers=peer.at) as admin:
+        ends = admin.list_offsets({("timed", 0): -2})[odradek.TopicPartition("timed", 0)].offset, 0
+        assert ends == (0, 0)
+        assert admin.list_offsets({("timed", 0): -1})[odradek.TopicPartition("timed", 0)].offset == 10
+
+        def at_1005() -> None:
+            found = admin.list_offsets({("timed", 0): 1_005})[odradek.TopicPartition("timed", 0)]
+            assert (found.offset, found.timestamp) == (5, 1_005)
+
+        assert refused(at_1005, "ListOffsets") == (peer.number < (0, 10, 1))
+
+
+def test_what_an_administrator_can_do(peer: Peer) -> None:
+    number = peer.number
+    with odradek.Admin(bootstrap_servers=peer.at) as admin:
+        assert "codec-none" in admin.list_topics()
+        assert "__consumer_offsets" not in admin.list_topics()
+        assert len(admin.describe_topics(["codec-none"])["codec-none"].partitions) == 2
+        new = odradek.NewTopic("made", num_partitions=1, replication_factor=1)
+        assert refused(lambda: admin.create_topics([new]), "CreateTopics") == (number < (0, 10, 1))
+        assert refused(lambda: admin.list_groups(), "ListGroups") == (number < (0, 9))
+        assert refused(lambda: admin.describe_configs([("topic", "codec-none")]), "DescribeConfigs") == (
+            number < (0, 11)
+        )
+        assert refused(lambda: admin.delete_records({("codec-none", 0): 5}), "DeleteRecords") == (
+            number < (0, 11)
+        )
+        assert refused(lambda: admin.create_partitions({"codec-none": 3}), "CreatePartitions") == (
+            number < (1,)
+        )
+        assert refused(lambda: admin.delete_groups(["pair"]), "DeleteGroups") == (number < (1, 1))
+        assert refused(lambda: admin.delete_topics(["codec-gzip"]), "DeleteTopics") == (number < (0, 10, 1))
+        if number >= (0, 10, 1):
+            members.until("the topic is gone", lambda: "codec-gzip" not in admin.list_topics())
+
+
+def test_a_message_larger_than_the_fetch(peer: Peer) -> None:
+    with odradek.Producer(bootstrap_servers=peer.at, **FAST) as producer:
+        producer.send("large", value=bytes(50_000), partition=0).result(30)
+    with odradek.Consumer(
+        bootstrap_servers=peer.at, auto_offset_reset="earliest", max_partition_fetch_bytes=1_000
+    ) as consumer:
+        consumer.assign([odradek.TopicPartition("large", 0)])
+        got: list[int] = []
+
+        def fetched() -> bool:
+            got.extend(len(record.value) for record in consumer.poll(timeout_ms=100))
+            return bool(got)
+
+        if peer.number < (0, 10, 1):
+            with pytest.raises(odradek.errors.RecordTooLargeError, match=r"max\.partition\.fetch\.bytes"):
+                members.until("the refusal", fetched)
+        else:
+            members.until("the record", fetched)
+            assert got == [50_000]
