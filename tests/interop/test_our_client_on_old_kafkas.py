@@ -49,7 +49,11 @@ def peer(
             pytest.skip(f"Kafka {request.param} needs Java 11: {why}")
     directory = tmp_path_factory.mktemp(f"kafka-{request.param}")
     with kafka_peer.RealKafka(request.param, directory, SETTINGS) as kafka:
-        yield Peer(kafka)
+        running = Peer(kafka)
+        if running.number >= (0, 9):  # 0.8 names no broker before there is a topic
+            with odradek.Admin(bootstrap_servers=running.at) as admin:
+                members.until("the broker knows itself", lambda: bool(admin.describe_cluster().nodes))
+        yield running
 
 
 def refused(call: object, api: str) -> bool:
