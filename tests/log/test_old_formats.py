@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from odradek.errors import InvalidRecordError, OffsetOutOfRangeError, UnsupportedForMessageFormatError
 from odradek.log import LogConfig, LogDamagedError, PartitionLog, RealFileSystem
+from odradek.log.memory_files import MemoryFileSystem
 from odradek.log.message_format import magic_of_release, record_magic
-from odradek.records.message_set import iter_entries
+from odradek.records.batch import Record, TimestampType
+from odradek.records.builder import build_batch
+from odradek.records.compression import Codec
+from odradek.records.message_set import iter_all_records, iter_entries
+from odradek.records.message_set_builder import MessageSetBuilder
 from odradek.util.clock import ManualClock
 
 from .golden_folders import GoldenFolder, expected_records, read_all
@@ -122,3 +132,157 @@ def test_the_format_of_a_release():
     assert LogConfig.from_topic({"message.format.version": "0.9.0"}).record_magic == 2
     with pytest.raises(ValueError, match="not a valid version"):
         magic_of_release("new")
+
+
+NOW_MS = 1_700_000_000_000
+
+
+def message_set(magic, codec, values, timestamp=NOW_MS):
+    builder = MessageSetBuilder(magic, codec)
+    for number, value in enumerate(values):
+        builder.append(timestamp + number, b"key", value)
+    return builder.build()
+
+
+CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4]
+VERSIONS = {0: "0.9.0", 1: "0.10.2", 2: "2.8"}
+
+
+def memory_log(files=None, **config):
+    clock = ManualClock(NOW_MS)
+    config = LogConfig(inter_broker_protocol_version="2.8", **config)
+    return PartitionLog.open(Path("/data/t-0"), "t", 0, config, files or MemoryFileSystem(), clock)
+
+
+@pytest.mark.parametrize("log_magic", [0, 1, 2])
+@pytest.mark.parametrize("append_time", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_appends_of_every_format_in_a_log_of_every_format(log_magic, append_time, seed):
+    chance = random.Random(seed)
+    files = MemoryFileSystem()
+    config = {
+        "message_format_version": VERSIONS[log_magic],
+        "message_timestamp_type": "LogAppendTime" if append_time else "CreateTime",
+        "segment_bytes": 4000,
+        "index_interval_bytes": 200,
+        "compression_type": chance.choice(["producer", "gzip", "uncompressed"]),
+    }
+    log = memory_log(files, **config)
+    expected = []
+    for number in range(60):
+        values = [b"%d-%d" % (number, each) * 9 for each in range(chance.randrange(1, 9))]
+        magic, codec = chance.randrange(3), chance.choice(CODECS)
+        if magic == 2:
+            sent = build_batch([(NOW_MS + i, b"key", v, []) for i, v in enumerate(values)], codec=codec)
+        else:
+            sent = message_set(magic, codec, values)
+        version = chance.randrange(3) if magic < 2 else 9
+        info = log.append(sent, leader_epoch=4, now_ms=NOW_MS + 100, produce_version=version)
+        assert (info.first_offset, info.last_offset) == (len(expected), len(expected) + len(values) - 1)
+        assert info.log_append_time_ms == (NOW_MS + 100 if append_time else -1)
+        for each, value in enumerate(values):
+            timestamp = NOW_MS + each if magic else -1
+            kind = TimestampType.CREATE_TIME
+            if append_time:
+                timestamp, kind = NOW_MS + 100, TimestampType.LOG_APPEND_TIME
+            if log_magic == 0:
+                timestamp, kind = -1, TimestampType.NO_TIMESTAMP_TYPE
+            expected.append(Record(len(expected), timestamp, kind, b"key", value, ()))
+        if number % 20 == 19:
+            log.close()
+            log = memory_log(files, **config)
+    assert len(log.segments) > 1
+    log.update_high_watermark(log.log_end_offset)
+    for reopened in (log, memory_log(files, **config)):
+        for max_bytes in (1, 300, 1 << 20):
+            assert read_all(reopened, max_bytes) == expected
+        assert {entry[0].magic if hasattr(entry[0], "magic") else 2 for entry in all_entries(reopened)} == {
+            log_magic
+        }
+        for offset in range(len(expected)):
+            read = reopened.read(offset, 1, upper_bound=len(expected), min_one_batch=True)
+            found = [record.offset for record in iter_all_records(read.records)]
+            assert offset in found
+            assert read.first_offset >= 0
+    if log_magic:
+        found = log.offset_for_timestamp(NOW_MS + 1)
+        assert found.offset == next(r.offset for r in expected if r.timestamp >= NOW_MS + 1)
+        newest = max(record.timestamp for record in expected)
+        assert log.max_timestamp()[:2] == (
+            next(r.offset for r in expected if r.timestamp == newest),
+            newest,
+        )
+        assert log.offset_for_timestamp(newest + 1) is None
+    assert log.epochs.latest == (4 if log_magic == 2 else -1)
+
+
+def all_entries(log):
+    data = b""
+    for segment in log.segments:
+        data += segment.pread(segment.size, 0)
+    return list(iter_entries(data))
+
+
+def test_an_empty_message_set_is_answered_as_done():
+    log = memory_log()
+    info = log.append(b"", leader_epoch=0, now_ms=NOW_MS, produce_version=1)
+    assert (info.first_offset, info.last_offset, info.log_append_time_ms) == (-1, -1, -1)
+    assert log.log_end_offset == 0
+
+
+def test_messages_are_refused_from_version_3_on():
+    log = memory_log()
+    sent = message_set(1, Codec.NONE, [b"v"])
+    with pytest.raises(InvalidRecordError):
+        log.append(sent, leader_epoch=0, now_ms=NOW_MS, produce_version=3)
+
+
+@pytest.mark.parametrize("log_magic", [0, 1])
+def test_a_log_of_messages_takes_no_sequences_and_no_headers(log_magic):
+    log = memory_log(message_format_version=VERSIONS[log_magic])
+    idempotent = build_batch([(NOW_MS, b"k", b"v", [])], producer_id=5, producer_epoch=0, base_sequence=0)
+    with_headers = build_batch([(NOW_MS, b"k", b"v", [("h", b"x")])])
+    for sent in (idempotent, with_headers):
+        with pytest.raises(UnsupportedForMessageFormatError):
+            log.append(sent, leader_epoch=0, now_ms=NOW_MS, produce_version=9)
+    assert log.log_end_offset == 0
+
+
+def test_what_was_prepared_is_made_again_when_the_log_has_grown_or_its_format_has_changed():
+    log = memory_log(message_format_version=VERSIONS[0])
+    sent = message_set(0, Codec.GZIP, [b"a", b"b"])
+    early = log.prepare(sent, now_ms=NOW_MS, produce_version=1)
+    log.append(sent, leader_epoch=0, now_ms=NOW_MS, produce_version=1)
+    info = log.append_prepared(early, leader_epoch=0, now_ms=NOW_MS)
+    assert info.first_offset == 2
+    early = log.prepare(sent, now_ms=NOW_MS, produce_version=1)
+    log.config = replace(log.config, message_format_version=VERSIONS[2])
+    info = log.append_prepared(early, leader_epoch=0, now_ms=NOW_MS)
+    assert info.first_offset == 4
+    assert [record.offset for record in read_all(log, 1)] == list(range(6))
+    assert [type(header).__name__ for header, _ in all_entries(log)] == [
+        "MessageHeader",
+        "MessageHeader",
+        "BatchHeader",
+    ]
+
+
+def test_a_format_that_is_set_back_forgets_the_epochs():
+    log = memory_log()
+    sent = message_set(0, Codec.NONE, [b"a"])
+    log.append(sent, leader_epoch=3, now_ms=NOW_MS, produce_version=1)
+    assert log.epochs.latest == 3
+    log.config = replace(log.config, message_format_version=VERSIONS[1])
+    log.append(sent, leader_epoch=4, now_ms=NOW_MS, produce_version=1)
+    assert log.epochs.latest == -1
+
+
+def test_a_follower_keeps_the_offsets_of_messages(tmp_path):
+    golden = GoldenFolder("kafka-2.2.2-clean", tmp_path)
+    directory = golden.data / "mixed-magic-0"
+    follower = memory_log()
+    for path in sorted(directory.glob("*.log")):
+        follower.append_follower(path.read_bytes())
+    assert read_all(follower, 300) == expected_records(golden.expected("mixed-magic-0"), 0, 2**63)
+    with pytest.raises(OffsetOutOfRangeError):
+        follower.append_follower(path.read_bytes())

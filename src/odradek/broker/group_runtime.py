@@ -20,8 +20,8 @@ from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC, GroupC
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.log.producer_state import Origin
-from odradek.records.batch import iter_batches
 from odradek.records.compression import Buffer, Codec
+from odradek.records.message_set import iter_entries
 
 if TYPE_CHECKING:
     from odradek.broker.config import BrokerConfig
@@ -95,7 +95,7 @@ class ReplicatedLog:
                 # What was behind it has been compacted away.
                 return
             yield records
-            for header, _ in iter_batches(records):
+            for header, _ in iter_entries(records):
                 offset = header.next_offset
 
 

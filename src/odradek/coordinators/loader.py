@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from odradek.records.batch import batch_records, check_crc, iter_batches
+from odradek.records.batch import NO_PRODUCER_ID, batch_records, check_crc
 from odradek.records.compression import Buffer
 from odradek.records.control import ControlType, parse_control_type
+from odradek.records.message_set import MessageHeader, iter_entries, message_records
 
 
 class Replayable(Protocol):
@@ -35,7 +36,13 @@ def replay_chunks(shard: Replayable, chunks: Iterator[Buffer]) -> Iterator[int]:
     """
     for chunk in chunks:
         count = 0
-        for header, batch in iter_batches(chunk):
+        for header, batch in iter_entries(chunk):
+            if isinstance(header, MessageHeader):
+                # From before Kafka 0.11, or where the topic's format is that old.
+                for record in message_records(header, batch):
+                    count += 1
+                    shard.replay_bytes(record.offset, NO_PRODUCER_ID, record.key, record.value)
+                continue
             check_crc(header, batch)
             records = batch_records(header, batch)
             count += len(records)
@@ -47,7 +54,7 @@ def replay_chunks(shard: Replayable, chunks: Iterator[Buffer]) -> Iterator[int]:
                             header.producer_id, committed=kind is ControlType.COMMIT
                         )
                 continue
-            producer_id = header.producer_id if header.is_transactional else -1
+            producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
             for record in records:
                 shard.replay_bytes(record.offset, producer_id, record.key, record.value)
         yield count

@@ -11,6 +11,7 @@ Not for several threads at once. Times are milliseconds since the epoch and are 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,11 +19,11 @@ from odradek.errors import (
     KafkaError,
     KafkaStorageError,
     OffsetOutOfRangeError,
-    RecordBatchTooLargeError,
     UnsupportedForMessageFormatError,
 )
-from odradek.log import flushing, partition_metadata, retention, trimming
+from odradek.log import appending, flushing, partition_metadata, retention, trimming
 from odradek.log.config import LogConfig
+from odradek.log.converting import Prepared, entries_of, prepare
 from odradek.log.file_names import LEADER_EPOCHS, PARTITION_METADATA
 from odradek.log.files import Buffer, FileRange, FileSystem
 from odradek.log.flushing import FlushJob, SyncState
@@ -32,9 +33,7 @@ from odradek.log.producer_snapshots import ProducerSnapshots
 from odradek.log.producer_state import Origin, ProducerState
 from odradek.log.recovery import (
     RecoveryPlan,
-    open_segment,
     plan_recovery,
-    read_marker,
     recall_recent_batches,
     replay_producers,
 )
@@ -43,8 +42,7 @@ from odradek.log.segment import Segment
 from odradek.log.segments import SegmentList
 from odradek.log.time_index import NO_TIMESTAMP, TimestampOffset
 from odradek.log.txn_index import AbortedTxn
-from odradek.records.batch import LOG_OVERHEAD, BatchHeader, TimestampType, check_crc, iter_batches
-from odradek.records.control import EndTransactionMarker
+from odradek.records.batch import LOG_OVERHEAD, MAGIC_V2, BatchHeader, TimestampType
 from odradek.util.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -225,29 +223,96 @@ class PartitionLog:
         now_ms: int,
         produce_version: int | None = None,
     ) -> AppendInfo:
-        """Append as the partition's leader: validate, assign offsets, write.
+        """Append as the partition's leader: validate, convert if need be, assign offsets, write.
 
-        Raises `KafkaError`: what `validate_batches` raises; RECORD_LIST_TOO_LARGE for more than a segment
-        takes; INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE,
-        TRANSACTION_COORDINATOR_FENCED; KAFKA_STORAGE_ERROR. Nothing is appended then.
+        Raises `KafkaError`: what `validate_batches`, `validate_message_set` and the conversions raise;
+        RECORD_LIST_TOO_LARGE for more than a segment takes; INVALID_PRODUCER_EPOCH,
+        OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED;
+        KAFKA_STORAGE_ERROR. Nothing is appended then.
         """
         rules = self._rules
+        from_client = origin is Origin.CLIENT
+        if rules.magic != MAGIC_V2 or (produce_version is not None and produce_version < 3):
+            prepared = self.prepare(
+                records, now_ms=now_ms, produce_version=produce_version, from_client=from_client
+            )
+            return self.append_prepared(prepared, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms)
         records, headers = rules.validated(
+            records, from_client=from_client, now_ms=now_ms, produce_version=produce_version
+        )
+        return self._append_batches(records, headers, leader_epoch, origin, now_ms)
+
+    def prepare(
+        self, records: Buffer, *, now_ms: int, produce_version: int | None, from_client: bool = True
+    ) -> Prepared:
+        """The part of `append` that changes nothing, for another thread where it takes long.
+
+        Raises as `append`, but for what only the log's state can say.
+        """
+        return prepare(
+            self._rules,
             records,
-            from_client=origin is Origin.CLIENT,
+            base_offset=self.log_end_offset,
+            from_client=from_client,
             now_ms=now_ms,
             produce_version=produce_version,
         )
-        markers = self._check_producers(headers, records, origin)
-        if not isinstance(markers, list):
-            return markers
+
+    def append_prepared(
+        self, prepared: Prepared, *, leader_epoch: int, origin: Origin = Origin.CLIENT, now_ms: int
+    ) -> AppendInfo:
+        """The rest of `append`."""
+        placed = prepared.placed
+        if prepared.rules is not self._rules or (
+            placed is not None and placed.first_offset != self.log_end_offset
+        ):
+            prepared = prepare(
+                self._rules,
+                prepared.source,
+                base_offset=self.log_end_offset,
+                from_client=origin is Origin.CLIENT,
+                now_ms=now_ms,
+                produce_version=prepared.produce_version,
+            )
+            placed = prepared.placed
+        if prepared.headers:
+            return self._append_batches(prepared.records, prepared.headers, leader_epoch, origin, now_ms)
+        time_ms = now_ms if self._rules.kind is TimestampType.LOG_APPEND_TIME else NO_TIMESTAMP
+        if placed is None:
+            return AppendInfo(NO_OFFSET, NO_OFFSET, time_ms, self.log_start_offset)
+        if self.epochs.latest >= 0:
+            self._forget_epochs()
+        entries, newest = entries_of(placed)
+        appending.write(
+            self, [placed.records], len(placed.records), entries, newest, placed.first_offset, now_ms
+        )
+        appending.flush_if_due(self)
+        return AppendInfo(placed.first_offset, placed.last_offset, time_ms, self.log_start_offset)
+
+    def _append_batches(
+        self, records: Buffer, headers: Sequence[BatchHeader], leader_epoch: int, origin: Origin, now_ms: int
+    ) -> AppendInfo:
+        rules = self._rules
+        markers = appending.check_producers(self, headers, records, origin)
+        if isinstance(markers, appending.Duplicate):
+            return AppendInfo(*markers, self.log_start_offset, True)
         base_offset = self.log_end_offset
         parts, size, headers = stamped(
             records, headers, rules.kind, base_offset=base_offset, leader_epoch=leader_epoch, now_ms=now_ms
         )
         if leader_epoch != self.epochs.latest and leader_epoch >= 0:
-            self._assign_epochs([EpochEntry(leader_epoch, base_offset)])
-        self._write(headers, markers, parts, size, now_ms)
+            self.assign_epochs([EpochEntry(leader_epoch, base_offset)])
+        last = headers[-1]
+        last_offset = last[0] + last[6]
+        if len(headers) == 1:
+            newest = TimestampOffset(last[8], last_offset)
+            entries = [(size, last_offset)]
+        else:
+            newest = newest_of(headers)
+            entries = [(header.size, header.last_offset) for header in headers]
+        segment = appending.write(self, parts, size, entries, newest, base_offset, now_ms)
+        appending.note_producers(self, segment, headers, markers)
+        appending.flush_if_due(self)
         time_ms = now_ms if rules.kind is TimestampType.LOG_APPEND_TIME else NO_TIMESTAMP
         return AppendInfo(base_offset, self.log_end_offset - 1, time_ms, self.log_start_offset)
 
@@ -287,17 +352,17 @@ class PartitionLog:
         """
         config = self._config
         size = end - start
-        self._require_writable(size)
+        appending.require_writable(self, size)
         base_offset = self.log_end_offset
         last_offset = base_offset + last_offset_delta
         if leader_epoch != self.epochs.latest and leader_epoch >= 0:
-            self._assign_epochs([EpochEntry(leader_epoch, base_offset)])
+            self.assign_epochs([EpochEntry(leader_epoch, base_offset)])
         parts = (
             PREFIX.pack(base_offset, size - LOG_OVERHEAD, leader_epoch),
             memoryview(frame)[start + PREFIX.size : end],
         )
         segment = self.segments.active
-        max_ms = self._segment_ms(segment)
+        max_ms = appending.segment_ms(self, segment)
         try:
             if not segment.takes_one(
                 size, last_offset, timestamp, config.segment_bytes, max_ms
@@ -308,7 +373,7 @@ class PartitionLog:
             raise self.storage_error("appending", error) from error
         self.log_end_offset = self.producers.end_offset = last_offset + 1
         if header is not None:
-            self._note_producer(segment, BatchHeader._make((base_offset, *header[1:])), None)
+            appending.note_producer(self, segment, BatchHeader._make((base_offset, *header[1:])), None)
         if last_offset + 1 - self.recovery_point >= config.flush_messages:
             self.flush()
         return base_offset
@@ -319,169 +384,39 @@ class PartitionLog:
         Raises `KafkaError`: CORRUPT_MESSAGE; OFFSET_OUT_OF_RANGE where the records begin below the log's end;
         KAFKA_STORAGE_ERROR. Nothing is appended then.
         """
-        headers, markers = [], []
-        next_offset = self.log_end_offset
-        size = 0
-        for header, batch in iter_batches(records):
-            check_crc(header, batch)
-            if header.base_offset < next_offset or header.last_offset_delta < 0:
-                raise OffsetOutOfRangeError(
-                    f"offsets {header.base_offset} to {header.last_offset} cannot come at {next_offset}"
-                )
-            headers.append(header)
-            markers.append(read_marker(header, batch) if header.is_control and header.record_count else None)
-            next_offset = header.next_offset
-            size += header.size
-        if not headers:
-            return None
-        epochs = [EpochEntry(h.partition_leader_epoch, h.base_offset) for h in headers]
-        self._assign_epochs([entry for entry in epochs if entry.epoch >= 0])
-        first_offset = headers[0].base_offset
-        self._write(
-            headers,
-            markers,
-            [memoryview(records)[:size]],
-            size,
-            self._clock.now_ms() if now_ms is None else now_ms,
+        first_offset = appending.append_as_given(
+            self, records, self._clock.now_ms() if now_ms is None else now_ms
         )
+        if first_offset is None:
+            return None
         return AppendInfo(first_offset, self.log_end_offset - 1, NO_TIMESTAMP, self.log_start_offset)
-
-    def _check_producers(
-        self, headers: list[BatchHeader], records: Buffer, origin: Origin
-    ) -> list[EndTransactionMarker | None] | AppendInfo:
-        """The marker of each batch, or what to answer for a batch that is here already."""
-        producers = self.producers
-        markers: list[EndTransactionMarker | None] = []
-        position = 0
-        for header in headers:
-            marker = None
-            if header[9] >= 0:
-                if header.is_control:
-                    marker = read_marker(header, memoryview(records)[position : position + header.size])
-                    if marker is not None:
-                        producers.check_marker(header, marker)
-                else:
-                    if origin is Origin.CLIENT:
-                        seen = producers.find_duplicate(header)
-                        if seen is not None:
-                            return AppendInfo(
-                                seen.first_offset,
-                                seen.last_offset,
-                                seen.timestamp,
-                                self.log_start_offset,
-                                True,
-                            )
-                    producers.check(header, origin)
-            markers.append(marker)
-            position += header.size
-        return markers
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
         """A leader of that epoch takes over at the offset. Raises `KafkaError` KAFKA_STORAGE_ERROR."""
-        self._assign_epochs([EpochEntry(epoch, start_offset)])
+        self.assign_epochs([EpochEntry(epoch, start_offset)])
 
-    def _assign_epochs(self, entries: list[EpochEntry]) -> None:
+    def assign_epochs(self, entries: list[EpochEntry]) -> None:
+        """As `assign_epoch`, for several. A log of messages, which do not tell their epochs, keeps none."""
+        if self._rules.magic != MAGIC_V2:
+            return
         try:
             self.epochs.assign_all(entries)
         except OSError as error:
             raise self.storage_error("writing the leader epochs", error) from error
 
-    def _write(
-        self,
-        headers: list[BatchHeader],
-        markers: list[EndTransactionMarker | None],
-        parts: list[Buffer],
-        size: int,
-        now_ms: int,
-    ) -> None:
-        config = self._config
-        self._require_writable(size)
-        last = headers[-1]
-        last_offset = last[0] + last[6]
-        if len(headers) == 1:
-            newest = TimestampOffset(last[8], last_offset)
-            batches = [(size, last_offset)]
-        else:
-            newest = newest_of(headers)
-            batches = [(header.size, header.last_offset) for header in headers]
+    def _forget_epochs(self) -> None:
+        """The format was set back: what was known of epochs says nothing of what comes now (as in Kafka)."""
         try:
-            segment = self.segments.active
-            if segment.should_roll(
-                size, last_offset, newest[0], now_ms, config.segment_bytes, self._segment_ms(segment)
-            ):
-                segment = self.roll(now_ms, headers[0].base_offset)
-            segment.append(parts, size, batches, newest)
+            self.epochs.clear()
         except OSError as error:
-            raise self.storage_error("appending", error) from error
-        self.log_end_offset = self.producers.end_offset = last_offset + 1
-        for header, marker in zip(headers, markers, strict=True):
-            if header[9] >= 0:
-                self._note_producer(segment, header, marker)
-        if self.log_end_offset - self.recovery_point >= config.flush_messages:
-            self.flush()
-
-    def _require_writable(self, size: int) -> None:
-        if size > self._config.segment_bytes:
-            raise RecordBatchTooLargeError(
-                f"{size} bytes are more than a segment of {self._config.segment_bytes} bytes takes"
-            )
-        if self.syncing.failed:
-            raise KafkaStorageError("an earlier sync to the disk failed; the broker must be started again")
-
-    def _segment_ms(self, segment: Segment) -> int:
-        """`segment.ms` less the segment's own share of `segment.jitter.ms`; no more than
-        `max.compaction.lag.ms` of a compacted log, which needs complete segments to be compacted."""
-        config = self._config
-        limit = config.segment_ms
-        if config.segment_jitter_ms:
-            limit -= hash((self.partition, segment.base_offset)) % min(config.segment_jitter_ms, limit)
-        return min(limit, config.max_compaction_lag_ms) if config.compact else limit
-
-    def _note_producer(
-        self, segment: Segment, header: BatchHeader, marker: EndTransactionMarker | None
-    ) -> None:
-        completed = self.producers.append(header, marker)
-        if completed is None:
-            return
-        last_stable_offset = self.producers.complete(completed)
-        if completed.aborted:
-            entry = AbortedTxn(
-                completed.producer_id, completed.first_offset, completed.last_offset, last_stable_offset
-            )
-            try:
-                segment.txn_index.append(entry)
-            except OSError as error:
-                # It is known in memory, written with the next one, and found again by recovery.
-                logger.warning("%s not yet in %s: %s", entry, segment.txn_index.path, error)
+            raise self.storage_error("writing the leader epochs", error) from error
 
     def roll(self, now_ms: int, first_offset: int | None = None) -> Segment:
         """Begin a new segment at the log's end, or at a `first_offset` beyond it. Raises `OSError`.
 
         If it fails, the log goes on with the segment it had.
         """
-        base = max(self.log_end_offset, first_offset or 0)
-        old = self.segments.active
-        if old.base_offset == base and old.size == 0:
-            return old
-        self.producers.end_offset = base
-        self.snapshots.take(self.producers, sync=False)
-        old.become_inactive()
-        if self.syncing.names_made != self.syncing.names_synced[0]:
-            # So that a power failure cannot keep the new segment and lose the name of an older one.
-            self.files.fsync_dir(self.directory)
-        segment = open_segment(self.files, self.directory, base, self.config)
-        try:
-            segment.create(now_ms, self.config.segment_bytes if self.config.preallocate else 0)
-        except OSError:
-            segment.release()
-            for path in segment.paths():
-                self.files.remove(path)
-            raise
-        old.forget_tail()
-        old.release()
-        self.segments.add(segment)
-        self.syncing.names_made += 1
-        return segment
+        return appending.roll(self, now_ms, first_offset)
 
     # Flushing and closing.
 

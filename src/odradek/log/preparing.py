@@ -6,13 +6,14 @@ epoch stand in front of the CRC.
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Mapping, Sequence
 from struct import Struct
+from typing import Any
 
 from odradek.log.config import LogConfig
 from odradek.log.files import Buffer
 from odradek.log.time_index import NO_TIMESTAMP, TimestampOffset
-from odradek.records.batch import MAX_TIMESTAMP_AT, BatchHeader, TimestampType
+from odradek.records.batch import MAGIC_V2, MAX_TIMESTAMP_AT, BatchHeader, TimestampType
 from odradek.records.compression import Codec
 from odradek.records.convert import needs_recompression, recompress, target_codec
 from odradek.records.patch import assign_offsets
@@ -26,28 +27,39 @@ _TIMESTAMP = Struct(">q")
 class AppendRules:
     """A topic's config as its appends need it, worked out once.
 
-    Attributes: `kind`: `message.timestamp.type`; `compacted`: whether records need keys; `rewrites`: whether
-    a batch without compression is written otherwise than it came.
+    Attributes: `kind`: `message.timestamp.type`; `compacted`: whether records need keys; `magic`: the format
+    that records are stored in; `codec` (None: the sender's) and `level`; `limits`: of single records, for the
+    validation; `rewrites`: whether a batch without compression is written otherwise than it came.
     """
 
-    __slots__ = ("_codec", "_level", "_validate", "compacted", "kind", "rewrites")
+    __slots__ = (
+        "codec",
+        "compacted",
+        "kind",
+        "level",
+        "limits",
+        "magic",
+        "max_message_bytes",
+        "rewrites",
+    )
 
     def __init__(self, config: LogConfig) -> None:
         append_time = config.message_timestamp_type == "LogAppendTime"
         self.kind = TimestampType.LOG_APPEND_TIME if append_time else TimestampType.CREATE_TIME
-        self._codec = target_codec(config.compression_type)
+        self.codec = target_codec(config.compression_type)
         self.compacted = config.compact
-        self.rewrites = append_time or self._codec not in (None, Codec.NONE)
-        name = f"compression_{self._codec.name.lower()}_level" if self._codec else ""
-        self._level: int | None = getattr(config, name, None)
-        self._validate = partial(
-            validate_batches,
-            max_message_bytes=config.max_message_bytes,
-            timestamp_type=self.kind,
-            timestamp_before_max_ms=config.message_timestamp_before_max_ms,
-            timestamp_after_max_ms=config.message_timestamp_after_max_ms,
-            compacted=config.compact,
-        )
+        self.magic = config.record_magic
+        self.max_message_bytes = config.max_message_bytes
+        self.rewrites = append_time or self.codec not in (None, Codec.NONE) or self.magic != MAGIC_V2
+        name = f"compression_{self.codec.name.lower()}_level" if self.codec else ""
+        self.level: int | None = getattr(config, name, None)
+        self.limits: Mapping[str, Any] = {
+            "max_message_bytes": config.max_message_bytes,
+            "timestamp_type": self.kind,
+            "timestamp_before_max_ms": config.message_timestamp_before_max_ms,
+            "timestamp_after_max_ms": config.message_timestamp_after_max_ms,
+            "compacted": config.compact,
+        }
 
     def validated(
         self, records: Buffer, *, from_client: bool, now_ms: int, produce_version: int | None
@@ -56,18 +68,26 @@ class AppendRules:
 
         Raises `KafkaError` as `validate_batches` does.
         """
-        headers = self._validate(
-            records, now_ms=now_ms, from_client=from_client, produce_version=produce_version
+        headers = validate_batches(
+            records, now_ms=now_ms, from_client=from_client, produce_version=produce_version, **self.limits
         )
-        codec = self._codec
+        codec = self.codec
         if codec is not None and needs_recompression(headers, codec):
-            return recompress(records, headers, codec, level=self._level)
+            return recompress(records, headers, codec, level=self.level)
         return records, headers
+
+    def checked(
+        self, records: Buffer, *, from_client: bool, now_ms: int, produce_version: int | None
+    ) -> list[BatchHeader]:
+        """The headers of batches that are converted next. Raises as `validated`."""
+        return validate_batches(
+            records, now_ms=now_ms, from_client=from_client, produce_version=produce_version, **self.limits
+        )
 
 
 def stamped(
     records: Buffer,
-    headers: list[BatchHeader],
+    headers: Sequence[BatchHeader],
     kind: TimestampType,
     *,
     base_offset: int,

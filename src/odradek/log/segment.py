@@ -326,8 +326,8 @@ class Segment:
     def holds_batches(self) -> bool:
         """Whether there may be record batches, not messages of magic 0 and 1 alone.
 
-        A log's format goes up, so the first and the last entry tell. (Where it was set back, the leader epochs
-        and sequences in it do not count any more.)
+        A log's format goes up, so the first and the last entry tell. (Where it was set back, leader epochs
+        and sequences do not count any more.)
         """
         if self.size <= MAGIC_AT:
             return False

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from odradek.errors import (
     FencedLeaderEpochError,
     InconsistentTopicIdError,
+    KafkaStorageError,
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
     OffsetNotAvailableError,
@@ -35,9 +36,10 @@ from odradek.errors import (
 from odradek.errors.codes import ErrorCode
 from odradek.log.partition_log import NEVER
 from odradek.log.producer_state import Origin
-from odradek.records.batch import iter_batches
+from odradek.records.message_set import iter_entries
 
 if TYPE_CHECKING:
+    from odradek.log.converting import Prepared
     from odradek.log.files import FileRange
     from odradek.log.partition_log import AppendInfo, PartitionLog
     from odradek.log.txn_index import AbortedTxn
@@ -229,8 +231,8 @@ class Partition:
 
     def _note_epoch(self, leader_epoch: int) -> None:
         try:
-            self.log.epochs.assign(leader_epoch, self.log.log_end_offset)
-        except OSError as error:
+            self.log.assign_epoch(leader_epoch, self.log.log_end_offset)
+        except KafkaStorageError as error:
             # The first append of this epoch notes it as well, and does not go on without.
             logger.warning("leader epoch not noted yet %s-%d: %s", self.topic, self.index, error)
 
@@ -303,15 +305,17 @@ class Partition:
         now_ms: int,
         origin: Origin = Origin.CLIENT,
         produce_version: int | None = None,
+        prepared: Prepared | None = None,
     ) -> AppendInfo:
-        """Append batches as the leader.
+        """Append batches or messages as the leader.
 
         Args:
-            records: whole record batches (one, for Produce); not kept after the call.
+            records: whole record batches (one, for Produce), or a message set; not kept after the call.
             required_acks: 0, 1 or -1; -1 refuses when too few replicas are in sync.
             now_ms: wall clock, for LogAppendTime and timestamp checks.
             origin: who writes.
             produce_version: of the Produce request, which bounds what may be in it.
+            prepared: what `PartitionLog.prepare` has made of the records before, if it has.
 
         Raises:
             NotLeaderOrFollowerError: this broker does not lead.
@@ -331,13 +335,18 @@ class Partition:
                 f"{len(self.isr)} in-sync replicas of {self.topic}-{self.index}, "
                 f"min.insync.replicas wants {self.effective_min_isr}"
             )
-        info = self.log.append(
-            records,
-            leader_epoch=self.leader_epoch,
-            origin=origin,
-            now_ms=now_ms,
-            produce_version=produce_version,
-        )
+        if prepared is not None:
+            info = self.log.append_prepared(
+                prepared, leader_epoch=self.leader_epoch, origin=origin, now_ms=now_ms
+            )
+        else:
+            info = self.log.append(
+                records,
+                leader_epoch=self.leader_epoch,
+                origin=origin,
+                now_ms=now_ms,
+                produce_version=produce_version,
+            )
         self.appended_bytes += len(records)
         self.advance_high_watermark(now_ms)
         self._progress()
@@ -512,7 +521,7 @@ class Partition:
             if aborted:
                 records = log.slice(offset, max_bytes, upper_bound, min_one_batch)
                 assert isinstance(records, bytes)
-                read_end = max((header.next_offset for header, _ in iter_batches(records)), default=-1)
+                read_end = max((header.next_offset for header, _ in iter_entries(records)), default=-1)
                 aborted = [one for one in aborted if one.first_offset < read_end]
                 return FetchedRecords(records, high_watermark, last_stable, start, end, None, aborted)
         records = log.slice(offset, max_bytes, upper_bound, min_one_batch, range_from)
