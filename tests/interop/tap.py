@@ -69,8 +69,10 @@ class Tap:
             self.seen[key] = max(version, self.seen.get(key, -1))
 
     def reserve(self) -> int:
-        """Take a port, the same one each time; connections wait until `forward`."""
-        self._listener = socket.create_server(("127.0.0.1", self.port), backlog=100)
+        """Take a port, the same one each time; connections are refused until `forward`."""
+        self._listener = socket.socket()
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._listener.bind(("127.0.0.1", self.port))
         self.port = self._listener.getsockname()[1]
         return self.port
 
@@ -78,6 +80,7 @@ class Tap:
         """Relay every connection to that port."""
         assert self._listener is not None
         self._upstream = upstream
+        self._listener.listen(100)
         self._start(self._accept, self._listener)
 
     def refuse(self) -> None:

@@ -126,7 +126,11 @@ const roles = {
     }),
 }
 
-roles[role]().catch(error => {
-  console.error(error)
-  process.exit(1)
-})
+// It may keep a socket, and with it the process, where it connected twice after a restart.
+roles[role]().then(
+  () => process.exit(0),
+  error => {
+    console.error(error)
+    process.exit(1)
+  }
+)
