@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from odradek.cluster.config_def import ConfigError
 from odradek.errors import TopicExistsError
 from odradek.testing import Broker
 
@@ -194,3 +195,12 @@ def test_aiokafka(odradek_broker: Broker) -> None:
         await consumer.stop()
 
     asyncio.run(main())
+
+
+def test_it_can_be_any_kafka() -> None:
+    with Broker(kafka_version="0.10.2") as broker:
+        assert broker.call(lambda broker: dict(broker.handlers.versions())[3]) == range(3)
+        broker.restart()
+        assert broker.call(lambda broker: str(broker.handlers.release)) == "0.10.2"
+    with pytest.raises(ConfigError, match=r"2\.9"), Broker(kafka_version="2.9"):
+        pass

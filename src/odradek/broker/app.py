@@ -47,6 +47,7 @@ from odradek.util.clock import SystemClock
 
 if TYPE_CHECKING:
     from odradek.broker.group_runtime import GroupRuntime
+    from odradek.broker.kafka_versions.release import Release
     from odradek.broker.request_log import RequestLog
     from odradek.cluster.store import MetadataStore
     from odradek.log.files import FileSystem
@@ -109,7 +110,7 @@ class Broker:
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.files: FileSystem = files if files is not None else RealFileSystem()
         self.metrics = Metrics()
-        self.handlers = Handlers()
+        self.handlers = Handlers(release=_release(self.config.odradek_kafka_version))
         self.authorizer: Authorizer | None = None
         self.request_log: RequestLog | None = None
         self.listeners: list[Listener] = []
@@ -452,6 +453,14 @@ class Broker:
             action()
         except Exception:
             log.exception("could not be stopped in good order: %s", name)
+
+
+def _release(name: str | None) -> Release | None:
+    if name is None:
+        return None
+    from odradek.broker.kafka_versions.release import find
+
+    return find(name)
 
 
 def _check_store_file(path: Path) -> None:

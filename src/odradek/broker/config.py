@@ -36,6 +36,9 @@ STANDALONE_DEFAULTS: Mapping[str, str] = {
 }
 """In place of Kafka's defaults in a broker that is alone: those want three brokers."""
 
+KAFKA_VERSION = "odradek.kafka.version"
+"""Which release of Kafka to be; its defaults then hold for what is not given."""
+
 _KNOWN: Mapping[str, ConfigKey] = {
     **BROKER_CONFIGS,
     **LEGACY_CONFIGS,
@@ -126,6 +129,8 @@ class BrokerConfig(ConfigAttributes):
         """What was given explicitly."""
         self.unknown: list[str] = sorted(name for name in given if find_key(name) is None)
         """Given names that Kafka does not know: to be warned about."""
+        self._release_defaults = _defaults_of_release(given.get(KAFKA_VERSION))
+        given = {**self._release_defaults, **given}
         if standalone:
             given = {**STANDALONE_DEFAULTS, **given}
         if "node.id" not in given and "broker.id" in given:
@@ -419,14 +424,34 @@ class BrokerConfig(ConfigAttributes):
             (self._static, Source.STATIC_BROKER_CONFIG),
         )
         for layer, source in layers:
-            found += [Synonym(n, layer[n], source) for n in names if n in layer]
+            found += [
+                Synonym(n, layer[n], source)
+                for n in names
+                if n in layer and not (layer is self._static and self._is_release_default(n))
+            ]
         for synonym in names:
             key = BROKER_CONFIGS.get(synonym) or OWN_CONFIGS.get(synonym)
-            if key is not None and key.default is not None:
-                found.append(Synonym(synonym, key.default, Source.DEFAULT_CONFIG))
+            default = self._release_defaults.get(synonym, None if key is None else key.default)
+            if default is not None:
+                found.append(Synonym(synonym, default, Source.DEFAULT_CONFIG))
         while found and found[0].name != name:
             found.pop(0)
         return found
+
+    def _is_release_default(self, name: str) -> bool:
+        return name in self._release_defaults and name not in self.given
+
+
+def _defaults_of_release(text: str | None) -> dict[str, str]:
+    if text is None:
+        return {}
+    from odradek.broker.kafka_versions.defaults import defaults_of
+    from odradek.broker.kafka_versions.release import UnknownReleaseError, find
+
+    try:
+        return defaults_of(find(text))
+    except UnknownReleaseError as error:
+        raise ConfigError.invalid(KAFKA_VERSION, text, str(error)) from None
 
 
 def update_mode(name: str) -> str | None:

@@ -340,3 +340,4 @@ class ConfigAttributes:
     advertised_host_name: str | None
     advertised_port: int | None
     odradek_event_loop_stall_ms: int
+    odradek_kafka_version: str | None

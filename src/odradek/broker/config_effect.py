@@ -81,6 +81,7 @@ EFFECTIVE_BROKER_CONFIGS = _OF_TOPICS | {
     "node.id",
     "num.partitions",
     "odradek.event.loop.stall.ms",
+    "odradek.kafka.version",
     "offset.metadata.max.bytes",
     "offsets.commit.timeout.ms",
     "offsets.retention.check.interval.ms",

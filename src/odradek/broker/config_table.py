@@ -35,6 +35,19 @@ PER_BROKER = "per-broker"
 CLUSTER_WIDE = "cluster-wide"
 """Dynamic, for one broker or for all."""
 
+
+def _kafka_release(value: object) -> str | None:
+    from odradek.broker.kafka_versions.release import UnknownReleaseError, find
+
+    try:
+        find(str(value))
+    except UnknownReleaseError as error:
+        return str(error)
+    return None
+
+
+_KAFKA_RELEASE = Validator("a release of Kafka from 0.8.2 on, such as 2.2", _kafka_release)
+
 _Row = tuple[str, ConfigType, str | None, str, Validator | None, str | None]
 
 _TABLE: tuple[_Row, ...] = (
@@ -463,6 +476,7 @@ _QUOTAS: tuple[_Row, ...] = (
 _OWN: tuple[_Row, ...] = (
     # Ours, not Kafka's: their names say so.
     ("odradek.event.loop.stall.ms", _T.INT, "50", LOW, at_least(0), READ_ONLY),
+    ("odradek.kafka.version", _T.STRING, None, MEDIUM, _KAFKA_RELEASE, READ_ONLY),
 )
 
 

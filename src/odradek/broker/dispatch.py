@@ -120,6 +120,10 @@ class Dispatcher:
         if version not in handler.versions:
             if handler.api_key == _API_VERSIONS:
                 return self._answer_unsupported_api_versions(header)
+            other = self._handlers.read_as(header.api_key, version)
+            if other is not None:
+                # The oldest releases did not look at the version.
+                return self.dispatch(peer, b"%b%b%b" % (frame[:2], other.to_bytes(2), frame[4:]), later)
             raise ProtocolError(
                 f"version {version} of {handler.api_key.api_name} is not supported "
                 f"({handler.versions[0]} to {handler.versions[-1]} are)"
@@ -178,15 +182,14 @@ class Dispatcher:
         return route
 
     def _answer_unsupported_api_versions(self, header: RequestHeader) -> Answer:
-        """Kafka answers in version 0, which every client can read, and names the versions that it has
-        (KIP-511)."""
-        served = self._handlers.get(_API_VERSIONS)
+        """Kafka answers in version 0, which every client can read, and from 2.4 on names the versions that it
+        has (KIP-511)."""
+        served, release = self._handlers.get(_API_VERSIONS), self._handlers.release
         assert served is not None
-        versions = served.versions
-        response = ApiVersionsResponse(
-            error_code=ErrorCode.UNSUPPORTED_VERSION,
-            api_keys=[ApiVersion(api_key=_API_VERSIONS, min_version=versions[0], max_version=versions[-1])],
-        )
+        response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        if release is None or release.names_versions_when_refusing:
+            least, most = served.versions[0], served.versions[-1]
+            response.api_keys = [ApiVersion(api_key=_API_VERSIONS, min_version=least, max_version=most)]
         return Answer(encode_response(ApiKey.API_VERSIONS, 0, header.correlation_id, response))
 
     def _finish_later(

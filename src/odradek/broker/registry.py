@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from odradek.broker.connection import Peer
     from odradek.broker.context import RequestContext
     from odradek.broker.dispatch import Answer, Later
+    from odradek.broker.kafka_versions.release import Release
     from odradek.errors import ErrorCode
     from odradek.wire.api import ApiKey
 
@@ -131,15 +132,27 @@ class Handlers:
     """
 
     def __init__(
-        self, served: Mapping[int, Served] = SERVED, loaded: Mapping[int, Handler] | None = None
+        self,
+        served: Mapping[int, Served] = SERVED,
+        loaded: Mapping[int, Handler] | None = None,
+        release: Release | None = None,
     ) -> None:
         """
         Args:
             served: what there is to import.
             loaded: handlers that need no importing; a test's own.
+            release: the release of Kafka to be; None for all that there is.
         """
         self._served = served
         self._loaded = dict(loaded or {})
+        self.release = release
+        if release is not None:
+            self._loaded = {
+                key: limited
+                for key, handler in self._loaded.items()
+                if (limited := _limited(handler, release)) is not None
+            }
+            self._served = {key: entry for key, entry in served.items() if key in release.answered}
 
     def get(self, api_key: int) -> Handler | None:
         """The handler of an API, None when it is not served.
@@ -157,6 +170,10 @@ class Handlers:
         registered = _handlers.get(api_key)
         if registered is None or registered.versions != entry.versions:
             raise RuntimeError(f"{entry.module} registers {registered}, the table says {entry.versions}")
+        if self.release is not None:
+            registered = _limited(registered, self.release)
+            if registered is None:
+                return None
         self._loaded[api_key] = registered
         return registered
 
@@ -164,9 +181,40 @@ class Handlers:
         """API keys and versions, in the order of the keys: what ApiVersions lists."""
         ranges = {key: handler.versions for key, handler in self._loaded.items()}
         ranges.update((key, entry.versions) for key, entry in self._served.items())
-        return sorted(ranges.items())
+        if self.release is not None:
+            shown = self.release.advertised
+            ranges = {key: _common(ranges[key], shown[key]) for key in ranges.keys() & shown.keys()}
+        return sorted((key, versions) for key, versions in ranges.items() if versions)
+
+    def read_as(self, api_key: int, version: int) -> int | None:
+        """As which version the release answers a request of one that it does not know; None: it does not."""
+        if self.release is None or api_key not in self._served:
+            return None
+        other = self.release.read_as(api_key, version)
+        return other if other is not None and other in self._served[api_key].versions else None
 
     def load_all(self) -> None:
         """Import what has not been yet."""
         for key in self._served:
             self.get(key)
+
+
+def _common(ours: range, theirs: range) -> range:
+    return range(max(ours.start, theirs.start), min(ours.stop, theirs.stop))
+
+
+def _limited(registered: Handler, release: Release) -> Handler | None:
+    """A handler as a release of Kafka has it: its versions, its answers; None when it has none of ours."""
+    from odradek.broker.kafka_versions.limits import aged, aged_error, guarded
+
+    key = int(registered.api_key)
+    versions = _common(registered.versions, release.answered.get(key, range(0)))
+    if not versions:
+        return None
+    return replace(
+        registered,
+        versions=versions,
+        function=aged(registered.function, release, key),
+        error_response=aged_error(registered.error_response, release),
+        fast=None if registered.fast is None else guarded(registered.fast, versions),
+    )

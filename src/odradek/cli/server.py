@@ -36,6 +36,12 @@ if TYPE_CHECKING:
 @click.option(
     "--set", "settings", metavar="KEY=VALUE", multiple=True, help="A config by Kafka's name; repeatable."
 )
+@click.option(
+    "--kafka-version",
+    metavar="X",
+    help="Be that release of Kafka, 0.8.2 to the newest, such as 2.2: its APIs and versions, its defaults, "
+    "its answers (odradek.kafka.version). 3.9-kraft for a broker with KRaft.",
+)
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option(
     "--log-level",
@@ -54,6 +60,7 @@ def command(
     host: str | None,
     config_file: Path | None,
     settings: tuple[str, ...],
+    kafka_version: str | None,
     log_format: str,
     log_level: str,
     request_log: Path | None,
@@ -66,6 +73,8 @@ def command(
 
     configure(log_format, log_level)
     try:
+        if kafka_version is not None:
+            settings = (*settings, f"odradek.kafka.version={kafka_version}")
         config = _config(data, port, host, config_file, settings)
     except ConfigError as error:
         _refuse(str(error))

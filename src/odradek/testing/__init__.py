@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from odradek.broker.kafka_versions.release import names as kafka_versions
     from odradek.testing.broker import Broker
 
-__all__ = ["Broker"]
+__all__ = ["Broker", "kafka_versions"]
 
 
 def __getattr__(name: str) -> Any:
@@ -19,4 +20,8 @@ def __getattr__(name: str) -> Any:
         from odradek.testing.broker import Broker
 
         return Broker
+    if name == "kafka_versions":
+        from odradek.broker.kafka_versions.release import names
+
+        return names
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -38,21 +38,33 @@ class Broker:
         with Broker() as broker:
             producer = Producer(bootstrap_servers=broker.bootstrap_servers)
 
-    Configs are keywords: `num_partitions=3` is `num.partitions=3`. The data lives in a temporary folder that
-    goes with the broker, unless `data` names one.
+    Configs are keywords: `num_partitions=3` is `num.partitions=3`. With `kafka_version="2.2"` it is a Kafka
+    2.2, as far as a client can tell and our own handlers go. The data lives in a temporary folder that goes
+    with the broker, unless `data` names one.
 
     Attributes:
         data: the data folder.
         broker: the `odradek.broker.app.Broker`; it lives in another thread, see `call`.
     """
 
-    def __init__(self, *, data: Path | str | None = None, port: int = 0, **config: Any) -> None:
+    def __init__(
+        self,
+        *,
+        data: Path | str | None = None,
+        port: int = 0,
+        kafka_version: str | None = None,
+        **config: Any,
+    ) -> None:
         """
         Args:
             data: the data folder; kept when given.
             port: where to listen on 127.0.0.1; 0 takes a free port, the same one after a `restart`.
+            kafka_version: the release of Kafka to be, such as "2.2" or "3.9-kraft", see
+                `odradek.testing.kafka_versions`; None for all that there is.
             config: broker configs.
         """
+        if kafka_version is not None:
+            config["odradek_kafka_version"] = kafka_version
         self._keeps_data = data is not None
         self._temporary: str | None = None
         self.data: Path | None = Path(data) if data is not None else None

@@ -1,0 +1,123 @@
+"""What a release answers differently, put into our answers before they leave.
+
+Everything here changes a response that a handler has made; the rules that go by the request's version are in
+the handlers themselves. Sources: docs/kafka_versions.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from odradek.broker.kafka_versions.config_names import knows_broker_config, knows_topic_config
+from odradek.broker.kafka_versions.release import Release
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey
+from odradek.wire.message import Struct
+
+Adapter = Callable[[Release, Any], None]
+"""Changes a response in place."""
+
+_OLDER_CODES: Mapping[int, int] = {
+    # The exception of a bad record was a kind of CorruptRecordException until it got a code of its own.
+    ErrorCode.INVALID_RECORD: ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.TOPIC_DELETION_DISABLED: ErrorCode.INVALID_REQUEST,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.OFFSET_NOT_AVAILABLE: ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.LISTENER_NOT_FOUND: ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_TOPIC_ID: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.INCONSISTENT_TOPIC_ID: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.FENCED_INSTANCE_ID: ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: ErrorCode.NON_EMPTY_GROUP,
+    ErrorCode.CONCURRENT_TRANSACTIONS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+}
+"""What stands for an error in a release that does not know it; UNKNOWN_SERVER_ERROR for all others."""
+
+
+def adapt(release: Release, api_key: int, response: Any) -> Any:
+    """Make a response what the release would have sent, as far as the two differ.
+
+    Args:
+        release: the release.
+        api_key: the API that was asked.
+        response: the message, changed in place; None passes through.
+
+    Returns:
+        The response.
+    """
+    if response is None:
+        return None
+    adapter = _ADAPTERS.get(api_key)
+    if adapter is not None:
+        adapter(release, response)
+    if release.last_error_code < _NEWEST_ERROR_CODE:
+        _age_errors(response, release.last_error_code)
+    return response
+
+
+_NEWEST_ERROR_CODE = max(ErrorCode)
+
+
+def older_code(code: int, last: int) -> int:
+    """An error code as a release says it whose highest code is `last`."""
+    while code > last:
+        code = _OLDER_CODES.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
+    return int(code)
+
+
+def _age_errors(struct: Struct, last: int) -> None:
+    for field in struct.FIELDS:
+        value = getattr(struct, field.name)
+        if field.name == "error_code":
+            if value > last:
+                struct.error_code = older_code(value, last)  # type: ignore[attr-defined]
+        elif isinstance(value, Struct):
+            _age_errors(value, last)
+        elif isinstance(value, list) and value and isinstance(value[0], Struct):
+            for one in value:
+                _age_errors(one, last)
+
+
+def _metadata(release: Release, response: Any) -> None:
+    """With KRaft the creation of a topic is asked for at the controller, and meanwhile there is no such topic
+    (`AutoTopicCreationManager`)."""
+    if release.kraft:
+        for topic in response.topics:
+            if topic.error_code == ErrorCode.LEADER_NOT_AVAILABLE:
+                topic.error_code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def _delete_topics(release: Release, response: Any) -> None:
+    """Before 2.1 nobody looked at `delete.topic.enable` when asked to delete: the deletion never happened,
+    and the request timed out. We do not let the client wait for that."""
+    if not release.at_least("2.1"):
+        for topic in response.responses:
+            if topic.error_code in (ErrorCode.INVALID_REQUEST, ErrorCode.TOPIC_DELETION_DISABLED):
+                topic.error_code = int(ErrorCode.REQUEST_TIMED_OUT)
+
+
+_TOPIC, _BROKER = 2, 4
+
+
+def _describe_configs(release: Release, response: Any) -> None:
+    """Configs that came later, or had gone, are not shown."""
+    for result in response.results:
+        knows = {_TOPIC: knows_topic_config, _BROKER: knows_broker_config}.get(result.resource_type)
+        if knows is not None:
+            result.configs = [one for one in result.configs if knows(release, one.name)]
+            for one in result.configs:
+                one.synonyms = [
+                    other
+                    for other in one.synonyms or ()
+                    if knows_broker_config(release, other.name) or knows_topic_config(release, other.name)
+                ]
+
+
+_ADAPTERS: Mapping[int, Adapter] = {
+    ApiKey.METADATA: _metadata,
+    ApiKey.DELETE_TOPICS: _delete_topics,
+    ApiKey.DESCRIBE_CONFIGS: _describe_configs,
+}

@@ -1,0 +1,78 @@
+"""Handlers within the limits of a release: what is put around those of `odradek.broker.handlers`.
+
+Decided when a broker first needs a handler; a broker without a release has none of this in its way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.kafka_versions.answers import adapt, older_code
+from odradek.errors.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from odradek.broker.app import Broker
+    from odradek.broker.connection import Peer
+    from odradek.broker.context import RequestContext
+    from odradek.broker.dispatch import Later
+    from odradek.broker.kafka_versions.release import Release
+    from odradek.broker.registry import ErrorResponse, FastPath, HandlerFunction
+
+
+def aged(function: HandlerFunction, release: Release, api_key: int) -> HandlerFunction:
+    """A handler whose answers are those of a release, see `odradek.broker.kafka_versions.answers`."""
+
+    def handle(context: RequestContext, request: Any) -> Any:
+        response = function(context, request)
+        if isinstance(response, asyncio.Future) or asyncio.isfuture(response):
+            return _aged_later(response, release, api_key)
+        return adapt(release, api_key, response)
+
+    return handle
+
+
+def _aged_later(future: asyncio.Future[Any], release: Release, api_key: int) -> asyncio.Future[Any]:
+    after: asyncio.Future[Any] = future.get_loop().create_future()
+
+    def done(before: asyncio.Future[Any]) -> None:
+        if after.cancelled():
+            return
+        if before.cancelled():
+            after.cancel()
+        elif (error := before.exception()) is not None:
+            after.set_exception(error)
+        else:
+            after.set_result(adapt(release, api_key, before.result()))
+
+    future.add_done_callback(done)
+    return after
+
+
+def aged_error(make: ErrorResponse | None, release: Release) -> ErrorResponse | None:
+    """What a handler makes of an exception, with an error code that the release knows."""
+    if make is None:
+        return None
+
+    def make_aged(request: Any, version: int, code: ErrorCode, message: str) -> Any:
+        return make(request, version, ErrorCode(older_code(code, release.last_error_code)), message)
+
+    return make_aged
+
+
+def guarded(fast: Callable[[Broker], FastPath], versions: range) -> Callable[[Broker], FastPath]:
+    """A short cut that leaves other versions than a release has to the ordinary way, which refuses them."""
+    first, last = versions[0], versions[-1]
+
+    def make(broker: Broker) -> FastPath:
+        path = fast(broker)
+
+        def guard(peer: Peer, frame: Any, later: Later) -> Any:
+            if not first <= (frame[2] << 8 | frame[3]) <= last:
+                return NotImplemented
+            return path(peer, frame, later)
+
+        return guard
+
+    return make

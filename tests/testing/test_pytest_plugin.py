@@ -1,0 +1,54 @@
+"""The fixture in tests of others: releases by marker, by parameter, by option."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+TESTS = """
+    import pytest
+
+    def release(odradek_broker):
+        return odradek_broker.call(lambda broker: str(broker.handlers.release))
+
+    def test_plain(odradek_broker, request):
+        print("PLAIN", release(odradek_broker))
+
+    @pytest.mark.odradek(kafka_version="1.0", num_partitions=3)
+    def test_marked(odradek_broker):
+        assert release(odradek_broker) == "1.0"
+        assert odradek_broker.call(lambda broker: broker.config.num_partitions) == 3
+
+    @pytest.mark.odradek(num_partitions=3)
+    @pytest.mark.parametrize(
+        "odradek_broker", ["0.9", {"kafka_version": "2.2", "num_partitions": 2}], indirect=True
+    )
+    def test_parameter(odradek_broker):
+        partitions = odradek_broker.call(lambda broker: broker.config.num_partitions)
+        assert (release(odradek_broker), partitions) in [("0.9", 3), ("2.2", 2)]
+
+    def test_without_a_broker():
+        pass
+"""
+
+
+def test_what_a_test_says_itself(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(TESTS)
+    result = pytester.runpytest("-s", "--strict-markers")
+    result.assert_outcomes(passed=5)
+    result.stdout.fnmatch_lines(["*PLAIN None*"])
+
+
+def test_releases_by_option(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(TESTS)
+    result = pytester.runpytest("-s", "--kafka-version", "2.2.1,3.9-kraft")
+    result.assert_outcomes(passed=6)
+    result.stdout.fnmatch_lines(["*PLAIN 2.2*", "*PLAIN 3.9-kraft*"])
+
+
+def test_no_such_release(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(TESTS)
+    result = pytester.runpytest("--kafka-version", "2.9")
+    result.stderr.fnmatch_lines(["*--kafka-version: '2.9' is none of Kafka's releases*"])
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
