@@ -23,6 +23,7 @@ _CLIENT = (
     "OffsetAndTimestamp",
     "Producer",
     "RecordMetadata",
+    "SimpleConsumer",
     "TopicPartition",
 )
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from odradek.client.aio.admin import AsyncAdmin as AsyncAdmin
     from odradek.client.aio.consumer import AsyncConsumer as AsyncConsumer
     from odradek.client.aio.producer import AsyncProducer as AsyncProducer
+    from odradek.client.simple import SimpleConsumer as SimpleConsumer
     from odradek.client.sync.admin import Admin as Admin
     from odradek.client.sync.consumer import Consumer as Consumer
     from odradek.client.sync.producer import Producer as Producer

@@ -20,6 +20,7 @@ _EXPORTS = {
     "AsyncAdmin": "odradek.client.aio.admin",
     "RawReader": "odradek.client.raw",
     "RawWriter": "odradek.client.raw",
+    "SimpleConsumer": "odradek.client.simple",
     "ConsumerRebalanceListener": "odradek.client.types",
     "ConsumerRecord": "odradek.client.types",
     "NewTopic": "odradek.client.types",
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from odradek.client.aio.producer import AsyncProducer as AsyncProducer
     from odradek.client.raw import RawReader as RawReader
     from odradek.client.raw import RawWriter as RawWriter
+    from odradek.client.simple import SimpleConsumer as SimpleConsumer
     from odradek.client.sync.admin import Admin as Admin
     from odradek.client.sync.consumer import Consumer as Consumer
     from odradek.client.sync.producer import Producer as Producer

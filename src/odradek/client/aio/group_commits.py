@@ -9,9 +9,10 @@ from typing import Any
 
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.group_link import GroupLink
-from odradek.client.aio.group_requests import commit_request, fetch_committed
+from odradek.client.aio.group_requests import fetch_committed
 from odradek.client.aio.offsets import retry
 from odradek.client.config import ConsumerConfig
+from odradek.client.core.group_offsets import commit_request
 from odradek.client.core.membership import Call, Generation, Membership, Reaction
 from odradek.client.core.positions import Positions
 from odradek.client.core.produce import to_code

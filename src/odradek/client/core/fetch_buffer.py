@@ -99,7 +99,7 @@ class Chunk:
             if not dropped and not header.is_control and header.record_count:
                 if check_crcs:
                     check_crc(header, batch)
-                self._pending = _records(header, batch, kind, topic, partition, position.offset)
+                self._pending = records_of(header, batch, kind, topic, partition, position.offset)
                 self._at = 0
                 if self._pending:
                     return True
@@ -145,7 +145,7 @@ class Chunk:
         return out, rows < limit
 
 
-def _records(
+def records_of(
     header: BatchHeader, batch: memoryview, kind: TimestampType, topic: str, partition: int, from_offset: int
 ) -> list[ConsumerRecord]:
     append_time = kind is TimestampType.LOG_APPEND_TIME

@@ -1,0 +1,92 @@
+"""OffsetCommit and OffsetFetch: the requests from plain values, and what the answers say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from odradek.client.core.produce import to_code
+from odradek.client.types import OffsetAndMetadata, TopicPartition
+from odradek.errors import ErrorCode, error_for
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+
+
+def offset_fetch_request(
+    group_id: str, wanted: Iterable[TopicPartition] | None, version: int, require_stable: bool
+) -> OffsetFetchRequest:
+    """For some partitions, or (from version 2 on) for all: None."""
+    by_topic: dict[str, list[int]] = {}
+    for tp in wanted or ():
+        by_topic.setdefault(tp.topic, []).append(tp.partition)
+    stable = require_stable and version >= 7
+    if version >= 8:
+        topics = [OffsetFetchRequestTopics(name=n, partition_indexes=p) for n, p in by_topic.items()]
+        request = OffsetFetchRequest(
+            groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None if wanted is None else topics)],
+            require_stable=stable,
+        )
+    else:
+        old = [OffsetFetchRequestTopic(name=n, partition_indexes=p) for n, p in by_topic.items()]
+        request = OffsetFetchRequest(
+            group_id=group_id, topics=None if wanted is None else old, require_stable=stable
+        )
+    return request
+
+
+def committed_in(answer: Any, version: int) -> dict[TopicPartition, OffsetAndMetadata]:
+    """The offsets in an answer for one group; partitions without one are left out. Raises `KafkaError`."""
+    if version >= 8:
+        answer = answer.groups[0]
+    if answer.error_code:
+        raise error_for(answer.error_code)
+    found: dict[TopicPartition, OffsetAndMetadata] = {}
+    for topic in answer.topics:
+        for p in topic.partitions:
+            if version == 0 and p.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                continue  # nothing in ZooKeeper
+            if p.error_code:
+                code = to_code(p.error_code)
+                raise error_for(code, f"{topic.name}-{p.partition_index}: {code.message}")
+            if p.committed_offset >= 0:
+                found[TopicPartition(topic.name, p.partition_index)] = OffsetAndMetadata(
+                    p.committed_offset, p.metadata or "", p.committed_leader_epoch
+                )
+    return found
+
+
+def commit_request(
+    group_id: str,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    *,
+    generation: int = -1,
+    member_id: str = "",
+    group_instance_id: str | None = None,
+) -> OffsetCommitRequest:
+    """An OffsetCommit; without a member, for a group that has none."""
+    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for tp, committed in offsets.items():
+        topics.setdefault(tp.topic, []).append(
+            OffsetCommitRequestPartition(
+                partition_index=tp.partition,
+                committed_offset=committed.offset,
+                committed_leader_epoch=committed.leader_epoch,
+                committed_metadata=committed.metadata,
+            )
+        )
+    return OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
+        group_instance_id=group_instance_id,
+        topics=[OffsetCommitRequestTopic(name=name, partitions=p) for name, p in topics.items()],
+    )

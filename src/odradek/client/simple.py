@@ -1,0 +1,457 @@
+"""The low-level way of Kafka 0.8: one broker, one partition, everything by hand.
+
+`SimpleConsumer` asks one broker, as Kafka's class of that name did: who leads a partition, which offset was
+the last before a time, what lies at an offset, what a group has committed. `find_leader`, `find_new_leader`
+and `read_partition` are what every program around it needed: leader lookup over seed brokers, the new leader
+after a death, and the loop that fetches, skips and resets. For tools, for learning, and for brokers on which
+consumer groups do not exist; applications take `Consumer`.
+
+Blocking, without threads, one object for one thread. Works from Kafka 0.8.2 to today.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from odradek.client.blocking import BlockingConnection
+from odradek.client.config import ConsumerConfig, build, parse_servers
+from odradek.client.core.fetch_buffer import records_of
+from odradek.client.core.fetch_requests import (
+    EARLIEST,
+    LATEST,
+    NAMES_UNTIL,
+    FetchAt,
+    fetch_request,
+    list_offsets_request,
+    offset_in,
+)
+from odradek.client.core.fetched import batch_too_large, end_of_fetched
+from odradek.client.core.group_offsets import commit_request, committed_in, offset_fetch_request
+from odradek.client.core.handshake import KnownBrokers
+from odradek.client.core.metadata import metadata_topics
+from odradek.client.core.produce import to_code
+from odradek.client.errors import UnsupportedByBrokerError
+from odradek.client.types import ConsumerRecord, Node, OffsetAndMetadata, TopicPartition
+from odradek.errors import ErrorCode, KafkaError, NetworkError, error_for
+from odradek.records.batch import check_crc
+from odradek.records.message_batches import iter_fetched
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
+from odradek.wire.messages.metadata import MetadataRequest
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "Fetched",
+    "Leadership",
+    "SimpleConsumer",
+    "find_leader",
+    "find_new_leader",
+    "read_partition",
+]
+
+
+class Fetched(NamedTuple):
+    """What one fetch brought.
+
+    `records` begin at the offset asked for, `skipped` older ones stood before it in the same compressed set;
+    `next_offset` is where to fetch on, `high_watermark` the end of what may be read.
+    """
+
+    records: list[ConsumerRecord]
+    next_offset: int
+    high_watermark: int
+    skipped: int
+
+
+class Leadership(NamedTuple):
+    """Who serves a partition. `leader` is None while there is none; `replicas` are those with an address."""
+
+    leader: Node | None
+    replicas: tuple[Node, ...]
+
+
+class SimpleConsumer:
+    """Questions to one broker.
+
+    Args:
+        host, port: the broker's; for `fetch` and `offsets_before` it must be the partition's leader.
+        timeout_ms: how long connecting and each answer may take.
+        client_id: as brokers log it.
+        configs: further consumer configs by Kafka's names: `check_crcs`, `receive_buffer_bytes` … .
+
+    It connects with the first question, and again after a failure. Every method raises
+    `ConnectionFailedError` when the broker is gone or too slow, and the `KafkaError` of the code that it
+    answers with.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int = 9092,
+        *,
+        timeout_ms: int = 30_000,
+        client_id: str = "odradek-simple",
+        **configs: Any,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self._config = build(
+            ConsumerConfig,
+            {
+                "bootstrap_servers": [(host, port)],
+                "request_timeout_ms": timeout_ms,
+                "socket_connection_setup_timeout_ms": timeout_ms,
+                "client_id": client_id,
+                **configs,
+            },
+        )
+        self._known = KnownBrokers()
+        self._connection: BlockingConnection | None = None
+
+    def _ask(self, message: Any, version: int) -> Any:
+        connection = self._connected()
+        try:
+            connection.send(message, version)
+            return connection.receive()[1]
+        except NetworkError:
+            self._known.lost(connection.address)
+            self.close()
+            raise
+
+    def _connected(self) -> BlockingConnection:
+        if self._connection is None or self._connection.closed:
+            self._connection = BlockingConnection.open(self.host, self.port, self._config, self._known)
+        return self._connection
+
+    # Who serves what
+
+    def leaders(self, topic: str) -> dict[int, Leadership]:
+        """Leader and replicas of each partition of a topic, as far as this broker knows.
+
+        The broker need not serve the topic itself. Raises `UnknownTopicOrPartitionError`; a broker that
+        makes topics by itself may make this one, and answers LEADER_NOT_AVAILABLE until that is done.
+        """
+        version = self._connected().pick(ApiKey.METADATA)
+        request = MetadataRequest(
+            topics=metadata_topics([topic], version), allow_auto_topic_creation=version < 4
+        )
+        answer = self._ask(request, version)
+        nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in answer.brokers}
+        found: dict[int, Leadership] = {}
+        for state in answer.topics:
+            if state.name != topic:
+                continue
+            if state.error_code:
+                code = to_code(state.error_code)
+                raise error_for(code, f"topic {topic!r}: {code.message}")
+            for p in state.partitions:
+                replicas = tuple(nodes[n] for n in p.replica_nodes if n in nodes)
+                found[p.partition_index] = Leadership(nodes.get(p.leader_id), replicas)
+        return found
+
+    def find_coordinator(self, group: str) -> Node:
+        """The broker that keeps a group's offsets. Raises COORDINATOR_NOT_AVAILABLE while there is none."""
+        version = self._connected().pick(ApiKey.FIND_COORDINATOR, at_most=3)
+        answer = self._ask(FindCoordinatorRequest(key=group), version)
+        if answer.error_code:
+            raise error_for(answer.error_code, answer.error_message)
+        return Node(answer.node_id, answer.host, answer.port)
+
+    # Offsets
+
+    def offsets_before(
+        self, topic: str, partition: int, time_ms: int = LATEST, max_offsets: int = 1
+    ) -> list[int]:
+        """Offsets at which a program can begin to read, newest first, none of them written after a time.
+
+        They are the first offsets of the log's segments last written to before `time_ms`, and the end of the
+        log for LATEST: how exact they are depends on the size of segments. EARLIEST gives the log's start.
+
+        Args:
+            time_ms: epoch milliseconds, LATEST or EARLIEST.
+            max_offsets: how many at most.
+
+        Raises `UnsupportedByBrokerError` by brokers since 4.0, which tell the ends of the log only, and one
+        offset at a time.
+        """
+        tp = TopicPartition(topic, partition)
+        request = list_offsets_request({tp: time_ms}, 0)
+        connection = self._connected()
+        low = connection.state.versions.ranges.get(ApiKey.LIST_OFFSETS, (0, 0))[0]  # type: ignore[union-attr]
+        version = 0
+        if low:
+            if time_ms >= 0 or max_offsets != 1:
+                raise UnsupportedByBrokerError(
+                    f"ListOffsets: offsets before a time are asked for with version 0, the broker offers "
+                    f"{low} and later; Consumer.offsets_for_times finds the first offset at or after a time"
+                )
+            version = connection.pick(ApiKey.LIST_OFFSETS)
+        request.topics[0].partitions[0].max_num_offsets = max_offsets
+        data = self._ask(request, version).topics[0].partitions[0]
+        if data.error_code:
+            code = to_code(data.error_code)
+            raise error_for(code, f"{tp}: {code.message}")
+        return list(data.old_style_offsets) if version == 0 else [offset_in(data)]
+
+    def last_offset(self, topic: str, partition: int, time_ms: int = LATEST) -> int:
+        """The first of `offsets_before`; the log's start where nothing is as old as that."""
+        found = self.offsets_before(topic, partition, time_ms)
+        return found[0] if found else self.offsets_before(topic, partition, EARLIEST)[0]
+
+    def commit_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, int], *, in_zookeeper: bool = False
+    ) -> None:
+        """Keep offsets for a group that has no members; ask its coordinator.
+
+        Args:
+            in_zookeeper: where Kafka 0.8 kept them (any broker will do then), not in the topic.
+        """
+        wanted = {TopicPartition(*tp): OffsetAndMetadata(offset) for tp, offset in offsets.items()}
+        version = self._offsets_version(ApiKey.OFFSET_COMMIT, in_zookeeper)
+        answer = self._ask(commit_request(group, wanted), version)
+        for topic in answer.topics:
+            for p in topic.partitions:
+                if p.error_code:
+                    code = to_code(p.error_code)
+                    raise error_for(code, f"{topic.name}-{p.partition_index}: {code.message}")
+
+    def fetch_offsets(
+        self, group: str, partitions: Iterable[tuple[str, int]], *, in_zookeeper: bool = False
+    ) -> dict[TopicPartition, int]:
+        """What was committed, without the partitions for which nothing was; arguments as `commit_offsets`."""
+        wanted = [TopicPartition(*tp) for tp in partitions]
+        version = self._offsets_version(ApiKey.OFFSET_FETCH, in_zookeeper)
+        answer = self._ask(offset_fetch_request(group, wanted, version, False), version)
+        return {tp: entry.offset for tp, entry in committed_in(answer, version).items()}
+
+    def _offsets_version(self, key: ApiKey, in_zookeeper: bool) -> int:
+        connection = self._connected()
+        if not in_zookeeper:
+            return connection.pick(key)
+        versions = connection.state.versions
+        assert versions is not None
+        if versions.ranges.get(key, (1, 1))[0] > 0:
+            raise UnsupportedByBrokerError(
+                f"{key.api_name}: the broker keeps no offsets in ZooKeeper, which version 0 is for"
+            )
+        return 0
+
+    # Records
+
+    def fetch(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        *,
+        max_bytes: int = 100_000,
+        max_wait_ms: int = 500,
+        min_bytes: int = 1,
+    ) -> Fetched:
+        """What lies at an offset, up to about `max_bytes`; nothing new within `max_wait_ms`: no records.
+
+        A broker gives out compressed sets whole, so older records may come with those asked for: they are
+        skipped, and counted.
+
+        Raises `OffsetOutOfRangeError`, `NotLeaderOrFollowerError`, `RecordTooLargeError` (a record larger
+        than `max_bytes`, by brokers before 0.10.1).
+        """
+        tp = TopicPartition(topic, partition)
+        request = fetch_request(
+            [FetchAt(tp, offset, -1, max_bytes)],
+            {},
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            isolation=0,
+        )
+        answer = self._ask(request, self._connected().pick(ApiKey.FETCH, at_most=NAMES_UNTIL))
+        if answer.error_code:
+            raise error_for(answer.error_code)
+        data = answer.responses[0].partitions[0]
+        if data.error_code:
+            code = to_code(data.error_code)
+            raise error_for(code, f"{tp}, offset {offset}: {code.message}")
+        return self._opened(tp, data, offset)
+
+    def _opened(self, tp: TopicPartition, data: Any, offset: int) -> Fetched:
+        records: list[ConsumerRecord] = []
+        if data.records is None or not len(data.records):
+            return Fetched(records, offset, data.high_watermark, 0)
+        next_offset = end_of_fetched(data.records, offset)
+        if next_offset == offset:
+            raise batch_too_large(tp, offset)
+        skipped = 0
+        for header, batch, kind in iter_fetched(data.records, check_crcs=self._config.check_crcs):
+            if header.is_control or not header.record_count:
+                continue
+            if self._config.check_crcs:
+                check_crc(header, batch)
+            if header.next_offset <= offset:
+                skipped += header.record_count
+                continue
+            part = records_of(header, batch, kind, tp.topic, tp.partition, offset)
+            skipped += header.record_count - len(part)
+            records += part
+        return Fetched(records, next_offset, data.high_watermark, skipped)
+
+    def close(self) -> None:
+        """Close the connection; the next question opens another."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __enter__(self) -> SimpleConsumer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def find_leader(
+    seeds: str | Iterable[Any], topic: str, partition: int, *, timeout_ms: int = 10_000, **configs: Any
+) -> Leadership:
+    """Ask the seed brokers in turn who leads a partition; the first that knows the partition counts.
+
+    Args:
+        seeds: 'host:port[,host:port…]', or a list of such or of nodes.
+
+    Raises the last seed's error if none of them can say; UNKNOWN_TOPIC_OR_PARTITION if they know no such
+    partition.
+    """
+    tp = TopicPartition(topic, partition)
+    problem: KafkaError = error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no seed broker knows {tp}")
+    for host, port in _addresses(seeds):
+        try:
+            with SimpleConsumer(host, port, timeout_ms=timeout_ms, **configs) as consumer:
+                found = consumer.leaders(topic)
+        except KafkaError as error:
+            problem = error
+            continue
+        if partition in found:
+            return found[partition]
+    raise problem
+
+
+def find_new_leader(
+    old: Node,
+    replicas: Iterable[Node],
+    topic: str,
+    partition: int,
+    *,
+    tries: int = 3,
+    wait_ms: int = 1_000,
+    sleep: Callable[[float], None] = time.sleep,
+    **configs: Any,
+) -> Leadership:
+    """After the leader's death: ask the replicas who leads now.
+
+    An answer that still names the old leader is believed from the second try on: the cluster may just not
+    have noticed yet, or the broker is well again.
+
+    Raises LEADER_NOT_AVAILABLE when `tries` tries, `wait_ms` apart, found none.
+    """
+    seeds = list(replicas)
+    problem: KafkaError | None = None
+    for turn in range(tries):
+        if turn:
+            sleep(wait_ms / 1000)
+        try:
+            found = find_leader(seeds, topic, partition, **configs)
+        except KafkaError as error:
+            problem = error
+            continue
+        if found.leader is not None and (turn or found.leader.id != old.id):
+            return found
+    raise error_for(
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        f"{topic}-{partition}: no leader after that of {old}{f' ({problem})' if problem else ''}",
+    )
+
+
+def read_partition(
+    seeds: str | Iterable[Any],
+    topic: str,
+    partition: int,
+    *,
+    start: int = EARLIEST,
+    until: int | None = None,
+    reset: int = LATEST,
+    max_errors: int = 5,
+    max_bytes: int = 100_000,
+    sleep: Callable[[float], None] = time.sleep,
+    **configs: Any,
+) -> Iterator[ConsumerRecord]:
+    """The records of one partition, in order: the loop that programs wrote around `SimpleConsumer`.
+
+    Finds the leader, asks it for the offset to begin at, fetches on and on. An offset out of range is
+    replaced by that of `reset`; after a failure the replicas are asked for the new leader.
+
+    Args:
+        seeds: as for `find_leader`.
+        start: an offset, EARLIEST or LATEST.
+        until: end before this offset; None: go on for ever.
+        reset: LATEST or EARLIEST.
+        max_errors: how many failures in a row end it, with the last one's error.
+        max_bytes: of one fetch.
+        configs: as for `SimpleConsumer`.
+    """
+    where = find_leader(seeds, topic, partition, **configs)
+    errors = 0
+    offset = start
+    consumer: SimpleConsumer | None = None
+    try:
+        while until is None or offset < until:
+            try:
+                if where.leader is None:
+                    raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader")
+                if consumer is None:
+                    consumer = SimpleConsumer(where.leader.host, where.leader.port, **configs)
+                if offset < 0:
+                    offset = consumer.last_offset(topic, partition, offset)
+                    continue
+                got = consumer.fetch(topic, partition, offset, max_bytes=max_bytes)
+            except KafkaError as problem:
+                errors += 1
+                if errors > max_errors or not (problem.retriable or problem.code in _LOOK_AGAIN):
+                    raise
+                if problem.code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    offset = reset
+                    continue
+                if consumer is not None:
+                    consumer.close()
+                    consumer = None
+                old = where.leader or Node(-1, "nobody", 0)
+                where = find_new_leader(
+                    old, where.replicas or _nodes(seeds), topic, partition, sleep=sleep, **configs
+                )
+                continue
+            errors = 0
+            for record in got.records:
+                if until is not None and record.offset >= until:
+                    return
+                yield record
+            offset = got.next_offset
+    finally:
+        if consumer is not None:
+            consumer.close()
+
+
+_LOOK_AGAIN = frozenset({ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+
+
+def _addresses(seeds: str | Iterable[Any]) -> list[tuple[str, int]]:
+    if isinstance(seeds, str):
+        return list(parse_servers(seeds))
+    nodes = [(seed.host, seed.port) if isinstance(seed, Node) else seed for seed in seeds]
+    return list(parse_servers(nodes))
+
+
+def _nodes(seeds: str | Iterable[Any]) -> list[Node]:
+    return [Node(-1, host, port) for host, port in _addresses(seeds)]
