@@ -63,6 +63,14 @@ class World:
     def image(self) -> ClusterImage:
         return self.controller.image
 
+    @property
+    def broker_id(self) -> int:
+        return self.controller.broker_id
+
+    @property
+    def cluster_id(self) -> str:
+        return self.controller.cluster_id
+
     def add_broker(self, broker_id: int, *endpoints: Endpoint, rack: str | None = None) -> MemoryStore:
         """Register another broker; it lives until its session is closed."""
         session = MemoryStore(self.server)
@@ -92,6 +100,11 @@ class World:
         try:
             response: Any = registration.function(context, decoded)
         except KafkaError as error:
-            assert registration.error_response is not None
-            response = registration.error_response(decoded, version, error.code, error.message)
+            if registration.error_response is not None:
+                response = registration.error_response(decoded, version, error.code, error.message)
+            else:
+                response = response_class(key)()
+                response.error_code = int(error.code)
+                if "error_message" in response.__slots__:
+                    response.error_message = error.message
         return response_class(key).decode(response.encode(version), version)

@@ -1,0 +1,50 @@
+"""ControlledShutdown 0-3: a broker wants to leave; the answer names what it still leads.
+
+- Only the controller answers: STALE_CONTROLLER_EPOCH from any other broker.
+- From version 2 on the broker says its epoch: one before the present is STALE_BROKER_EPOCH.
+- A broker that is not there is BROKER_NOT_AVAILABLE.
+- Partitions with a single replica stay where they are and are not named, as in Kafka: a broker that is alone
+  may always leave.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.authorization import CLUSTER, Operation
+from odradek.broker.registry import handler
+from odradek.errors import BrokerNotAvailableError, ClusterAuthorizationError, StaleBrokerEpochError
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    RemainingPartition,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+
+_UNKNOWN_EPOCH = -1
+
+
+@handler(ApiKey.CONTROLLED_SHUTDOWN, versions=range(4))
+def handle(context: RequestContext, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
+    """Name the replicated partitions that the broker leads."""
+    if not context.authorize(Operation.CLUSTER_ACTION, CLUSTER):
+        raise ClusterAuthorizationError
+    image = context.broker.image
+    if image.controller_id != context.broker.broker_id:
+        return ControlledShutdownResponse(error_code=int(ErrorCode.STALE_CONTROLLER_EPOCH))
+    leaving = image.brokers.get(request.broker_id)
+    if leaving is None:
+        raise BrokerNotAvailableError
+    if request.broker_epoch != _UNKNOWN_EPOCH and request.broker_epoch < leaving.epoch:
+        raise StaleBrokerEpochError
+    return ControlledShutdownResponse(
+        remaining_partitions=[
+            RemainingPartition(topic_name=topic.name, partition_index=index)
+            for topic, index, partition in image.partitions_of(request.broker_id)
+            if partition.leader == request.broker_id and len(partition.replicas) > 1
+        ]
+    )
