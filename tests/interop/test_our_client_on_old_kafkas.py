@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import pytest
 
 import odradek
 from interop import kafka_peer, members
+from odradek.client import simple
 from odradek.client.raw import RawReader, RawWriter
 from odradek.records.batch import TimestampType
 
@@ -253,3 +255,35 @@ def test_a_message_larger_than_the_fetch(peer: Peer) -> None:
         else:
             members.until("the record", fetched)
             assert got == [50_000]
+
+
+def test_the_simple_consumer(peer: Peer) -> None:
+    with odradek.Producer(
+        bootstrap_servers=peer.at, compression_type="gzip", linger_ms=500, **FAST
+    ) as producer:
+        for i in range(20):
+            producer.send("simple", value=b"%d" % i, partition=0)
+        producer.flush()
+    leader = simple.find_leader(peer.at, "simple", 0).leader
+    assert leader is not None
+    tp = odradek.TopicPartition("simple", 0)
+    with odradek.SimpleConsumer(leader.host, leader.port) as consumer:
+        assert consumer.last_offset("simple", 0) == 20
+        assert consumer.last_offset("simple", 0, simple.EARLIEST) == 0
+        got = consumer.fetch("simple", 0, 15)
+        assert [record.value for record in got.records] == [b"15", b"16", b"17", b"18", b"19"]
+        assert got.skipped == 15
+        if peer.number < (4,):
+            assert consumer.offsets_before("simple", 0, simple.LATEST, 5) == [20, 0]
+            consumer.commit_offsets("simple", {tp: 7}, in_zookeeper=True)
+            assert consumer.fetch_offsets("simple", [tp], in_zookeeper=True) == {tp: 7}
+    with odradek.Consumer(bootstrap_servers=peer.at, group_id="simple", enable_auto_commit=False) as member:
+        member.assign([tp])
+        member.commit({tp: odradek.OffsetAndMetadata(9)})  # makes the coordinator be there
+    with odradek.SimpleConsumer(leader.host, leader.port) as consumer:
+        assert consumer.find_coordinator("simple").port == leader.port
+        assert consumer.fetch_offsets("simple", [tp]) == {tp: 9}
+        consumer.commit_offsets("simple", {tp: 11})
+        assert consumer.fetch_offsets("simple", [tp]) == {tp: 11}
+    read_again = simple.read_partition(peer.at, "simple", 0, start=99, reset=simple.EARLIEST)
+    assert [record.value for record in itertools.islice(read_again, 20)] == [b"%d" % i for i in range(20)]
