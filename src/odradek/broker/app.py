@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.broker.authorization import Authorizer
 from odradek.broker.config import BrokerConfig
+from odradek.broker.conversions import Conversions
 from odradek.broker.dispatch import Dispatcher
 from odradek.broker.fetch_sessions import FetchSessionCache
 from odradek.broker.housekeeping import Housekeeping
@@ -119,6 +120,7 @@ class Broker:
         self._given_timers = timers
         self._rng = rng
         self.housekeeping = Housekeeping(self)
+        self.conversions = Conversions()
         self._undo: list[tuple[str, Callable[[], object]]] = []
         self._started = False
         self._groups: GroupRuntime | None = None
@@ -221,6 +223,7 @@ class Broker:
             image=self.image,
             replica_lag_time_max_ms=self.config.replica_lag_time_max_ms,
         )
+        self._undo.append(("conversions", self.conversions.stop))
         self.fetch_sessions = FetchSessionCache(
             max_sessions=self.config.max_incremental_fetch_session_cache_slots, rng=self._rng
         )

@@ -21,7 +21,9 @@ class TopicMetrics:
         "bytes_rejected",
         "failed_fetch_requests",
         "failed_produce_requests",
+        "fetch_message_conversions",
         "messages_in",
+        "produce_message_conversions",
         "total_fetch_requests",
         "total_produce_requests",
     )
@@ -33,6 +35,8 @@ class TopicMetrics:
         self.bytes_rejected = 0
         self.failed_fetch_requests = 0
         self.failed_produce_requests = 0
+        self.fetch_message_conversions = 0
+        self.produce_message_conversions = 0
         self.total_fetch_requests = 0
         self.total_produce_requests = 0
 
@@ -44,6 +48,8 @@ _TOPIC_NAMES = {
     "bytes_rejected": "BytesRejectedPerSec",
     "failed_fetch_requests": "FailedFetchRequestsPerSec",
     "failed_produce_requests": "FailedProduceRequestsPerSec",
+    "fetch_message_conversions": "FetchMessageConversionsPerSec",
+    "produce_message_conversions": "ProduceMessageConversionsPerSec",
     "total_fetch_requests": "TotalFetchRequestsPerSec",
     "total_produce_requests": "TotalProduceRequestsPerSec",
 }

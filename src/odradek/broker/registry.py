@@ -96,7 +96,7 @@ class Served(NamedTuple):
 
 
 SERVED: dict[int, Served] = {
-    0: Served("produce", range(3, 14)),
+    0: Served("produce", range(14)),
     1: Served("fetch", range(4, 19)),
     2: Served("list_offsets", range(1, 12)),
     3: Served("metadata", range(14)),

@@ -1,12 +1,16 @@
-"""Produce 3-13: append one record batch per partition.
+"""Produce 0-13: append one record batch, or a message set, per partition.
 
-- 3-12 name topics, 13 has topic ids (UNKNOWN_TOPIC_ID).
+- 0-12 name topics, 13 has topic ids (UNKNOWN_TOPIC_ID).
 - acks 0: no answer; an error closes the connection, which is all that such a producer can notice. 1: the
   leader has it. -1: all in-sync replicas have it, else REQUEST_TIMED_OUT after `timeout_ms`; anything else:
   INVALID_REQUIRED_ACKS.
 - A partition that is named twice gets INVALID_REQUEST each time, and nothing is appended.
-- Exactly one batch, of magic 2; zstd from version 7. Older message sets come with a later release, and
-  versions 0-2 with them.
+- From 3 on exactly one batch, of magic 2; zstd from version 7.
+- 0-2 hold message sets, of magic 0 (0, 1) or 1 (2), which are converted to the topic's format; an empty one
+  is answered as done, with the offset -1. 1 and later are told of throttling, 2 and later the append time.
+  Likewise batches are converted for topics of an older format (`message.format.version`), which take neither
+  idempotent producers nor headers (UNSUPPORTED_FOR_MESSAGE_FORMAT). What takes long is converted in another
+  thread (`odradek.broker.produce_conversions`); what comes for the same partition meanwhile waits for it.
 - Error messages and record errors from 8; the current leader with NOT_LEADER_OR_FOLLOWER from 10 (KIP-951).
 - There is no transaction coordinator yet: a transactional batch gets INVALID_TXN_STATE, which every client
   takes as final. (It can only come from a producer that did without InitProducerId, which refuses.)
@@ -22,6 +26,7 @@ from odradek.broker.authorization import Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.fast_produce import FastProduce
 from odradek.broker.leader_hints import LeaderHints
+from odradek.broker.produce_conversions import PreparedRecords, partitions_of, prepare_all, takes_long
 from odradek.broker.registry import handler
 from odradek.cluster.image import INTERNAL_TOPICS
 from odradek.errors import (
@@ -35,6 +40,7 @@ from odradek.errors import (
     UnknownTopicOrPartitionError,
 )
 from odradek.errors.codes import ErrorCode
+from odradek.records.batch import MAGIC_AT, MAGIC_V2
 from odradek.records.validate import record_errors
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.produce import (
@@ -50,6 +56,7 @@ from odradek.wire.messages.produce import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.log.converting import Prepared
     from odradek.replication.partition import Partition
 
 log = logging.getLogger(__name__)
@@ -82,18 +89,61 @@ def _error_response(
     )
 
 
-@handler(ApiKey.PRODUCE, versions=range(3, 14), error_response=_error_response, fast=FastProduce)
-def handle(
-    context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
+@handler(ApiKey.PRODUCE, versions=range(14), error_response=_error_response, fast=FastProduce)
+def handle(context: RequestContext, request: ProduceRequest) -> ProduceResponse | asyncio.Future[Any] | None:
     """Append, and answer when as many replicas have it as `acks` asks for."""
     if request.acks not in (-1, 0, 1):
         return _error_response(request, context.api_version, ErrorCode.INVALID_REQUIRED_ACKS, "")
+    items = list(partitions_of(context, request))
+    conversions = context.broker.conversions
+    keys = [key for _, key, _ in items]
+    if conversions.is_busy(keys) or any(takes_long(partition, records) for partition, _, records in items):
+        return _append_after_conversion(context, request, items, keys)
+    return _append_all(context, request, {})
+
+
+def _append_after_conversion(
+    context: RequestContext,
+    request: ProduceRequest,
+    items: list[tuple[Partition, tuple[str, int], Any]],
+    keys: list[tuple[str, int]],
+) -> asyncio.Future[ProduceResponse | None]:
+    broker = context.broker
+    future: asyncio.Future[ProduceResponse | None] = broker.loop.create_future()
+
+    def finish(answer: asyncio.Future[ProduceResponse]) -> None:
+        if not future.done():
+            future.set_result(answer.result())
+
+    def append(converted: asyncio.Future[PreparedRecords]) -> None:
+        if converted.cancelled():
+            future.cancel()
+            return
+        try:
+            answer = _append_all(context, request, converted.result())
+        except Exception as error:
+            future.set_exception(error)
+            return
+        if isinstance(answer, asyncio.Future):
+            answer.add_done_callback(finish)
+        else:
+            future.set_result(answer)
+
+    version, now_ms = context.api_version, context.now_ms
+    broker.conversions.run_in_order(keys, lambda: prepare_all(items, now_ms, version)).add_done_callback(
+        append
+    )
+    return future
+
+
+def _append_all(
+    context: RequestContext, request: ProduceRequest, prepared: PreparedRecords
+) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
     response = ProduceResponse(responses=[])
     pending: list[_Pending] = []
     twice = _named_twice(request)
     for topic in request.topic_data:
-        response.responses.append(_append_topic(context, request, topic, twice, pending))
+        response.responses.append(_append_topic(context, request, topic, twice, prepared, pending))
     # The records are in the log: while acks are waited for, the frame need not be kept.
     request.topic_data = []
     if request.acks == 0:
@@ -127,6 +177,7 @@ def _append_topic(
     request: ProduceRequest,
     topic: TopicProduceData,
     twice: set[_Key],
+    prepared: PreparedRecords,
     pending: list[_Pending],
 ) -> TopicProduceResponse:
     name: str | None = topic.name
@@ -141,7 +192,8 @@ def _append_topic(
             answers.append(_failed(data.index, ErrorCode.INVALID_REQUEST, "the partition is named twice"))
         else:
             assert name is not None
-            answers.append(_append(context, request, name, data.index, data.records, pending))
+            made = prepared.get((name, data.index))
+            answers.append(_append(context, request, name, data.index, data.records, made, pending))
     return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
 
 
@@ -164,6 +216,7 @@ def _append(
     topic: str,
     index: int,
     records: Any,
+    prepared: Prepared | KafkaError | None,
     pending: list[_Pending],
 ) -> PartitionProduceResponse:
     broker = context.broker
@@ -178,11 +231,15 @@ def _append(
             raise InvalidRecordError("a record batch is missing")
         _refuse_transactional(records)
         size = len(records)
+        if isinstance(prepared, KafkaError):
+            partition.require_leader()
+            raise prepared
         info = partition.append(
             records,
             required_acks=request.acks,
             now_ms=context.now_ms,
             produce_version=context.api_version,
+            prepared=prepared,
         )
     except KafkaError as error:
         if metrics is not None:
@@ -197,19 +254,22 @@ def _append(
         if metrics is not None:
             _count_refused(metrics, totals, records)
         return _failed(index, ErrorCode.UNKNOWN_SERVER_ERROR, "")
-    if not info.duplicate:
+    if not info.duplicate and info.first_offset >= 0:
         count = info.last_offset - info.first_offset + 1
         metrics.messages_in += count
         totals.messages_in += count
         metrics.bytes_in += size
         totals.bytes_in += size
+        if records[MAGIC_AT] != partition.log.config.record_magic:
+            metrics.produce_message_conversions += count
+            totals.produce_message_conversions += count
     answer = PartitionProduceResponse(
         index=index,
         base_offset=info.first_offset,
         log_append_time_ms=info.log_append_time_ms,
         log_start_offset=info.log_start_offset,
     )
-    if request.acks == -1:
+    if request.acks == -1 and info.first_offset >= 0:
         done, code = partition.committed(info.last_offset + 1)
         if not done:
             pending.append((partition, info.last_offset + 1, answer))
@@ -220,7 +280,11 @@ def _append(
 
 def _refuse_transactional(records: Any) -> None:
     # Anything shorter is no batch, which the validation says better.
-    if len(records) > _ATTRIBUTES_LOW_BYTE_AT and records[_ATTRIBUTES_LOW_BYTE_AT] & _TRANSACTIONAL:
+    if (
+        len(records) > _ATTRIBUTES_LOW_BYTE_AT
+        and records[_ATTRIBUTES_LOW_BYTE_AT] & _TRANSACTIONAL
+        and records[MAGIC_AT] == MAGIC_V2
+    ):
         raise InvalidTxnStateError("this broker has no transaction coordinator")
 
 

@@ -1,0 +1,80 @@
+"""Which produced records are converted beside the event loop, before they are appended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.authorization import Operation
+from odradek.broker.authorization import topic as topic_resource
+from odradek.errors import KafkaError
+from odradek.records.batch import CODEC_MASK, MAGIC_AT, MAGIC_V2
+from odradek.wire.messages.produce import ProduceRequest
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+    from odradek.log.converting import Prepared
+    from odradek.replication.partition import Partition
+
+PreparedRecords = dict[tuple[str, int], "Prepared | KafkaError"]
+"""What has been made of the records of a partition, or why they are refused."""
+
+QUICK_BYTES = 64 * 1024
+"""So much is converted at once: sooner done than handed to a thread."""
+
+QUICK_PACKED_BYTES = 4 * 1024
+"""The same for what is compressed, and may unpack to a multiple."""
+
+AHEAD_BYTES = 32 * 1024 * 1024
+"""How much of one request is converted before the first of it is appended."""
+
+_MESSAGE_ATTRIBUTES_AT = 17
+_BATCH_ATTRIBUTES_AT = 22
+
+
+def partitions_of(
+    context: RequestContext, request: ProduceRequest
+) -> Iterator[tuple[Partition, tuple[str, int], Any]]:
+    """The partitions that are here and may be written to, each with its key and the records for it."""
+    broker = context.broker
+    for topic in request.topic_data:
+        name = topic.name if context.api_version < 13 else broker.image.topic_name(topic.topic_id)
+        if name is None or not context.authorize(Operation.WRITE, topic_resource(name)):
+            continue
+        for data in topic.partition_data:
+            partition = broker.replicas.find(name, data.index)
+            if partition is not None and data.records:
+                yield partition, (name, data.index), data.records
+
+
+def takes_long(partition: Partition, records: Any) -> bool:
+    """Whether these records are to be converted, and are more than a few."""
+    size = len(records)
+    if size <= QUICK_PACKED_BYTES:
+        return False
+    old = records[MAGIC_AT] < MAGIC_V2
+    if not old and partition.log.config.record_magic == MAGIC_V2:
+        return False
+    attributes = records[_MESSAGE_ATTRIBUTES_AT if old else _BATCH_ATTRIBUTES_AT]
+    return size > QUICK_BYTES or bool(attributes & CODEC_MASK)
+
+
+def prepare_all(
+    items: list[tuple[Partition, tuple[str, int], Any]], now_ms: int, produce_version: int
+) -> PreparedRecords:
+    """Convert what takes long, in another thread than the event loop's."""
+    prepared: PreparedRecords = {}
+    size = 0
+    for partition, key, records in items:
+        if size > AHEAD_BYTES:
+            break
+        if key in prepared or not takes_long(partition, records):
+            continue
+        try:
+            one = partition.log.prepare(records, now_ms=now_ms, produce_version=produce_version)
+        except KafkaError as error:
+            prepared[key] = error
+            continue
+        size += len(one.records) + (len(one.placed.records) if one.placed is not None else 0)
+        prepared[key] = one
+    return prepared
