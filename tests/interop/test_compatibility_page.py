@@ -7,18 +7,21 @@ import struct
 import pytest
 
 from interop import compatibility, programs
-from interop.tap import Requests
+from interop.tap import OURS, Requests
 
 pytestmark = pytest.mark.interop
 
 
-def _request(key: int, version: int, rest: bytes = b"") -> bytes:
-    return struct.pack(">ihh", 4 + len(rest), key, version) + rest
+def _request(key: int, version: int, client: str | None = "c", rest: bytes = b"") -> bytes:
+    name = b"" if client is None else client.encode()
+    body = struct.pack(">hhih", key, version, 7, -1 if client is None else len(name)) + name + rest
+    return struct.pack(">i", len(body)) + body
 
 
 @pytest.mark.parametrize("step", [1, 3, 8, 1000])
 def test_requests_are_noted_however_they_arrive(step: int) -> None:
-    stream = _request(18, 3, b"x" * 30) + _request(0, 7, b"y" * 100) + _request(3, 1) + _request(0, 2)
+    stream = _request(18, 3, "client", b"x" * 30) + _request(0, 7, None, b"y" * 100) + _request(3, 1)
+    stream += _request(1, 17, OURS, b"z" * 50) + _request(10, 6, OURS) + _request(0, 2, OURS + "s")
     seen: list[tuple[int, int]] = []
     requests = Requests(lambda key, version: seen.append((key, version)))
     for at in range(0, len(stream), step):

@@ -12,6 +12,7 @@ import pytest
 from interop import compatibility, members, programs
 from interop.conftest import OdradekServer
 from interop.kafka_peer import version_tuple
+from interop.tap import OURS
 from odradek import Admin, NewTopic
 
 pytestmark = pytest.mark.interop
@@ -60,7 +61,7 @@ def test_java_clients(version: str, tapped: OdradekServer, compatibility_row: Ro
         if release >= (0, 11):
             client.run("create", "shared")
         else:
-            with Admin(bootstrap_servers=at) as admin:
+            with Admin(bootstrap_servers=at, client_id=OURS) as admin:
                 admin.create_topics([NewTopic("shared", num_partitions=4)])
         before_ms = int(time.time() * 1000) - 1000
         members.run(client, "shared", tapped.restart)

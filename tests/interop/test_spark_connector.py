@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from interop import kafka_peer, members
+from interop import compatibility, kafka_peer, members
 from interop.conftest import OdradekServer
+from interop.tap import OURS
 from odradek import Admin, Consumer, NewTopic, Producer
 
 CONNECTOR = [
@@ -24,11 +26,14 @@ CONNECTOR = [
 @pytest.mark.interop
 @pytest.mark.spark
 @pytest.mark.usefixtures("kafka_toolchain")
-def test_the_connector_reads_and_writes(server: OdradekServer, tmp_path: Path) -> None:
-    pytest.importorskip("pyspark")
+def test_the_connector_reads_and_writes(
+    tapped: OdradekServer, tmp_path: Path, compatibility_row: Callable[..., compatibility.Row]
+) -> None:
+    pyspark = pytest.importorskip("pyspark")
+    row = compatibility_row(*_named(pyspark.__version__))
     job = Path(__file__).with_name("spark_connector_job.py")
     done = subprocess.run(
-        [sys.executable, str(job), server.bootstrap_servers, str(tmp_path / "checkpoint"), _jars()],
+        [sys.executable, str(job), tapped.bootstrap_servers, str(tmp_path / "checkpoint"), _jars()],
         capture_output=True,
         text=True,
         timeout=240,
@@ -39,6 +44,12 @@ def test_the_connector_reads_and_writes(server: OdradekServer, tmp_path: Path) -
     assert saw["batches"] >= 3
     assert saw["first"] == ["0", "value-0", "connector", 0]
     assert saw["header"] == ["n", "0"]
+    row.does("produce", what="none")
+    row.does("consume")
+
+
+def _named(spark: str) -> tuple[str, str, str, str]:
+    return "Engines", f"Spark {spark}: spark-sql-kafka-0-10", CONNECTOR[0][2], "Maven Central"
 
 
 def _jars() -> str:
@@ -50,11 +61,13 @@ def _jars() -> str:
 @pytest.mark.spark
 @pytest.mark.usefixtures("kafka_toolchain")
 @pytest.mark.parametrize("trigger", ["stream", "real-time"])
-def test_a_stream_goes_on_over_a_restart(trigger: str, server: OdradekServer, tmp_path: Path) -> None:
+def test_a_stream_goes_on_over_a_restart(
+    trigger: str, tapped: OdradekServer, tmp_path: Path, compatibility_row: Callable[..., compatibility.Row]
+) -> None:
     """Topic → topic while the broker restarts: no value is lost (the connector's sink may repeat some)."""
-    pytest.importorskip("pyspark")
-    at = server.bootstrap_servers
-    with Admin(bootstrap_servers=at) as admin:
+    pyspark = pytest.importorskip("pyspark")
+    at = tapped.bootstrap_servers
+    with Admin(bootstrap_servers=at, client_id=OURS) as admin:
         admin.create_topics([NewTopic("live", num_partitions=2), NewTopic("live.copy", num_partitions=2)])
     job = Path(__file__).with_name("spark_connector_live_job.py")
     log = tmp_path / "job.log"
@@ -72,8 +85,9 @@ def test_a_stream_goes_on_over_a_restart(trigger: str, server: OdradekServer, tm
             assert trigger == "real-time", answer
             pytest.skip(f"Spark's real-time mode with its own connector: {answer}")
         assert answer == "started", log.read_text()[-4000:]
+        row = compatibility_row(*_named(pyspark.__version__))
         with Consumer(
-            "live.copy", bootstrap_servers=at, group_id="copied", auto_offset_reset="earliest"
+            "live.copy", bootstrap_servers=at, client_id=OURS, group_id="copied", auto_offset_reset="earliest"
         ) as consumer:
             sent: set[bytes] = set()
 
@@ -84,14 +98,14 @@ def test_a_stream_goes_on_over_a_restart(trigger: str, server: OdradekServer, tm
 
             for part in range(2):
                 values = [b"%d-%d" % (part, i) for i in range(100)]
-                with Producer(bootstrap_servers=at) as producer:
+                with Producer(bootstrap_servers=at, client_id=OURS) as producer:
                     for i, value in enumerate(values):
                         producer.send("live", key=b"k", value=value, partition=i % 2)
                     producer.flush()
                 sent |= set(values)
                 members.until(f"part {part} is copied", arrived)
                 if part == 0:
-                    server.restart()
+                    tapped.restart()
         child.stdin.close()
         assert child.wait(60) == 0, log.read_text()[-4000:]
         assert child.stdout.read().strip() == "stopped"
@@ -103,3 +117,4 @@ def test_a_stream_goes_on_over_a_restart(trigger: str, server: OdradekServer, tm
         child.stdin.close()
     assert {value for _, value in copied} == sent
     assert {key for key, _ in copied} == {b"k"}
+    row.does("broker restart")

@@ -1,0 +1,80 @@
+"""Flink's Kafka connector, source and sink, in a small Flink of its own, on our broker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from interop import compatibility, members, programs
+from interop.conftest import OdradekServer
+from interop.tap import OURS
+from interop.test_java_releases import needs_java
+from odradek import Admin, Consumer, NewTopic, Producer
+
+# The connector of Flink 1 for the last of its line, and of Flink 2.
+RELEASES = [("1.20.3", "3.4.0-1.20"), ("2.2.1", "5.0.0-2.2")]
+OPENS = ("java.base/java.util", "java.base/java.lang", "java.base/java.util.concurrent")
+
+
+def _flink(flink: str, connector: str) -> programs.Program:
+    ours = "org.apache.flink"
+    artifacts = [
+        (ours, name, flink) for name in ("flink-streaming-java", "flink-clients", "flink-connector-base")
+    ]
+    artifacts.append((ours, "flink-connector-kafka", connector))
+    built = programs.java_program("FlinkJob", flink, artifacts)
+    opens = [f"--add-opens={package}=ALL-UNNAMED" for package in OPENS]
+    return programs.Program((built.words[0], *opens, "-Xmx512m", *built.words[2:]))
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize(("flink", "connector"), RELEASES)
+def test_topic_to_topic(
+    flink: str,
+    connector: str,
+    tapped: OdradekServer,
+    compatibility_row: Callable[..., compatibility.Row],
+) -> None:
+    row = compatibility_row("Engines", f"Flink {flink}: flink-connector-kafka", connector, "Maven Central")
+    needs_java()
+    job = _flink(flink, connector)
+    at = tapped.bootstrap_servers
+    copied: list[str] = []
+
+    def send(values: range) -> None:
+        with Producer(bootstrap_servers=at, client_id=OURS) as producer:
+            for i in values:
+                producer.send("from", key=b"%d" % i, value=b"value-%d" % i, partition=i % 3)
+            producer.flush()
+
+    def copied_at_last(topic: str, count: int) -> list[str]:
+        read: list[str] = []
+        with Consumer(
+            topic, bootstrap_servers=at, client_id=OURS, group_id=topic, auto_offset_reset="earliest"
+        ) as consumer:
+
+            def all_read() -> bool:
+                read.extend((r.value or b"").decode() for r in consumer.poll(timeout_ms=200))
+                return len(read) >= count
+
+            members.until(f"{count} records are in {topic}", all_read)
+        return sorted(read)
+
+    with Admin(bootstrap_servers=at, client_id=OURS) as admin:
+        admin.create_topics([NewTopic(name, num_partitions=3) for name in ("from", "to", "late")])
+    send(range(300))
+    job.run("copy", at, flink, "from", "to", "flink")
+    middle_ms = int(time.time() * 1000) + 1
+    row.does("produce", what="lz4")
+    row.does("consume")
+    members.until("the clock says something later", lambda: time.time() * 1000 > middle_ms)
+    send(range(300, 400))
+    job.run("copy", at, flink, "from", "to", "flink")
+    copied = copied_at_last("to", 400)
+    assert copied == sorted(f"{i}=value-{i}" for i in range(400))
+    row.does("commit, resume")
+    job.run("since", at, flink, "from", "late", str(middle_ms))
+    assert copied_at_last("late", 100) == sorted(f"{i}=value-{i}" for i in range(300, 400))
+    row.does("offsets by time")
