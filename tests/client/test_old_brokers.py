@@ -16,7 +16,7 @@ from odradek.client.config import ConsumerConfig, build
 from odradek.client.core.handshake import V0_8_2, V0_9_0, KnownBrokers
 from odradek.client.core.releases import KAFKA_0_8_2
 from odradek.client.errors import ConnectionFailedError, UnsupportedByBrokerError
-from odradek.errors import RecordTooLargeError
+from odradek.errors import RecordTooLargeError, UnknownTopicOrPartitionError
 from odradek.records.compression import Codec
 from odradek.records.message_set import iter_all_records
 from odradek.records.message_set_builder import MessageSetBuilder
@@ -54,7 +54,10 @@ def old_broker(like: str | None = "0.8.2", magic: int = 0, data: bytes = b"") ->
     """One partition of topic 't', with `data` at offset 0 and behind it nothing."""
     produced: list[bytes] = []
 
+    named: set[str] = set()
+
     def metadata(request: Any, version: int) -> Any:
+        named.update(topic.name for topic in request.topics)
         partition = MetadataResponsePartition(
             partition_index=0, leader_id=1, replica_nodes=[1], isr_nodes=[1]
         )
@@ -96,6 +99,7 @@ def old_broker(like: str | None = "0.8.2", magic: int = 0, data: bytes = b"") ->
     if like == "0.9.0":
         answers[ApiKey.LIST_GROUPS] = lambda request, version: ListGroupsResponse()
     broker = ScriptedBroker(answers, KAFKA_0_10_0, like)
+    broker.topics_named = named  # type: ignore[attr-defined]
     broker.produced = produced  # type: ignore[attr-defined]
     return broker
 
@@ -236,6 +240,23 @@ def test_a_message_that_exceeds_the_fetch_is_told_with_the_remedy() -> None:
             pytest.raises(RecordTooLargeError, match=r"raise max\.partition\.fetch\.bytes"),
         ):
             list(reader.fetch_columns("t", 0, 0, 10))
+
+
+def test_looking_for_a_topic_does_not_make_it() -> None:
+    pytest.importorskip("pyarrow")
+    from odradek.client.raw import RawReader
+
+    with old_broker("0.8.2") as broker:
+        with (
+            RawReader(broker.at, {"default_api_timeout_ms": 5_000}) as reader,
+            pytest.raises(UnknownTopicOrPartitionError, match="missing"),
+        ):
+            reader.partitions_for("missing")
+        with odradek.Admin(bootstrap_servers=broker.at) as admin:
+            assert list(admin.describe_topics(["t"])) == ["t"]
+            with pytest.raises(UnknownTopicOrPartitionError, match="missing"):
+                admin.describe_topics(["missing"])
+        assert broker.topics_named == set()  # type: ignore[attr-defined]
 
 
 def test_a_group_on_0_8_2_is_refused_with_the_remedy() -> None:

@@ -15,7 +15,7 @@ from odradek.client.config import CommonConfig
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.connection import ConnectionState
 from odradek.client.core.handshake import PATIENCE_MS, Approach, KnownBrokers, Opening
-from odradek.client.core.metadata import MetadataCache, metadata_topics
+from odradek.client.core.metadata import CREATION_FROM, MetadataCache, asks_for_all, metadata_topics
 from odradek.client.errors import ClientTimeoutError, ConnectionFailedError, NoBrokersAvailableError
 from odradek.client.types import TopicPartition
 from odradek.errors import KafkaError, OdradekError, ProtocolError, error_for
@@ -256,11 +256,13 @@ class BlockingCluster:
         connection = self.any_connection()
         version = connection.pick(ApiKey.METADATA)
         request = MetadataRequest(
-            topics=metadata_topics(names, version),
-            allow_auto_topic_creation=version < 4 or (self._allow_auto_create and names is not None),
+            topics=metadata_topics(names, version, self._allow_auto_create),
+            allow_auto_topic_creation=version < CREATION_FROM
+            or (self._allow_auto_create and names is not None),
         )
         connection.send(request, version)
-        self.metadata.update(connection.receive()[1], replace_all=names is None)
+        expected = names if asks_for_all(names, version, self._allow_auto_create) else None
+        self.metadata.update(connection.receive()[1], replace_all=names is None, expected=expected or ())
 
     def retrying(self, what: str) -> Retrying:
         """Bounds a step that is tried again; see `Retrying`."""

@@ -31,7 +31,7 @@ from odradek.client.core.fetch_requests import (
 from odradek.client.core.fetched import batch_too_large, end_of_fetched
 from odradek.client.core.group_offsets import commit_request, committed_in, offset_fetch_request
 from odradek.client.core.handshake import KnownBrokers
-from odradek.client.core.metadata import metadata_topics
+from odradek.client.core.metadata import CREATION_FROM, metadata_topics
 from odradek.client.core.produce import to_code
 from odradek.client.errors import UnsupportedByBrokerError
 from odradek.client.types import ConsumerRecord, Node, OffsetAndMetadata, TopicPartition
@@ -132,12 +132,11 @@ class SimpleConsumer:
     def leaders(self, topic: str) -> dict[int, Leadership]:
         """Leader and replicas of each partition of a topic, as far as this broker knows.
 
-        The broker need not serve the topic itself. Raises `UnknownTopicOrPartitionError`; a broker that
-        makes topics by itself may make this one, and answers LEADER_NOT_AVAILABLE until that is done.
+        The broker need not serve the topic itself. Raises `UnknownTopicOrPartitionError`.
         """
         version = self._connected().pick(ApiKey.METADATA)
         request = MetadataRequest(
-            topics=metadata_topics([topic], version), allow_auto_topic_creation=version < 4
+            topics=metadata_topics([topic], version, False), allow_auto_topic_creation=version < CREATION_FROM
         )
         answer = self._ask(request, version)
         nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in answer.brokers}
@@ -151,6 +150,8 @@ class SimpleConsumer:
             for p in state.partitions:
                 replicas = tuple(nodes[n] for n in p.replica_nodes if n in nodes)
                 found[p.partition_index] = Leadership(nodes.get(p.leader_id), replicas)
+        if not found:
+            raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic!r}")
         return found
 
     def find_coordinator(self, group: str) -> Node:

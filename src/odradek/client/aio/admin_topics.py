@@ -12,7 +12,7 @@ from odradek.client.core.admin_requests import (
     create_topics_request,
     delete_topics_request,
 )
-from odradek.client.core.metadata import INTERNAL_TOPICS, ZERO_UUID, metadata_topics
+from odradek.client.core.metadata import CREATION_FROM, INTERNAL_TOPICS, ZERO_UUID, metadata_topics
 from odradek.client.core.produce import to_code
 from odradek.client.types import (
     NewTopic,
@@ -103,10 +103,18 @@ class TopicAdmin(AdminBase):
 
     async def describe_topics(self, topics: Iterable[str] | None = None) -> dict[str, TopicDescription]:
         """Partitions, leaders and replicas; of all topics for None. Raises `UnknownTopicOrPartitionError`."""
-        response = await self._metadata(None if topics is None else list(topics))
+        topics = None if topics is None else list(topics)
+        response = await self._metadata(topics)
         described: dict[str, TopicDescription] = {}
         problems: dict[str, KafkaError] = {}
+        named = {t.name for t in response.topics}
+        for name in topics or ():
+            if name not in named:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                problems[name] = error_for(code, f"topic {name!r}: {code.message}")
         for t in response.topics:
+            if topics is not None and t.name not in topics:
+                continue  # a broker before 0.11 was asked for all, so that it makes none
             # A topic that is being made has no leader yet; that is not a reason not to describe it.
             if t.error_code and t.error_code != ErrorCode.LEADER_NOT_AVAILABLE:
                 problems[t.name] = error_for(
@@ -136,8 +144,8 @@ class TopicAdmin(AdminBase):
 
         def message(version: int) -> Any:
             return MetadataRequest(
-                topics=metadata_topics(topics, version),
-                allow_auto_topic_creation=version < 4,
+                topics=metadata_topics(topics, version, False),
+                allow_auto_topic_creation=version < CREATION_FROM,
             )
 
         return await self._any("metadata", message, ApiKey.METADATA)

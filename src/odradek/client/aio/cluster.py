@@ -16,7 +16,7 @@ from odradek.client.aio.connection import Connection, connect
 from odradek.client.config import CommonConfig
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.handshake import KnownBrokers
-from odradek.client.core.metadata import MetadataCache, metadata_topics
+from odradek.client.core.metadata import CREATION_FROM, MetadataCache, asks_for_all, metadata_topics
 from odradek.client.errors import (
     ClientTimeoutError,
     ClosedError,
@@ -290,11 +290,12 @@ class Cluster:
         version = connection.pick(ApiKey.METADATA)
         topics = None if self.all_topics else sorted(self._wanted)
         request = MetadataRequest(
-            topics=metadata_topics(topics, version),
-            allow_auto_topic_creation=self._allow_auto_create or version < 4,
+            topics=metadata_topics(topics, version, self._allow_auto_create),
+            allow_auto_topic_creation=self._allow_auto_create or version < CREATION_FROM,
         )
         response = await connection.send(request, version)
-        unsettled = self.metadata.update(response, replace_all=topics is None)
+        expected = topics if asks_for_all(topics, version, self._allow_auto_create) else None
+        unsettled = self.metadata.update(response, replace_all=topics is None, expected=expected or ())
         if not self.metadata.brokers:
             raise NoBrokersAvailableError(f"{connection.address} answered, but names no brokers")
         self._adopt(connection)

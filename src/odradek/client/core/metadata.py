@@ -17,11 +17,22 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 """What no application writes to; before version 1, Metadata does not say so itself."""
 
 
-def metadata_topics(names: Iterable[str] | None, version: int) -> list[Any] | None:
+CREATION_FROM = 4
+"""The first version of Metadata by which a missing topic can be asked for without being made."""
+
+
+def asks_for_all(names: Iterable[str] | None, version: int, allow_creation: bool) -> bool:
+    """Whether all topics are asked for: also where only that makes none that is missing."""
+    return names is None or (version < CREATION_FROM and not allow_creation)
+
+
+def metadata_topics(
+    names: Iterable[str] | None, version: int, allow_creation: bool = True
+) -> list[Any] | None:
     """The topics of a MetadataRequest; None: all of them, which version 0 says with an empty list."""
     from odradek.wire.messages.metadata import MetadataRequestTopic
 
-    if names is None:
+    if names is None or asks_for_all(names, version, allow_creation):
         return [] if version == 0 else None
     return [MetadataRequestTopic(name=name) for name in names]
 
@@ -71,11 +82,12 @@ class MetadataCache:
         self.errors: dict[str, ErrorCode] = {}
         self.version = 0
 
-    def update(self, response: Any, *, replace_all: bool) -> set[str]:
+    def update(self, response: Any, *, replace_all: bool, expected: Iterable[str] = ()) -> set[str]:
         """Take a MetadataResponse.
 
         Args:
             replace_all: the answer was to "all topics": what it does not name is gone.
+            expected: topics that do not exist if the answer does not name them.
 
         Returns: the topics some of whose partitions need another look (no leader yet, or a retriable error).
         """
@@ -95,6 +107,9 @@ class MetadataCache:
             self.errors.pop(name, None)
             if self._merge(topic):
                 unsettled.add(name)
+        for name in expected:
+            if name not in seen:
+                self._failed(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, unsettled)
         if replace_all:
             for name in [name for name in self.topics if name not in seen]:
                 self.forget(name)
