@@ -15,7 +15,11 @@ from odradek.util.clock import ManualClock
 from odradek.util.timers import ManualTimers
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
-from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
 from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 from .net import read_response, request
@@ -130,13 +134,19 @@ def sync_request(member_id: str, generation: int, group: str = "g", **fields: An
     )
 
 
+async def join_alone(setup: Setup, wire: Wire, request: JoinGroupRequest) -> JoinGroupResponse:
+    """Join a group that nobody is in."""
+    wire.send(request, 3)
+    await _until_parked(setup, request.group_id)
+    setup.advance(0)
+    joined: JoinGroupResponse = await wire.receive()
+    assert joined.error_code == 0
+    return joined
+
+
 async def become_member(setup: Setup, wire: Wire, group: str = "g") -> tuple[str, int]:
     """Join alone and sync; returns member id and generation."""
-    wire.send(join_request(group=group), 3)
-    await _until_parked(setup, group)
-    setup.advance(0)
-    joined = await wire.receive()
-    assert joined.error_code == 0
+    joined = await join_alone(setup, wire, join_request(group=group))
     synced = await wire.ask(sync_request(joined.member_id, joined.generation_id, group), 2)
     assert (synced.error_code, bytes(synced.assignment)) == (0, b"everything")
     return joined.member_id, joined.generation_id

@@ -23,6 +23,7 @@ from odradek.wire.messages import (
     list_offsets,
     metadata,
     offset_commit,
+    offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
 )
@@ -294,6 +295,16 @@ async def delete_group(sweeper: Sweeper, version: int) -> None:
     assert error_codes(answer) == [ErrorCode.NON_EMPTY_GROUP]
     await fine(sweeper, LeaveGroupRequest(group_id=group, members=[MemberIdentity(member_id=member_id)]), 5)
     await fine(sweeper, DeleteGroupsRequest(groups_names=[group]), version)
+
+
+@walk(ApiKey.OFFSET_DELETE)
+async def delete_offset(sweeper: Sweeper, version: int) -> None:
+    topics = [
+        offset_delete.OffsetDeleteRequestTopic(
+            name=TOPIC, partitions=[offset_delete.OffsetDeleteRequestPartition(partition_index=0)]
+        )
+    ]
+    await fine(sweeper, offset_delete.OffsetDeleteRequest(group_id=GROUP, topics=topics), version)
 
 
 @walk(ApiKey.API_VERSIONS)

@@ -133,6 +133,7 @@ SERVED: dict[int, Served] = {
     41: Served("delegation_tokens", range(4)),
     42: Served("delete_groups", range(4)),
     44: Served("incremental_alter_configs", range(2)),
+    47: Served("offset_delete", range(1)),
     60: Served("describe_cluster", range(3)),
 }
 """What a broker serves, by API key. A handler that registers other versions than stand here is refused."""

@@ -51,6 +51,7 @@ from odradek.wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from odradek.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from odradek.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -257,6 +258,21 @@ class GroupCoordinator:
             )
 
         self.runtime.run(partition, "OffsetFetch", command, reply)
+
+    def delete_offsets(
+        self, request: OffsetDeleteRequest, deliver: Callable[[OffsetDeleteResponse], None]
+    ) -> None:
+        """OffsetDelete; the partitions are known to exist."""
+        reply = Reply(deliver, lambda error: OffsetDeleteResponse(error_code=error))
+        partition = self._partition(request.group_id, reply)
+        if partition is None:
+            return
+        self.runtime.run(
+            partition,
+            "OffsetDelete",
+            lambda shard: offset_commands.delete(shard.offsets, shard.group(request.group_id), request),
+            reply,
+        )
 
     def on_partitions_deleted(self, deleted: dict[str, set[int] | None]) -> None:
         """Forget the offsets of deleted partitions.

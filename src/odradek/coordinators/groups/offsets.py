@@ -28,6 +28,8 @@ from odradek.coordinators.outcome import CoordinatorRecord, Outcome
 from odradek.errors import (
     CoordinatorNotAvailableError,
     ErrorCode,
+    GroupIdNotFoundError,
+    GroupNotEmptyError,
     IllegalGenerationError,
     RebalanceInProgressError,
     UnknownMemberIdError,
@@ -38,6 +40,12 @@ from odradek.wire.messages.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
+)
+from odradek.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
 )
 from odradek.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
@@ -167,6 +175,36 @@ def fetch(
 
 
 # Expiry and deletion
+
+
+def delete(offsets: OffsetStore, group: ClassicGroup, request: OffsetDeleteRequest) -> Outcome:
+    """Remove offsets of a group, except of topics that its members still subscribe to (KIP-496).
+
+    While a rebalance is under way it is not known what they will subscribe to: then of no topic at all.
+
+    Raises:
+        GroupIdNotFoundError: the group is going.
+        GroupNotEmptyError: it has members that are no consumers; what they use is not known.
+    """
+    if group.state is GroupState.DEAD:
+        raise GroupIdNotFoundError(f"Group {group.group_id} is in dead state.")
+    consumers = group.protocol_type == CONSUMER_PROTOCOL_TYPE
+    if group.state is not GroupState.EMPTY and not consumers:
+        raise GroupNotEmptyError
+    subscribed = group.subscribed_topics()
+    records: list[CoordinatorRecord] = []
+    topics: list[OffsetDeleteResponseTopic] = []
+    for topic in request.topics:
+        in_use = consumers if subscribed is None else topic.name in subscribed
+        error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if in_use else ErrorCode.NONE
+        results: list[OffsetDeleteResponsePartition] = []
+        for index in dict.fromkeys(one.partition_index for one in topic.partitions):
+            results.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
+            known = offsets.get(group.group_id, topic.name, index) is not None
+            if not in_use and (known or offsets.is_pending(group.group_id, topic.name, index)):
+                records.append(offset_record(group.group_id, topic.name, index, None))
+        topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=results))
+    return Outcome(records, OffsetDeleteResponse(topics=topics))
 
 
 def _expiry_base(group: ClassicGroup) -> Callable[[OffsetEntry], int] | None:
