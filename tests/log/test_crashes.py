@@ -5,6 +5,7 @@ Every test prints nothing and is exact: operations are numbered, the random gene
 
 from __future__ import annotations
 
+import errno
 import random
 from pathlib import Path
 
@@ -379,6 +380,7 @@ def test_a_write_cut_short_by_a_full_disk_is_undone():
     assert len(files.files[path].data) == size
     # When even that is not possible, the next append begins by doing it.
     files.failing["truncate"] = lambda failing: failing == path
+    files.failing_with = errno.ENOSPC
     with pytest.raises(KafkaStorageError):
         log.append(batch([b"lost"]), leader_epoch=0, now_ms=NOW_MS)
     assert len(files.files[path].data) > size

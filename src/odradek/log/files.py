@@ -62,8 +62,13 @@ class FileRange:
 
     def read(self) -> bytes:
         """The bytes. Raises `OSError`, also where the file has become too short."""
+        return self.pread(self.size, 0)
+
+    def pread(self, size: int, position: int) -> bytes:
+        """`size` of the bytes, from a position within them on. Raises as `read`."""
         pieces = []
-        position, end = self.position, self.position + self.size
+        position += self.position
+        end = position + size
         while position < end:
             piece = os.pread(self.fileno(), end - position, position)
             if not piece:
@@ -182,6 +187,10 @@ class FileSystem(Protocol):
 
     def fsync_dir(self, directory: Path) -> None:
         """Return when the folder's names are on the disk."""
+        ...
+
+    def space(self, path: Path) -> tuple[int, int]:
+        """Bytes of the file system that a folder is on: of all of it, and of what is free for us."""
         ...
 
     def lock(self, path: Path) -> DirectoryLock:
@@ -414,6 +423,11 @@ class RealFileSystem:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+    def space(self, path: Path) -> tuple[int, int]:
+        """See `FileSystem.space`."""
+        told = os.statvfs(path)
+        return told.f_frsize * told.f_blocks, told.f_frsize * told.f_bavail
 
     def lock(self, path: Path) -> RealDirectoryLock:
         """See `FileSystem.lock`.

@@ -2,35 +2,41 @@
 
 A start first looks at everything and changes nothing: when any log is damaged beyond its tail the start is
 refused with the folders as they were. What is periodic is a plain method that the broker's timers call.
+
+A folder whose disk fails goes offline, alone and until the next start: its logs are gone from here, what is
+asked of them is answered with KAFKA_STORAGE_ERROR, and whoever set `on_failure` is told.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
 from odradek.errors import KafkaError, KafkaStorageError
-from odradek.log import meta_properties
-from odradek.log.checkpoints import CorruptCheckpointError, TopicPartition, read_offsets, write_offsets
+from odradek.log import meta_properties, partition_metadata
+from odradek.log.checkpointing import CheckpointJob, Checkpoints
+from odradek.log.checkpoints import CorruptCheckpointError, TopicPartition, read_offsets
 from odradek.log.config import LogConfig
-from odradek.log.errors import DataDirectoryError, DataDirectoryInUseError, UnsupportedLogError
+from odradek.log.data_directory import DataDirectory, DirectoryState, ReplicaState, is_disk_failure
+from odradek.log.errors import DataDirectoryError, UnsupportedLogError
 from odradek.log.file_names import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
-    LOCK,
     LOG_START_OFFSETS,
     META_PROPERTIES,
+    PARTITION_METADATA,
     RECOVERY_POINTS,
     delete_dir,
     marker_of_dir,
     parse_partition_dir,
     partition_dir,
 )
-from odradek.log.files import DirectoryLock, FileSystem, LockHeldError
+from odradek.log.files import FileSystem
 from odradek.log.flushing import FlushJob
+from odradek.log.meta_properties import MetaProperties
 from odradek.log.partition_log import PartitionLog
 from odradek.log.recovery import RecoveryPlan, plan_recovery
 from odradek.log.removing import RemovalJob
@@ -40,14 +46,8 @@ logger = logging.getLogger(__name__)
 
 CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
 
-
-@dataclass
-class _DataDirectory:
-    """One data folder: its lock, and whether the last stop was clean."""
-
-    path: Path
-    lock: DirectoryLock
-    was_clean: bool = False
+FailureListener = Callable[[Path, list[TopicPartition], str], None]
+"""Called with the folder that failed, the partitions that are gone with it, and the reason."""
 
 
 @dataclass
@@ -67,10 +67,11 @@ class LogManager:
     """The logs in one or several data folders.
 
     Making it creates the folders that are missing and locks them: `DataDirectoryInUseError` where another
-    broker is at work, `DataDirectoryError` for a folder given twice.
+    broker is at work, `DataDirectoryError` for a folder given twice, or when none can be used.
 
     Attributes: `data_dirs`; `unsupported`: partitions whose folders hold message sets of the old formats;
-    they are left alone.
+    they are left alone; `on_failure`: told when a folder goes offline, in the middle of what found it out;
+    `checkpoints`: writes them.
     """
 
     def __init__(
@@ -80,76 +81,154 @@ class LogManager:
         self._files = files
         self._clock = clock
         self.defaults = defaults or LogConfig()
+        self.on_failure: FailureListener | None = None
         self._logs: dict[TopicPartition, PartitionLog] = {}
+        self._offline: dict[TopicPartition, Path] = {}
+        """Partitions that were in folders which have failed."""
         self.unsupported: dict[TopicPartition, UnsupportedLogError] = {}
         self._deleted: list[tuple[int, Path]] = []
         """Folders of deleted partitions, and when they are to be removed."""
         self._stale: set[TopicPartition] = set()
         """Partitions that checkpoints on the disk may speak of, but that are gone."""
-        self._written: dict[Path, dict[TopicPartition, int]] = {}
-        """What the checkpoints on the disk say, as far as it was written here."""
-        self._dirs: list[_DataDirectory] = []
+        self._prepared: dict[TopicPartition, Path] = {}
+        """Folders that were made for logs which are about to be created."""
+        self._unsynced: set[Path] = set()
+        """Data folders in which names were changed since they were last synced."""
+        self.checkpoints = Checkpoints(files)
+        self._dirs: list[DataDirectory] = []
         if len(set(self.data_dirs)) != len(self.data_dirs):
             raise DataDirectoryError(f"log.dirs names a folder twice: {', '.join(map(str, self.data_dirs))}")
         try:
             for path in self.data_dirs:
-                self._dirs.append(_DataDirectory(path, self._lock(path)))
+                directory = DataDirectory(path)
+                self._dirs.append(directory)
+                try:
+                    directory.take(files)
+                except OSError as error:
+                    self._fail_at_start(directory, f"the data folder {path} cannot be used", error)
         except BaseException:
             self.unlock()
             raise
-
-    def _lock(self, path: Path) -> DirectoryLock:
-        try:
-            self._files.make_dirs(path)
-            return self._files.lock(path / LOCK)
-        except LockHeldError as error:
-            raise DataDirectoryInUseError(path / LOCK, error.holder_pid) from None
-        except OSError as error:
-            raise DataDirectoryError(f"the data folder {path} cannot be used: {error}") from error
 
     def unlock(self) -> None:
         """Let go of the folders without writing anything, as when a start fails."""
         for log in self._logs.values():
             log.release()
         for directory in self._dirs:
-            directory.lock.release()
-        self._dirs.clear()
+            directory.unlock()
+
+    # Folders that fail.
+
+    @property
+    def online_dirs(self) -> list[Path]:
+        """The folders that can be used."""
+        return [directory.path for directory in self._dirs if directory.is_online]
+
+    def failure_of(self, path: Path) -> str | None:
+        """Why a folder is offline; None while it is not."""
+        return next((one.failure for one in self._dirs if one.path == path), None)
+
+    def _fail_at_start(self, directory: DataDirectory, what: str, error: OSError) -> None:
+        """Go on without a folder, while there is another. Raises `DataDirectoryError`."""
+        directory.failure = str(error)
+        directory.unlock()
+        for key in [key for key, log in self._logs.items() if log.directory.parent == directory.path]:
+            self._logs.pop(key).release()
+            self._offline[key] = directory.path
+        others = [one for one in self._dirs if one.is_online]
+        if not others and len(self._dirs) == len(self.data_dirs):
+            raise DataDirectoryError(f"{what}: {error}") from error
+        logger.error("%s: %s. It is offline until the next start", what, error)
+
+    def _on_write_error(self, log: PartitionLog, error: OSError) -> None:
+        self._note_error(log.directory.parent, error)
+
+    def _note_error(self, path: Path, error: OSError) -> None:
+        if is_disk_failure(self._files, path, error):
+            self.fail_directory(path, str(error))
+
+    def fail_directory(self, path: Path, reason: str) -> None:
+        """Give a folder up: its logs are offline until the next start. Harmless twice."""
+        directory = next((one for one in self._dirs if one.path == path and one.is_online), None)
+        if directory is None:
+            return
+        directory.failure = reason
+        keys = [key for key, log in self._logs.items() if log.directory.parent == path]
+        logger.error(
+            "the data folder %s has failed and is offline until the next start, with %d partitions: %s",
+            path,
+            len(keys),
+            reason,
+        )
+        for key in keys:
+            log = self._logs.pop(key)
+            # Whoever still holds it appends no more.
+            log.syncing.failed = True
+            log.release()
+            self._offline[key] = path
+        self._deleted = [entry for entry in self._deleted if entry[1].parent != path]
+        self._unsynced.discard(path)
+        if self.on_failure is not None:
+            self.on_failure(path, keys, reason)
+
+    def describe(self) -> list[DirectoryState]:
+        """All folders with the logs in them, for DescribeLogDirs."""
+        states = []
+        for directory in self._dirs:
+            path, total, usable = directory.path, -1, -1
+            if directory.is_online:
+                try:
+                    total, usable = self._files.space(path)
+                except OSError as error:
+                    logger.warning("the size of %s cannot be told: %s", path, error)
+            replicas = [
+                ReplicaState(*key, log.size_bytes, max(0, log.log_end_offset - log.high_watermark))
+                for key, log in self._logs.items()
+                if log.directory.parent == path
+            ]
+            states.append(DirectoryState(path, directory.failure, total, usable, replicas))
+        return states
 
     # Identity.
 
+    def _stored_metas(self) -> list[tuple[DataDirectory, MetaProperties | None]]:
+        metas = []
+        for directory in self._dirs:
+            if directory.is_online:
+                try:
+                    meta = meta_properties.read(self._files, directory.path / META_PROPERTIES)
+                except OSError as error:
+                    self._fail_at_start(directory, f"{directory.path} cannot be read", error)
+                else:
+                    metas.append((directory, meta))
+        return metas
+
     def stored_cluster_id(self) -> str | None:
         """The cluster id that a folder's `meta.properties` names. Raises `InconsistentIdentityError`."""
-        for path in self.data_dirs:
-            meta = meta_properties.read(self._files, path / META_PROPERTIES)
-            if meta is not None and meta.cluster_id is not None:
-                return meta.cluster_id
-        return None
+        metas = [meta for _, meta in self._stored_metas() if meta is not None]
+        return next((meta.cluster_id for meta in metas if meta.cluster_id is not None), None)
 
     def stored_broker_id(self) -> int | None:
         """The broker id that a folder's `meta.properties` names. Raises `InconsistentIdentityError`."""
-        for path in self.data_dirs:
-            meta = meta_properties.read(self._files, path / META_PROPERTIES)
-            if meta is not None and meta.broker_id is not None:
-                return meta.broker_id
-        return None
+        metas = [meta for _, meta in self._stored_metas() if meta is not None]
+        return next((meta.broker_id for meta in metas if meta.broker_id is not None), None)
 
     def check_identity(self, broker_id: int, cluster_id: str | None) -> None:
         """Compare the folders' `meta.properties` with who we are, then write what is missing.
 
         Raises `InconsistentIdentityError`, nothing being written then; `DataDirectoryError`.
         """
-        paths = [path / META_PROPERTIES for path in self.data_dirs]
-        metas = [(path, meta_properties.read(self._files, path)) for path in paths]
+        metas = self._stored_metas()
         for _, meta in metas:
             if meta is not None:
                 meta_properties.check(meta, broker_id, cluster_id)
-        for path, meta in metas:
+        for directory, meta in metas:
             if meta is None or (meta.cluster_id is None and cluster_id is not None):
-                now_ms = self._clock.now_ms()
+                path, now_ms = directory.path / META_PROPERTIES, self._clock.now_ms()
                 try:
                     meta_properties.write(self._files, path, broker_id, cluster_id, now_ms, meta)
                 except OSError as error:
-                    raise DataDirectoryError(f"{path} cannot be written: {error}") from error
+                    self._fail_at_start(directory, f"{path} cannot be written", error)
 
     # Loading.
 
@@ -159,23 +238,30 @@ class LogManager:
         Raises `LogDamagedError` or another `DataDirectoryError`, the logs being as they were.
         """
         configs = dict(topic_configs or {})
-        try:
-            found = [item for directory in self._dirs for item in self._look(directory, configs)]
-            self._refuse_duplicates(found)
-            for directory in self._dirs:
-                # From here on only a clean stop makes it clean again.
-                self._files.remove(directory.path / CLEAN_SHUTDOWN)
-            for item in found:
-                self._open(item)
-            unclean = sum(bool(item.plan.scans) for item in found)
-            if found:
-                logger.info("loaded %d logs, %d of them read through after a stop", len(found), unclean)
-            self._stale.difference_update(self._logs)
-        except OSError as error:
-            raise DataDirectoryError(f"loading the logs failed: {error}") from error
+        found: dict[Path, list[_Found]] = {}
+        for directory in self._dirs:
+            if directory.is_online:
+                try:
+                    found[directory.path] = list(self._look(directory, configs))
+                except OSError as error:
+                    self._fail_at_start(directory, f"loading the logs of {directory.path} failed", error)
+        self._refuse_duplicates([item for items in found.values() for item in items])
+        for directory in self._dirs:
+            if directory.is_online:
+                try:
+                    # From here on only a clean stop makes it clean again.
+                    self._files.remove(directory.path / CLEAN_SHUTDOWN)
+                    for item in found[directory.path]:
+                        self._open(item)
+                except OSError as error:
+                    self._fail_at_start(directory, f"loading the logs of {directory.path} failed", error)
+        if self._logs:
+            scanned = sum(bool(item.plan.scans) for items in found.values() for item in items)
+            logger.info("loaded %d logs, %d of them read through after a stop", len(self._logs), scanned)
+        self._stale.difference_update(self._logs)
         return list(self._logs.values())
 
-    def _look(self, directory: _DataDirectory, configs: Mapping[str, Mapping[str, str]]) -> Iterator[_Found]:
+    def _look(self, directory: DataDirectory, configs: Mapping[str, Mapping[str, str]]) -> Iterator[_Found]:
         path = directory.path
         directory.was_clean = self._files.exists(path / CLEAN_SHUTDOWN)
         recovery_points = self._read_checkpoint(path / RECOVERY_POINTS)
@@ -238,6 +324,7 @@ class LogManager:
             item.log_start_offset,
         )
         log.update_high_watermark(item.high_watermark)
+        log.on_write_error = self._on_write_error
         self._logs[item.topic, item.partition] = log
 
     # Logs.
@@ -250,11 +337,57 @@ class LogManager:
         """All logs."""
         return list(self._logs.values())
 
+    def prepare(self, wanted: Iterable[tuple[str, int, bytes | None]]) -> None:
+        """Make folders for logs that `create` will be called for, and wait until they are on the disk.
+
+        `wanted` are topics, partitions and topic ids. May be called in another thread while no log is created
+        or deleted. Never raises `OSError`: `create` comes upon the same trouble.
+        """
+        fresh = [
+            (topic, partition, topic_id)
+            for topic, partition, topic_id in wanted
+            if (topic, partition) not in self._logs
+            and (topic, partition) not in self.unsupported
+            and (topic, partition) not in self._offline
+        ]
+        if not fresh:
+            return
+        self._forget_stale((topic, partition) for topic, partition, _ in fresh)
+        counts = self._counts()
+        touched = set()
+        for topic, partition, topic_id in fresh:
+            if not counts:
+                return
+            parent = min(counts, key=lambda path: counts[path])
+            directory = parent / partition_dir(topic, partition)
+            try:
+                self._files.make_dirs(directory)
+                if topic_id is not None:
+                    partition_metadata.write(self._files, directory / PARTITION_METADATA, topic_id)
+            except OSError as error:
+                logger.warning("the folder %s could not be made: %s", directory, error)
+                continue
+            self._prepared[topic, partition] = directory
+            counts[parent] += 1
+            touched.add(parent)
+        for path in touched:
+            try:
+                self._files.fsync_dir(path)
+            except OSError as error:
+                logger.warning("%s could not be synced: %s", path, error)
+
     def create(
-        self, topic: str, partition: int, config: LogConfig | None = None, topic_id: bytes | None = None
+        self,
+        topic: str,
+        partition: int,
+        config: LogConfig | None = None,
+        topic_id: bytes | None = None,
+        *,
+        is_new: bool = True,
     ) -> PartitionLog:
         """A partition's log, made if it does not exist, in the data folder that has the fewest.
 
+        A partition that is not new may be in a folder that is offline: then its log is not made again.
         Raises `KafkaError` KAFKA_STORAGE_ERROR.
         """
         key = (topic, partition)
@@ -262,16 +395,19 @@ class LogManager:
             raise KafkaStorageError(str(self.unsupported[key]))
         log = self._logs.get(key)
         if log is None:
-            if key in self._stale:
-                # What the checkpoints say is of a partition of this name that was deleted.
-                self.checkpoint()
-            directory = self._emptiest() / partition_dir(topic, partition)
+            self._require_room_for(key, is_new)
+            self._forget_stale([key])
+            directory = self._prepared.pop(key, None)
+            if directory is None or self.failure_of(directory.parent) is not None:
+                directory = self._emptiest() / partition_dir(topic, partition)
             try:
                 log = PartitionLog.open(
                     directory, topic, partition, config or self.defaults, self._files, self._clock
                 )
             except OSError as error:
+                self._note_error(directory.parent, error)
                 raise KafkaStorageError(f"creating {directory} failed: {error}") from error
+            log.on_write_error = self._on_write_error
             self._logs[key] = log
         elif config is not None:
             log.config = config
@@ -279,31 +415,74 @@ class LogManager:
             log.set_topic_id(topic_id)
         return log
 
+    def _require_room_for(self, key: TopicPartition, is_new: bool) -> None:
+        if key in self._offline:
+            raise KafkaStorageError(f"it is in {self._offline[key]}, which has failed")
+        failed = [str(one.path) for one in self._dirs if not one.is_online]
+        if failed and not is_new:
+            raise KafkaStorageError(f"it may be in a folder that has failed: {', '.join(failed)}")
+
+    def _forget_stale(self, keys: Iterable[TopicPartition]) -> None:
+        if not self._stale.isdisjoint(keys):
+            # What the checkpoints say is of a partition of this name that was deleted.
+            self.checkpoint()
+
     def _emptiest(self) -> Path:
-        counts = dict.fromkeys((directory.path for directory in self._dirs), 0)
-        for log in self._logs.values():
-            counts[log.directory.parent] += 1
+        counts = self._counts()
+        if not counts:
+            raise KafkaStorageError("all data folders have failed")
         return min(counts, key=lambda path: counts[path])
 
-    def delete(self, topic: str, partition: int) -> bool:
+    def _counts(self) -> dict[Path, int]:
+        """How many logs each usable folder has."""
+        counts = dict.fromkeys(self.online_dirs, 0)
+        for path in [
+            *(log.directory for log in list(self._logs.values())),
+            *list(self._prepared.values()),
+        ]:
+            if path.parent in counts:
+                counts[path.parent] += 1
+        return counts
+
+    def delete(self, topic: str, partition: int, *, sync: bool = True) -> bool:
         """Take a log out; its folder goes after `file.delete.delay.ms`. Whether there was one.
 
-        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        Without `sync` it may come back after a power failure until `sync_names` was called. Raises
+        `KafkaError` KAFKA_STORAGE_ERROR.
         """
-        log = self._logs.get((topic, partition))
+        key = (topic, partition)
+        # In a folder that has failed there is nothing to be done about it.
+        self._offline.pop(key, None)
+        log = self._logs.get(key)
         if log is None:
             return False
-        target = log.directory.parent / delete_dir(topic, partition, uuid4())
+        parent = log.directory.parent
+        target = parent / delete_dir(topic, partition, uuid4())
         try:
             log.release()
             self._files.rename(log.directory, target)
-            self._files.fsync_dir(target.parent)
         except OSError as error:
             raise log.storage_error("deleting", error) from error
-        del self._logs[topic, partition]
+        del self._logs[key]
         self._deleted.append((self._clock.now_ms() + log.config.file_delete_delay_ms, target))
-        self._stale.add((topic, partition))
+        self._stale.add(key)
+        self._unsynced.add(parent)
+        if sync:
+            failure = self.sync_names().get(parent)
+            if failure is not None:
+                raise log.storage_error("deleting", failure) from failure
         return True
+
+    def sync_names(self) -> dict[Path, OSError]:
+        """Wait until deletions are on the disk; what failed. May be called in another thread."""
+        failed = {}
+        while self._unsynced:
+            path = self._unsynced.pop()
+            try:
+                self._files.fsync_dir(path)
+            except OSError as error:
+                failed[path] = error
+        return failed
 
     # Periodic work. A failure of one log does not keep the others from being looked after.
 
@@ -371,44 +550,36 @@ class LogManager:
 
     def checkpoint(self) -> None:
         """Write down recovery points, log starts and high watermarks, per data folder."""
-        for directory in self._dirs:
-            logs = {key: log for key, log in self._logs.items() if log.directory.parent == directory.path}
-            recovery_points = {key: log.recovery_point for key, log in logs.items()}
-            high_watermarks = {key: log.high_watermark for key, log in logs.items()}
-            log_starts = {
-                key: log.log_start_offset
-                for key, log in logs.items()
-                if log.log_start_offset > log.segments[0].base_offset
-            }
-            for name, offsets in (
-                (RECOVERY_POINTS, recovery_points),
-                (LOG_START_OFFSETS, log_starts),
-                (HIGH_WATERMARKS, high_watermarks),
-            ):
-                if not self._write_checkpoint(directory.path / name, offsets):
-                    return
-        self._stale.clear()
+        job = self.begin_checkpoint()
+        job.run()
+        self.finish_checkpoint(job)
+
+    def begin_checkpoint(self) -> CheckpointJob:
+        """What `checkpoint` would write. `run` may be called in another thread, `finish_checkpoint` after it.
+
+        With no entries there is nothing new to be written.
+        """
+        job = self.checkpoints.begin(self.online_dirs, dict(self._logs))
+        job.forgets = frozenset(self._stale)
+        return job
+
+    def finish_checkpoint(self, job: CheckpointJob) -> bool:
+        """Take note of what was written; whether all could be."""
+        self.checkpoints.finish(job)
+        for path, error in job.errors.items():
+            self._note_error(path, error)
+        if job.errors:
+            return False
+        self._stale -= job.forgets - self._logs.keys()
+        return True
 
     def checkpoint_log_starts(self) -> None:
         """Write down the log starts, so that deleted records stay deleted."""
         self.checkpoint()
 
-    def _write_checkpoint(self, path: Path, offsets: dict[TopicPartition, int]) -> bool:
-        if self._written.get(path) == offsets:
-            return True
-        self._written.pop(path, None)
-        try:
-            # High watermarks change with every append and are found again: no need to wait for the disk.
-            write_offsets(self._files, path, offsets, sync=path.name != HIGH_WATERMARKS)
-        except OSError as error:
-            logger.error("writing %s failed: %s", path, error)
-            return False
-        self._written[path] = offsets
-        return True
-
     def close(self) -> bool:
         """Stop in good order; whether every log could be closed, so that the next start may trust them."""
-        failed: set[Path] = set()
+        failed = {directory.path for directory in self._dirs if not directory.is_online}
         for log in self.all():
             try:
                 log.close()
@@ -416,7 +587,7 @@ class LogManager:
                 failed.add(log.directory.parent)
         self.checkpoint()
         for directory in self._dirs:
-            if directory.path in failed:
+            if directory.path in failed or not directory.is_online:
                 continue
             try:
                 self._files.write_atomically(directory.path / CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT)

@@ -12,6 +12,7 @@ What the model says of a disk:
 from __future__ import annotations
 
 import errno
+import os
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -143,7 +144,7 @@ class MemoryFileSystem:
     Attributes for tests: `operations` counts what changes the disk; `kill_at` is the number of the operation
     at which `Killed` is raised, `fail_at` that at which `OSError(EIO)` is, `rng` decides how much of that
     operation is done; `capacity` is the number of bytes that fit in all, None for any; `failing` maps an
-    operation's name to a predicate on the path: true raises EIO.
+    operation's name to a predicate on the path: true raises `failing_with`, EIO.
     """
 
     def __init__(self, rng: random.Random | None = None, now_ms: Callable[[], int] = lambda: 0) -> None:
@@ -160,15 +161,16 @@ class MemoryFileSystem:
         self.fail_at: int | None = None
         self.capacity: int | None = None
         self.failing: dict[str, Callable[[Path], bool]] = {}
+        self.failing_with = errno.EIO
         self._dead = False
 
     # Faults.
 
     def check_failure(self, name: str, path: Path) -> None:
-        """Raise EIO where `failing` says so."""
+        """Raise what `failing` says."""
         predicate = self.failing.get(name)
         if predicate is not None and predicate(path):
-            raise OSError(errno.EIO, "Input/output error", str(path))
+            raise OSError(self.failing_with, os.strerror(self.failing_with), str(path))
 
     def room_for(self, inode: Inode, size: int) -> int:
         """How big the file may become: `size`, or less on a full disk."""
@@ -350,6 +352,12 @@ class MemoryFileSystem:
                 self._durable_names[path] = inode
         below = {path for path in self.dirs | self._durable_dirs if path.parent == directory}
         self._durable_dirs = (self._durable_dirs - below) | (below & self.dirs)
+
+    def space(self, path: Path) -> tuple[int, int]:
+        """See `FileSystem.space`: as much as there is, where no `capacity` says less."""
+        self.check_failure("space", path)
+        total = 2**40 if self.capacity is None else self.capacity
+        return total, max(0, total - sum(len(inode.data.rstrip(b"\0")) for inode in self.files.values()))
 
     def lock(self, path: Path) -> MemoryLock:
         """See `FileSystem.lock`."""

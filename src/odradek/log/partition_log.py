@@ -11,7 +11,7 @@ Not for several threads at once. Times are milliseconds since the epoch and are 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -100,6 +100,8 @@ class PartitionLog:
         self.high_watermark = 0
         self.recovery_point = 0
         self.syncing = SyncState(last_ms=clock.now_ms())
+        self.on_write_error: Callable[[PartitionLog, OSError], None] | None = None
+        """Told of every failure to write, which may be that of the whole disk."""
         self._removals: list[tuple[int, list[Path]]] = []
         """Files marked as deleted, and when they are to be removed."""
 
@@ -207,9 +209,11 @@ class PartitionLog:
         if self.producers.has_unreplicated:
             self.producers.on_high_watermark(end)
 
-    def storage_error(self, doing: str, error: OSError) -> KafkaError:
+    def storage_error(self, doing: str, error: OSError, *, reading: bool = False) -> KafkaError:
         """The `KafkaError` for a failure of the disk; also logged, since clients see only the code."""
         logger.error("%s-%d: %s in %s failed: %s", self.topic, self.partition, doing, self.directory, error)
+        if self.on_write_error is not None and not reading:
+            self.on_write_error(self, error)
         return KafkaStorageError(f"{doing} failed: {error}")
 
     # Appending.
@@ -528,7 +532,7 @@ class PartitionLog:
                 next_base = segments[slot + 1].base_offset if slot + 1 < count else end
                 bound = upper_bound if upper_bound < next_base else None
         except OSError as error:
-            raise self.storage_error(f"reading at offset {offset}", error) from error
+            raise self.storage_error(f"reading at offset {offset}", error, reading=True) from error
 
     @staticmethod
     def _bytes(segment: Segment, position: int, size: int, range_from: int) -> bytes | FileRange:
@@ -571,7 +575,7 @@ class PartitionLog:
         try:
             return find_newest(self.segments, self.log_start_offset)
         except OSError as error:
-            raise self.storage_error("searching by time", error) from error
+            raise self.storage_error("searching by time", error, reading=True) from error
 
     def offset_for_timestamp(self, timestamp: int) -> OffsetForTimestamp | None:
         """The first record that is not older than `timestamp`; None if all are.
@@ -583,7 +587,7 @@ class PartitionLog:
         try:
             return find_not_older(self.segments, self.log_start_offset, timestamp)
         except OSError as error:
-            raise self.storage_error("searching by time", error) from error
+            raise self.storage_error("searching by time", error, reading=True) from error
 
     def _require_timestamps(self) -> None:
         if self._config.record_magic == 0:

@@ -1,0 +1,109 @@
+"""Writing the checkpoints of the data folders in three steps, so that the slow one can be done elsewhere.
+
+As with flushes (`odradek.log.flushing`): `begin` notes what the files are to say, `CheckpointJob.run` writes
+and syncs them, `finish` takes note. What a later job has written is not replaced by an earlier one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odradek.log.checkpoints import TopicPartition, write_offsets
+from odradek.log.file_names import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
+
+if TYPE_CHECKING:
+    from odradek.log.files import FileSystem
+    from odradek.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+Offsets = dict[TopicPartition, int]
+
+
+class CheckpointJob:
+    """Files to be written. `run` may be called in another thread.
+
+    Attributes: `errors`: the folders of which a file could not be written; `forgets`: partitions that the
+    files will not speak of any more.
+    """
+
+    def __init__(self, checkpoints: Checkpoints, number: int, entries: list[tuple[Path, Offsets]]) -> None:
+        self.number = number
+        self.entries = entries
+        self.errors: dict[Path, OSError] = {}
+        self.forgets: frozenset[TopicPartition] = frozenset()
+        self._checkpoints = checkpoints
+
+    def run(self) -> None:
+        """Wait for the disk. Never raises `OSError`."""
+        self._checkpoints.write(self)
+
+
+class Checkpoints:
+    """The three checkpoints of each data folder: recovery points, log starts, high watermarks.
+
+    Attributes: `exclusive`: held while files are written; a lock, where jobs run in several threads.
+    """
+
+    def __init__(self, files: FileSystem) -> None:
+        self._files = files
+        self.exclusive: AbstractContextManager[object] = nullcontext()
+        self._count = 0
+        self._said: dict[Path, Offsets] = {}
+        """What the files say, as far as it was written here and nothing newer is under way."""
+        self._newest: dict[Path, int] = {}
+        """The job that each file was last written by."""
+
+    def begin(
+        self, directories: Iterable[Path], logs: Mapping[TopicPartition, PartitionLog]
+    ) -> CheckpointJob:
+        """What is to be written, of the logs as they are now."""
+        entries: list[tuple[Path, Offsets]] = []
+        by_directory: dict[Path, dict[TopicPartition, PartitionLog]] = {path: {} for path in directories}
+        for key, log in logs.items():
+            here = by_directory.get(log.directory.parent)
+            if here is not None:
+                here[key] = log
+        for directory, here in by_directory.items():
+            for name, offsets in (
+                (RECOVERY_POINTS, {key: log.recovery_point for key, log in here.items()}),
+                (
+                    LOG_START_OFFSETS,
+                    {
+                        key: log.log_start_offset
+                        for key, log in here.items()
+                        if log.log_start_offset > log.segments[0].base_offset
+                    },
+                ),
+                (HIGH_WATERMARKS, {key: log.high_watermark for key, log in here.items()}),
+            ):
+                path = directory / name
+                if self._said.get(path) != offsets:
+                    self._said.pop(path, None)
+                    entries.append((path, offsets))
+        self._count += 1
+        return CheckpointJob(self, self._count, entries)
+
+    def write(self, job: CheckpointJob) -> None:
+        """See `CheckpointJob.run`."""
+        with self.exclusive:
+            for path, offsets in job.entries:
+                if self._newest.get(path, 0) > job.number or path.parent in job.errors:
+                    continue
+                try:
+                    # High watermarks change with every append and are found again: no need to wait for them.
+                    write_offsets(self._files, path, offsets, sync=path.name != HIGH_WATERMARKS)
+                    self._newest[path] = job.number
+                except OSError as error:
+                    logger.error("writing %s failed: %s", path, error)
+                    job.errors[path.parent] = error
+
+    def finish(self, job: CheckpointJob) -> None:
+        """Take note of what the files say now."""
+        for path, offsets in job.entries:
+            if path.parent not in job.errors and self._newest.get(path) == job.number == self._count:
+                self._said[path] = offsets
