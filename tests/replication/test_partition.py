@@ -24,7 +24,9 @@ from odradek.log.producer_state import Origin
 from odradek.records.batch import iter_batches
 from odradek.records.builder import BatchBuilder
 from odradek.records.control import ControlType, end_marker_batch
-from odradek.replication.partition import Isolation, OffsetLookup, Partition
+from odradek.replication.lookups import OffsetLookup
+from odradek.replication.partition import Partition
+from odradek.replication.reading import Isolation
 from odradek.util.clock import ManualClock
 
 ME, SECOND, THIRD = 1, 2, 3

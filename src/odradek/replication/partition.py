@@ -18,9 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from odradek.errors import (
     FencedLeaderEpochError,
@@ -28,7 +26,6 @@ from odradek.errors import (
     KafkaStorageError,
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
-    OffsetNotAvailableError,
     OffsetOutOfRangeError,
     PolicyViolationError,
     UnknownLeaderEpochError,
@@ -37,85 +34,19 @@ from odradek.errors.codes import ErrorCode
 from odradek.log.partition_log import NEVER
 from odradek.log.producer_state import Origin
 from odradek.records.message_set import iter_entries
+from odradek.replication.followers import Follower
+from odradek.replication.lookups import OffsetLookup, look_up
+from odradek.replication.reading import FetchedRecords, Isolation
 
 if TYPE_CHECKING:
     from odradek.log.converting import Prepared
-    from odradek.log.files import FileRange
     from odradek.log.partition_log import AppendInfo, PartitionLog
-    from odradek.log.txn_index import AbortedTxn
     from odradek.records.batch import BatchHeader
 
 logger = logging.getLogger(__name__)
 
 NO_EPOCH = -1
 ZERO_TOPIC_ID = bytes(16)
-
-LATEST_TIMESTAMP = -1
-EARLIEST_TIMESTAMP = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL_TIMESTAMP = -4
-LATEST_TIERED_TIMESTAMP = -5
-EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
-
-
-class Isolation(IntEnum):
-    """How far a fetch may read."""
-
-    READ_UNCOMMITTED = 0
-    """Up to the high watermark: a consumer."""
-
-    READ_COMMITTED = 1
-    """Up to the last stable offset: a consumer that sees committed transactions only."""
-
-    LOG_END = 2
-    """Everything: a follower."""
-
-
-class FetchedRecords(NamedTuple):
-    """What a read of a partition gave.
-
-    Attributes:
-        records: whole batches, as they lie in the file; empty when there is nothing to read yet.
-        high_watermark, last_stable_offset, log_start_offset, log_end_offset: as they were before the read.
-        diverging_epoch: `(epoch, end_offset)` when the fetcher's log has left the leader's (KIP-595); the
-            fetcher truncates there.
-        aborted_transactions: for READ_COMMITTED, those that the reader must leave out of the records.
-    """
-
-    records: bytes | FileRange
-    high_watermark: int
-    last_stable_offset: int
-    log_start_offset: int
-    log_end_offset: int
-    diverging_epoch: tuple[int, int] | None
-    aborted_transactions: Sequence[AbortedTxn] = ()
-
-
-class OffsetLookup(NamedTuple):
-    """The answer to a lookup by timestamp; -1 where there is none."""
-
-    offset: int
-    timestamp: int
-    leader_epoch: int
-
-
-@dataclass(slots=True)
-class Follower:
-    """What the leader knows of one other replica.
-
-    Attributes:
-        log_end_offset: the follower's log end, as its last fetch told; -1 before the first.
-        log_start_offset: likewise.
-        last_caught_up_ms: when it last had everything that the leader had at that time.
-        last_fetch_ms: when it last fetched.
-        last_fetch_leader_log_end: the leader's log end at that fetch.
-    """
-
-    log_end_offset: int = -1
-    log_start_offset: int = -1
-    last_caught_up_ms: int = 0
-    last_fetch_ms: int = 0
-    last_fetch_leader_log_end: int = -1
 
 
 class Partition:
@@ -558,41 +489,7 @@ class Partition:
                 that the answer could go back in time (KIP-207).
             NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError.
         """
-        self.check_leader_epoch(current_leader_epoch)
-        if only_leader:
-            self.require_leader()
-        log = self.log
-        end = log.log_end_offset if isolation is None else self.readable_end(isolation)
-        lags = (
-            isolation is not None and self.is_leader and self.leader_epoch_start_offset > log.high_watermark
-        )
-        if timestamp == LATEST_TIMESTAMP:
-            if lags:
-                self._refuse_lagging()
-            return OffsetLookup(end, -1, self.leader_epoch)
-        if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
-            # Without remote storage everything is local, and nothing waits to be uploaded.
-            if timestamp == EARLIEST_PENDING_UPLOAD_TIMESTAMP:
-                return OffsetLookup(-1, -1, -1)
-            earliest = log.earliest()
-            return OffsetLookup(earliest.offset, -1, earliest.leader_epoch)
-        if timestamp == LATEST_TIERED_TIMESTAMP:
-            return OffsetLookup(-1, -1, -1)
-        if timestamp == MAX_TIMESTAMP:
-            found = log.max_timestamp()
-        else:
-            found = log.offset_for_timestamp(timestamp)
-        if found is None or found.offset >= end:
-            if lags:
-                self._refuse_lagging()
-            return OffsetLookup(-1, -1, -1)
-        return OffsetLookup(found.offset, found.timestamp, found.leader_epoch)
-
-    def _refuse_lagging(self) -> None:
-        raise OffsetNotAvailableError(
-            f"{self.topic}-{self.index}: the high watermark {self.log.high_watermark} has not reached "
-            f"{self.leader_epoch_start_offset}, where leader epoch {self.leader_epoch} began"
-        )
+        return look_up(self, timestamp, isolation, current_leader_epoch, only_leader)
 
     # ------------------------------------------------------------------ deleting
 

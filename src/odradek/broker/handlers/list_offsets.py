@@ -27,7 +27,7 @@ from odradek.broker.registry import handler
 from odradek.broker.slices import in_slices
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
-from odradek.replication.partition import (
+from odradek.replication.lookups import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP,
     EARLIEST_TIMESTAMP,

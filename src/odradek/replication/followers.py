@@ -1,0 +1,24 @@
+"""What a leader knows of the replicas that follow it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Follower:
+    """What the leader knows of one other replica.
+
+    Attributes:
+        log_end_offset: the follower's log end, as its last fetch told; -1 before the first.
+        log_start_offset: likewise.
+        last_caught_up_ms: when it last had everything that the leader had at that time.
+        last_fetch_ms: when it last fetched.
+        last_fetch_leader_log_end: the leader's log end at that fetch.
+    """
+
+    log_end_offset: int = -1
+    log_start_offset: int = -1
+    last_caught_up_ms: int = 0
+    last_fetch_ms: int = 0
+    last_fetch_leader_log_end: int = -1
