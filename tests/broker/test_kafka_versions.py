@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.config import BrokerConfig, Source
-from odradek.broker.kafka_versions import features, release
+from odradek.broker.kafka_versions import features, release, report
 from odradek.broker.kafka_versions.answers import older_code
 from odradek.broker.kafka_versions.apis import RELEASES, versions_of
 from odradek.broker.kafka_versions.defaults import defaults_of
@@ -166,3 +166,20 @@ def test_message_formats() -> None:
     assert defaults_of(release.find("3.9"))["inter.broker.protocol.version"] == "3.9-IV0"
     for name in RELEASES:
         BrokerConfig({"odradek.kafka.version": name})
+
+
+def test_what_is_missing_is_computed() -> None:
+    served = {0: range(3, 14), 18: range(6), 1: range(19)}
+    lacking = report.missing(release.find("2.2"), served)
+    assert lacking[0] == range(3)
+    assert 1 not in lacking
+    assert lacking[24] == range(2)
+    assert report.missing_text(release.find("2.2"), served).startswith("Produce 0-2, ListOffsets, Metadata,")
+    # Advertised by 4.0 and answered by nobody.
+    assert 0 not in report.missing(release.find("4.0"), served)
+
+
+def test_the_table_has_a_row_per_release() -> None:
+    rows = report.table({key: entry.versions for key, entry in SERVED.items()}).splitlines()[2:]
+    assert [row.split("`")[1] for row in rows if "kraft" not in row] == release.names()
+    assert sum("-kraft" in row for row in rows) == 11

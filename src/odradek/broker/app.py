@@ -28,7 +28,7 @@ from odradek.broker.housekeeping import Housekeeping
 from odradek.broker.loop_timers import LoopTimers
 from odradek.broker.metrics import Metrics
 from odradek.broker.producer_ids import ProducerIds
-from odradek.broker.registry import Handlers
+from odradek.broker.registry import SERVED, Handlers
 from odradek.broker.replicas import Replicas
 from odradek.broker.server import AddressInUse, Listener, NetworkLimits
 from odradek.cluster import nodes, paths
@@ -237,6 +237,8 @@ class Broker:
         for listener in self.listeners:
             listener.start()
         self._started = True
+        if self.handlers.release is not None:
+            _say_what_is_missing(self.handlers.release)
         if self.image.topic(GROUPS_TOPIC) is not None:
             # After the first connections, which need not wait until all groups have been read.
             self.loop.call_soon(self._load_groups)
@@ -456,6 +458,13 @@ class Broker:
             action()
         except Exception:
             log.exception("could not be stopped in good order: %s", name)
+
+
+def _say_what_is_missing(release: Release) -> None:
+    from odradek.broker.kafka_versions.report import missing_text
+
+    served = {key: entry.versions for key, entry in SERVED.items()}
+    log.info("being another release kafka=%s missing=%s", release, missing_text(release, served) or "-")
 
 
 def _release(name: str | None) -> Release | None:
