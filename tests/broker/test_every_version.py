@@ -25,7 +25,7 @@ from odradek.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 
-from . import live, meaningful_refusals
+from . import live, meaningful_admin, meaningful_refusals
 from .meaningful import WALKS
 from .net import run
 from .sweep import Closed, Sweeper, error_codes, golden_requests, structs, sweeping
@@ -38,7 +38,7 @@ _SLOW_S = 5.0
 _NEED_A_MEMBER = {ApiKey.HEARTBEAT, ApiKey.SYNC_GROUP}
 """No golden request knows the id of a member that the broker has made up."""
 
-_REFUSED = meaningful_refusals.KEYS
+_REFUSED = meaningful_refusals.KEYS | meaningful_admin.REFUSED_KEYS
 """Without security and without other brokers, these are refused whatever is asked."""
 
 _CONFIGS = ("retention.ms", "cleanup.policy", "max.message.bytes", "compression.type", "segment.bytes")

@@ -132,7 +132,10 @@ SERVED: dict[int, Served] = {
     40: Served("delegation_tokens", range(3)),
     41: Served("delegation_tokens", range(4)),
     42: Served("delete_groups", range(4)),
+    43: Served("elect_leaders", range(3)),
     44: Served("incremental_alter_configs", range(2)),
+    45: Served("alter_partition_reassignments", range(2)),
+    46: Served("list_partition_reassignments", range(1)),
     47: Served("offset_delete", range(1)),
     60: Served("describe_cluster", range(3)),
 }

@@ -140,7 +140,7 @@ class TopicAdmin(ABC):
                     for plan in group:
                         failed |= self._create_all([plan])
                 else:
-                    failed |= {plan.name: _as_kafka(error, plan.name) for plan in group}
+                    failed |= {plan.name: as_kafka(error, plan.name) for plan in group}
         return failed
 
     def _plan(self, topic: NewTopic, taken: set[str], new_partitions: int) -> PlannedTopic:
@@ -209,7 +209,7 @@ class TopicAdmin(ABC):
         except (StoreError, KafkaError) as error:
             if isinstance(error, StoreError):
                 self._refresh()
-            results |= {name: _as_kafka(error, name) for name in known_names}
+            results |= {name: as_kafka(error, name) for name in known_names}
         return results
 
     def create_partitions(
@@ -276,7 +276,7 @@ class TopicAdmin(ABC):
                 self._commit(decisions.add_partitions(image, self.epoch, name, added))
             except StoreError as error:
                 self._refresh()
-                raise _as_kafka(error, name) from error
+                raise as_kafka(error, name) from error
 
 
 def _check_size(new_partitions: int) -> None:
@@ -298,7 +298,8 @@ def _groups(plans: Sequence[PlannedTopic]) -> Iterable[list[PlannedTopic]]:
         yield group
 
 
-def _as_kafka(error: Exception, name: str) -> KafkaError:
+def as_kafka(error: Exception, name: str) -> KafkaError:
+    """The error to be told for a write about topic `name` that failed."""
     if isinstance(error, KafkaError):
         return error
     return UnknownServerError(f"the metadata of topic '{name}' could not be written: {error}")

@@ -1,0 +1,86 @@
+"""ElectLeaders 0-2: have the preferred replicas lead (KIP-183) or, from version 1 on, anybody who is alive
+where nobody leads (KIP-460).
+
+Each partition for itself: ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE,
+ELIGIBLE_LEADERS_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION (being deleted),
+NOT_CONTROLLER. With null for the partitions all are asked, and those that need no election are not named in
+the answer. An election type that does not exist is INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from odradek.broker.authorization import CLUSTER, Operation
+from odradek.broker.registry import handler
+from odradek.errors import ClusterAuthorizationError, InvalidRequestError, KafkaError
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+
+_PREFERRED, _UNCLEAN = 0, 1
+_ERROR_ON_TOP_FROM = 1
+
+
+def _error_response(
+    request: ElectLeadersRequest, version: int, error: ErrorCode, message: str
+) -> ElectLeadersResponse:
+    results = [
+        ReplicaElectionResult(
+            topic=topic.topic,
+            partition_result=[
+                PartitionResult(partition_id=index, error_code=int(error), error_message=message)
+                for index in topic.partitions
+            ],
+        )
+        for topic in request.topic_partitions or ()
+    ]
+    response = ElectLeadersResponse(replica_election_results=results)
+    if version >= _ERROR_ON_TOP_FROM:
+        response.error_code = int(error)
+    return response
+
+
+@handler(ApiKey.ELECT_LEADERS, versions=range(3), error_response=_error_response)
+def handle(context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
+    """Elect what can be elected."""
+    if not context.authorize(Operation.ALTER, CLUSTER):
+        raise ClusterAuthorizationError
+    if request.election_type not in (_PREFERRED, _UNCLEAN):
+        raise InvalidRequestError(f"Unknown election type {request.election_type}")
+    unclean = request.election_type == _UNCLEAN
+    results: list[ReplicaElectionResult] = []
+    for topic, partitions in _wanted(context, request):
+        elected = [_elect(context, topic, index, unclean) for index in partitions]
+        if request.topic_partitions is None:
+            elected = [one for one in elected if one.error_code != ErrorCode.ELECTION_NOT_NEEDED]
+        if elected:
+            results.append(ReplicaElectionResult(topic=topic, partition_result=elected))
+    return ElectLeadersResponse(replica_election_results=results)
+
+
+def _wanted(context: RequestContext, request: ElectLeadersRequest) -> list[tuple[str, Iterable[int]]]:
+    if request.topic_partitions is None:
+        topics = context.broker.controller.image.topics
+        return [(name, list(topic.partitions)) for name, topic in topics.items()]
+    wanted: dict[str, dict[int, None]] = {}
+    for one in request.topic_partitions:
+        wanted.setdefault(one.topic, {}).update(dict.fromkeys(one.partitions))
+    return list(wanted.items())
+
+
+def _elect(context: RequestContext, topic: str, index: int, unclean: bool) -> PartitionResult:
+    try:
+        context.broker.controller.elect_leader(topic, index, unclean=unclean)
+    except KafkaError as error:
+        return PartitionResult(partition_id=index, error_code=int(error.code), error_message=error.message)
+    return PartitionResult(partition_id=index, error_code=0, error_message=None)
