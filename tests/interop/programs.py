@@ -124,6 +124,15 @@ def go_program(name: str, modules: str = "go.mod") -> Program:
     return Program((str(binary),))
 
 
+def rust_program(name: str) -> Program:
+    """The program of the folder `rust`, with the crates of its lock file; librdkafka is compiled along."""
+    home = CACHE / "rust"
+    with kafka_peer.building("rust"):
+        command = ["cargo", "build", "--locked", "--quiet", "--target-dir", str(home)]
+        _build(command, SOURCES / "rust", name)
+    return Program((str(home / "debug" / name),))
+
+
 def node_program(name: str) -> Program:
     """A program of the folder `node`, with the packages of its lock file."""
     home = CACHE / "node"

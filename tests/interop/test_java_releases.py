@@ -49,7 +49,7 @@ def _known(version: str) -> object:
     return pytest.param(version, marks=pytest.mark.xfail(strict=True, reason=reason))
 
 
-@pytest.mark.parametrize("version", map(_known, RELEASES))
+@pytest.mark.parametrize("version", [_known(version) for version in RELEASES])
 def test_java_clients(version: str, tapped: OdradekServer, compatibility_row: Rows) -> None:
     row = compatibility_row("Java", "Kafka's Java clients", version, "Maven Central")
     needs_java()

@@ -1,4 +1,4 @@
-"""franz-go, sarama (newest, and of 2020), kafka-go, kafkajs: admin, codecs, a rebalance, a broker restart."""
+"""franz-go, sarama (newest, and of 2020), kafka-go, rdkafka, kafkajs: admin, codecs, rebalance, restart."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import time
+import tomllib
 from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
@@ -58,6 +59,11 @@ def _kafka_go() -> programs.Program:
     return programs.go_program("kafkago")
 
 
+def _rdkafka() -> programs.Program:
+    _needs("cargo", "cc", "make")
+    return programs.rust_program("rdkafka-roles")
+
+
 class Library(NamedTuple):
     """A client library, and how it is told to behave.
 
@@ -88,16 +94,20 @@ CLIENTS = [
     Library("sarama as of Kafka 1.0.0", ("sarama-1.26.mod", "github.com/Shopify/sarama"), "Go", _sarama_2020,
             "1.0.0", OLD_CODECS),
     Library("kafka-go", ("go.mod", "github.com/segmentio/kafka-go"), "Go", _kafka_go, idempotent=False),
+    Library("rdkafka", ("Cargo.lock", "rdkafka"), "Rust", _rdkafka),
     Library("kafkajs", ("package-lock.json", "kafkajs"), "Node", _kafkajs, codecs=("none", "gzip", "snappy")),
 ]  # fmt: skip
 
 
 def _release(library: Library) -> str:
-    """The release that is built: of a module of Go's (a fork's in its place), or of a package of npm's."""
+    """The release that is built: a module of Go's, a crate, or a package of npm's."""
     file, name = library.released
     if file.endswith(".json"):
         lock = json.loads((programs.SOURCES / "node" / file).read_text())
         return str(lock["packages"][f"node_modules/{name}"]["version"])
+    if file == "Cargo.lock":
+        crates = tomllib.loads((programs.SOURCES / "rust" / file).read_text())["package"]
+        return str(next(crate["version"] for crate in crates if crate["name"] == name))
     text = (programs.SOURCES / "go" / file).read_text()
     found = re.search(rf"{re.escape(name)} v(\S+)", text)
     assert found is not None, name
@@ -124,7 +134,7 @@ def _log(bootstrap: str, topic: str, end: int) -> list[tuple[int, bytes, bytes, 
 def test_admin_a_rebalance_and_a_restart(
     library: Library, tapped: OdradekServer, compatibility_row: Callable[..., compatibility.Row]
 ) -> None:
-    registry = "npm" if library.family == "Node" else "Go modules"
+    registry = {"Go": "Go modules", "Node": "npm", "Rust": "crates.io"}[library.family]
     row = compatibility_row(library.family, library.name, _release(library), registry)
     at = tapped.bootstrap_servers
     client = programs.ProgramClient(library.build(), at, library.version, library.codecs)
