@@ -14,6 +14,7 @@ from odradek.client.core.admin_requests import (
 )
 from odradek.client.core.metadata import CREATION_FROM, INTERNAL_TOPICS, ZERO_UUID, metadata_topics
 from odradek.client.core.produce import to_code
+from odradek.client.errors import UnsupportedByBrokerError
 from odradek.client.types import (
     NewTopic,
     OffsetAndTimestamp,
@@ -44,12 +45,19 @@ class TopicAdmin(AdminBase):
         defaults = any(
             t.replica_assignment is None and -1 in (t.num_partitions, t.replication_factor) for t in wanted
         )
-        response = await self._controller(
-            "create topics",
-            request,
-            lambda r: next((t.error_code for t in r.topics if t.error_code == 41), 0),
-            at_least=4 if defaults else None,
-        )
+        try:
+            response = await self._controller(
+                "create topics",
+                request,
+                lambda r: next((t.error_code for t in r.topics if t.error_code == 41), 0),
+                at_least=4 if defaults else None,
+            )
+        except UnsupportedByBrokerError as problem:
+            if not defaults:
+                raise
+            raise UnsupportedByBrokerError(
+                f"num_partitions and replication_factor have to be named for this broker: {problem}"
+            ) from problem
         made: dict[str, TopicDescription] = {}
         problems: dict[str, KafkaError] = {}
         for t in response.topics:
