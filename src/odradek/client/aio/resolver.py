@@ -73,14 +73,20 @@ class PositionResolver:
                         self.failure = problem
                         return
                     log.debug("positions: %s", problem)
-                    if problem.refreshes_metadata:
+                    stale = problem.refreshes_metadata
+                    if stale:
                         self._cluster.request_update()
                 except OdradekError as problem:
                     self.failure = problem
                     return
                 self._changed()
                 failures += 1
-                await asyncio.sleep(backoff.delay_ms(failures) / 1000)
+                delay = backoff.delay_ms(failures)
+                if stale and failures == 1:
+                    # Most often the leaders are only not known yet: no need to wait for longer.
+                    await self._cluster.wait_update(delay)
+                else:
+                    await asyncio.sleep(delay / 1000)
         finally:
             self._task = None
             self._changed()
