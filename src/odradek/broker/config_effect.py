@@ -18,6 +18,7 @@ EFFECTIVE_TOPIC_CONFIGS = frozenset(
         "index.interval.bytes",
         "max.compaction.lag.ms",
         "max.message.bytes",
+        "message.downconversion.enable",
         "message.format.version",
         "message.timestamp.after.max.ms",
         "message.timestamp.before.max.ms",

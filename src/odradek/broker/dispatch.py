@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from odradek.broker.context import RequestContext
 from odradek.broker.registry import FastPath, Handler, Handlers
+from odradek.broker.sending import UNREAD
 from odradek.errors import KafkaError, ProtocolError
 from odradek.errors.codes import ErrorCode
-from odradek.log.files import FileRange
 from odradek.wire.api import ApiKey, request_class
 from odradek.wire.errors import InvalidMessageError
 from odradek.wire.headers import RequestHeader, decode_request_header, encode_response
@@ -48,7 +48,7 @@ class Answer(NamedTuple):
     Attributes:
         buffers: the response with its size prefix; None when the request wants no response.
         close: close the connection, after the responses before this one.
-        ranges: whether there are `FileRange`s among the buffers.
+        ranges: whether there are parts among the buffers that are not in memory (`sending.UNREAD`).
     """
 
     buffers: Buffers | None
@@ -288,7 +288,7 @@ class Dispatcher:
                     context.client_id,
                 )
                 return _CLOSE
-            ranges = len(buffers) > 1 and any(one.__class__ is FileRange for one in buffers)
+            ranges = len(buffers) > 1 and any(one.__class__ in UNREAD for one in buffers)
             answer = Answer(buffers, context.close_connection, ranges)
             size = sum(map(len, buffers))
         elapsed_ms = self._clock.monotonic_ms() - started_ms

@@ -8,6 +8,7 @@ holds, and then writes to the socket beside it, through a descriptor of its own:
                          (its buffer is empty: at once)  └──the peer's window is full: until writable
 
 What a short file would make of the stream cannot be mended: fewer bytes than announced close the connection.
+Records that are converted as they are sent (`odradek.broker.lazy_records`) go the same way, piece by piece.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from odradek.broker.lazy_records import LazyRecords
+from odradek.errors import KafkaError
 from odradek.log.files import FileRange
 
 log = logging.getLogger(__name__)
@@ -32,6 +35,10 @@ TURN_BYTES = 4 * 1024 * 1024
 _BUFFERS_AT_ONCE = 64
 _NO_SENDFILE = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
 _MSG_MORE = getattr(socket, "MSG_MORE", 0)
+
+
+UNREAD = (FileRange, LazyRecords)
+"""Parts of an answer that are not in memory."""
 
 
 class SendingConnection(Protocol):
@@ -57,8 +64,8 @@ def can_send_ranges(transport: asyncio.Transport) -> bool:
 
 
 def read_ranges(buffers: Sequence[Any]) -> list[Any]:
-    """The same answer in memory. Raises `OSError`."""
-    return [one.read() if one.__class__ is FileRange else one for one in buffers]
+    """The same answer in memory. Raises `OSError`, `KafkaError` for what cannot be converted."""
+    return [one.read() if one.__class__ in UNREAD else one for one in buffers]
 
 
 class FileSender:
@@ -129,9 +136,15 @@ class FileSender:
         parts = self._parts
         connection = self._connection
         turn = TURN_BYTES
+        waits_for_piece = False
         try:
             while parts and turn > 0:
                 part = parts[0]
+                if part.__class__ is LazyRecords:
+                    if not self._take_piece(part):
+                        waits_for_piece = True
+                        break
+                    continue
                 size = len(part) - self._position
                 count = self._send_range(part, size) if part.__class__ is FileRange else self._send_bytes()
                 turn -= count
@@ -145,19 +158,29 @@ class FileSender:
             self.stop()
             self._transport.abort()
             return False
-        except OSError as error:
+        except (OSError, KafkaError, EOFError) as error:
             self.stop()
             connection.abort(f"records could not be sent: {error}", warn=True)
             return False
         if turn != TURN_BYTES:
             connection.active_at = self._loop.time()
-        if parts:
+        if parts and not waits_for_piece:
             if not self._waits:
                 self._waits = True
                 self._loop.add_writer(self._fd, self.go_on)
         elif self._waits:
             self._waits = False
             self._loop.remove_writer(self._fd)
+        return True
+
+    def _take_piece(self, records: LazyRecords) -> bool:
+        """Put the next piece in front of what is to be sent; false while it is being made."""
+        piece = records.take(self.go_on)
+        if piece is None:
+            return False
+        if not len(records):
+            self._parts.popleft()
+        self._parts.appendleft(memoryview(piece))
         return True
 
     def _send_range(self, part: FileRange, size: int) -> int:
@@ -183,10 +206,11 @@ class FileSender:
         parts = self._parts
         run: list[Any] = []
         for part in parts:
-            if part.__class__ is FileRange or len(run) == _BUFFERS_AT_ONCE:
+            if part.__class__ in UNREAD or len(run) == _BUFFERS_AT_ONCE:
                 break
             run.append(part)
-        more = _MSG_MORE if len(run) < len(parts) else 0
+        # What has to be made first may keep the peer waiting.
+        more = _MSG_MORE if len(run) < len(parts) and parts[len(run)].__class__ is not LazyRecords else 0
         if self._position:
             run[0] = memoryview(run[0])[self._position :]
         count = left = self._socket.sendmsg(run, (), more)
@@ -204,6 +228,9 @@ class FileSender:
         if self._waits:
             self._waits = False
             self._loop.remove_writer(self._fd)
+        for part in self._parts:
+            if part.__class__ is LazyRecords:
+                part.drop()
         self._parts.clear()
         self.left = 0
         self._socket.close()

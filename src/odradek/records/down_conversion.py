@@ -14,12 +14,13 @@ Everything here is a pure function of bytes, for a thread or a process beside th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from odradek.errors import RecordTooLargeError, UnsupportedCompressionTypeError
 from odradek.records._pyscan import wrap64
 from odradek.records.batch import NO_TIMESTAMP, BatchHeader, TimestampType, records_section
 from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec
+from odradek.records.entry_reader import read_entries
 from odradek.records.message_kernel import message_kernel
 from odradek.records.message_set import (
     INT32,
@@ -86,6 +87,7 @@ def _pieces(
     first_offset: int,
     piece_bytes: int,
     max_size: int,
+    count: Callable[[int], None] = lambda records: None,
 ) -> Iterator[bytes]:
     out = bytearray()
     taken = 0
@@ -99,7 +101,7 @@ def _pieces(
             yield bytes(out)
             out = bytearray()
         taken += len(entry)
-        _convert_entry(header, entry, magic, first_offset, max_size, out)
+        count(_convert_entry(header, entry, magic, first_offset, max_size, out))
     if out:
         yield bytes(out)
 
@@ -114,9 +116,13 @@ class DownConversion:
     all there is, and the consumer is told by it to ask for more bytes.
 
     Args:
-        buffer, magic, first_offset, piece_bytes, max_size: As in `down_convert`.
+        source: What was read from a log, or `(pread, size)` to read it as it is needed (`read_entries`).
+        magic, first_offset, piece_bytes, max_size: As in `down_convert`.
+
+    Attributes: `size`: of the converted part, bytes. `records`: how many have been converted so far.
 
     Raises:
+        OSError: Reading failed.
         KafkaError: As `convert`, for the first batch: UNSUPPORTED_COMPRESSION_TYPE is then the partition's
             error. A batch in zstd that comes later ends the converted part, so that the consumer asks for
             it next.
@@ -124,14 +130,20 @@ class DownConversion:
 
     def __init__(
         self,
-        buffer: Buffer,
+        source: Buffer | tuple[Callable[[int, int], bytes], int],
         magic: int,
         *,
         first_offset: int = 0,
         piece_bytes: int = PIECE_BYTES,
         max_size: int = MAX_DECOMPRESSED_BYTES,
     ) -> None:
-        self._entries = iter_entries(buffer)
+        if isinstance(source, tuple):
+            size = source[1]
+            self._entries = read_entries(*source)
+        else:
+            size = len(source)
+            self._entries = iter_entries(source)
+        self.records = 0
         self._magic = magic
         self._first_offset = first_offset
         self._piece_bytes = piece_bytes
@@ -141,12 +153,12 @@ class DownConversion:
         for header, entry in self._entries:
             anything = True
             out = bytearray()
-            _convert_entry(header, entry, magic, first_offset, max_size, out)
+            self.records += _convert_entry(header, entry, magic, first_offset, max_size, out)
             if out:
                 self._first = bytes(out)
                 break
         if self._first:
-            self.size = max(len(buffer), len(self._first))
+            self.size = max(size, len(self._first))
         else:
             self.size = _OVERFLOW_MIN_BYTES if anything else 0
 
@@ -167,6 +179,9 @@ class DownConversion:
             yield piece
             left -= len(piece)
 
+    def _count(self, records: int) -> None:
+        self.records += records
+
     def _converted(self) -> Iterator[bytes]:
         first, self._first = self._first, b""
         if not first:
@@ -174,7 +189,7 @@ class DownConversion:
         yield first
         try:
             yield from _pieces(
-                self._entries, self._magic, self._first_offset, self._piece_bytes, self._max_size
+                self._entries, self._magic, self._first_offset, self._piece_bytes, self._max_size, self._count
             )
         except UnsupportedCompressionTypeError:
             return
@@ -190,26 +205,27 @@ def overflow_message(remaining: int) -> bytes:
 
 def _convert_entry(
     header: Entry, entry: memoryview, magic: int, first_offset: int, max_size: int, out: bytearray
-) -> None:
+) -> int:
+    """Write an entry behind `out`; how many records had to be converted for that."""
     if isinstance(header, MessageHeader):
         if header.codec_id == Codec.ZSTD:
             raise _zstd()
         if header.magic <= magic:
             out += entry
-        else:
-            _convert_message(header, entry, first_offset, max_size, out)
-        return
+            return 0
+        return _convert_message(header, entry, first_offset, max_size, out)
     if header.is_control:
-        return
+        return 0
     if header.codec_id == Codec.ZSTD:
         raise _zstd()
     if header.record_count:
-        _convert_batch(header, entry, magic, first_offset, max_size, out)
+        return _convert_batch(header, entry, magic, first_offset, max_size, out)
+    return 0
 
 
 def _convert_batch(
     header: BatchHeader, batch: memoryview, magic: int, first_offset: int, max_size: int, out: bytearray
-) -> None:
+) -> int:
     codec = header.codec
     kind = header.timestamp_type
     packed = codec is not Codec.NONE
@@ -233,27 +249,30 @@ def _convert_batch(
         raise RecordTooLargeError(f"converted records would take more than {max_size} bytes")
     if packed and count:
         out += wrapper(target, magic, codec, last_offset=last, timestamp=max_timestamp, timestamp_type=kind)
+    return int(count)
 
 
 def _convert_message(
     header: MessageHeader, message: memoryview, first_offset: int, max_size: int, out: bytearray
-) -> None:
+) -> int:
     """A message of magic 1 as one of magic 0."""
     if not header.is_wrapper:
         if header.offset >= first_offset:
             key, value = key_and_value(header, message)
             append_message(out, 0, header.offset, NO_TIMESTAMP, 0, key, value)
-        return
+        return 1
     inner = inner_messages(header, message, max_size)
     base = inner_base_offset(header, inner)
     target = bytearray()
     last = header.offset
+    count = 0
     for each, raw in iter_messages(inner):
         key, value = key_and_value(each, raw)
         if len(target) + MESSAGE_OVERHEAD[0] + len(raw) > max_size + MESSAGE_OVERHEAD[0]:
             raise RecordTooLargeError(f"converted records would take more than {max_size} bytes")
         last = wrap64(base + each.offset)
         append_message(target, 0, last, NO_TIMESTAMP, 0, key, value)
+        count += 1
     out += wrapper(
         target,
         0,
@@ -262,6 +281,7 @@ def _convert_message(
         timestamp=NO_TIMESTAMP,
         timestamp_type=TimestampType.NO_TIMESTAMP_TYPE,
     )
+    return count
 
 
 def _zstd() -> UnsupportedCompressionTypeError:

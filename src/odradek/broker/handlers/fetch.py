@@ -1,6 +1,6 @@
-"""Fetch 4-18: read record batches, waiting for them if need be.
+"""Fetch 0-18: read record batches, waiting for them if need be.
 
-- 4-12 name topics, 13 and later have topic ids (UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID).
+- 0-12 name topics, 13 and later have topic ids (UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID).
 - Sessions from version 7: see `odradek.broker.fetch_sessions` (KIP-227).
 - A long poll: the answer comes when `min_bytes` are there, at the latest after `max_wait_ms`; at once when a
   partition has an error, or has diverged.
@@ -9,7 +9,11 @@
 - Leader epochs from version 9 (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH), diverging epochs from 12
   (KIP-595), the current leader with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH from 16 (KIP-951).
 - zstd data needs version 10 where the topic is configured with it (UNSUPPORTED_COMPRESSION_TYPE).
-- Versions 0-3 need conversion to message sets, which comes with a later release.
+- 0-3 get message sets, of magic 0 (0, 1) or at most 1 (2, 3), for which newer records are converted
+  (`odradek.broker.fetch_conversions`; UNSUPPORTED_VERSION where `message.downconversion.enable` is false and
+  the topic's format is newer). 4 and later get what is stored, old messages too. 0-2 know no `max_bytes`; a
+  first message that is larger than `partition_max_bytes` they get cut off, by which consumers of their time
+  know. 1 and later are told of throttling.
 """
 
 from __future__ import annotations
@@ -23,13 +27,21 @@ from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.context import RequestContext
 from odradek.broker.dispatch import Answer
 from odradek.broker.fast_fetch import RANGE_FROM_BYTES, FastFetch
+from odradek.broker.fetch_conversions import (
+    ToConvert,
+    convert_answers,
+    cut_off,
+    is_as_old,
+    magic_for,
+)
 from odradek.broker.fetch_sessions import FetchContext, FetchSpec, PartitionKey
 from odradek.broker.leader_hints import LeaderHints
 from odradek.broker.registry import handler
 from odradek.errors import KafkaError, UnknownTopicOrPartitionError
 from odradek.errors.codes import ErrorCode
 from odradek.log.files import FileRange
-from odradek.replication.partition import Isolation, Partition
+from odradek.replication.partition import Partition
+from odradek.replication.reading import Isolation
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import decode_request_header, encode_response
 from odradek.wire.messages.fetch import (
@@ -62,7 +74,7 @@ def _fast(broker: Broker) -> FastFetch:
     return FastFetch(broker, answer)
 
 
-@handler(ApiKey.FETCH, versions=range(4, 19), fast=_fast)
+@handler(ApiKey.FETCH, versions=range(19), fast=_fast)
 def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | asyncio.Future[FetchResponse]:
     """Read what there is; wait when it is too little."""
     return _Fetch(context, request).start()
@@ -99,6 +111,7 @@ class _Fetch:
     __slots__ = (
         "broker",
         "context",
+        "converting",
         "future",
         "isolation",
         "max_bytes",
@@ -146,6 +159,7 @@ class _Fetch:
         self.wanted = self.session.wanted
         self.watched: list[tuple[Partition, int, int, int, int]] = []
         self.future: asyncio.Future[FetchResponse] | None = None
+        self.converting: list[ToConvert] = []
 
     # ------------------------------------------------------------------ the three steps
 
@@ -154,7 +168,7 @@ class _Fetch:
             return self.respond([])
         answers, size, must_answer = self.read_all(first=True)
         if must_answer or self.max_wait_ms <= 0 or size >= self.min_bytes:
-            return self.respond(answers)
+            return self.respond_converted(answers)
         self.future = self.broker.loop.create_future()
         operation = self.broker.purgatory.watch(
             [partition.key for partition, *_ in self.watched],
@@ -192,8 +206,28 @@ class _Fetch:
             return
         try:
             answers, _, _ = self.read_all(first=False)
-            future.set_result(self.respond(answers))
+            response = self.respond_converted(answers)
         except Exception as error:
+            future.set_exception(error)
+            return
+        if isinstance(response, asyncio.Future):
+            response.add_done_callback(self.finish)
+        else:
+            future.set_result(response)
+
+    def finish(self, converted: asyncio.Future[FetchResponse]) -> None:
+        """What was read after waiting has been converted."""
+        future = self.future
+        assert future is not None
+        if future.done():
+            return
+        if converted.cancelled():
+            future.cancel()
+            return
+        error = converted.exception()
+        if error is None:
+            future.set_result(converted.result())
+        else:
             future.set_exception(error)
 
     # ------------------------------------------------------------------ reading
@@ -207,6 +241,7 @@ class _Fetch:
         answers: _Answers = []
         total = 0
         must_answer = False
+        self.converting = []
         refused = self._refused_topics()
         for key, spec in self.wanted:
             topic = key.topic
@@ -270,7 +305,7 @@ class _Fetch:
                 spec.fetch_offset,
                 min(limit, room),
                 isolation=self.isolation,
-                min_one_batch=nothing_yet,
+                min_one_batch=nothing_yet and self.version >= 3,
                 current_leader_epoch=spec.current_leader_epoch,
                 last_fetched_epoch=spec.last_fetched_epoch,
                 only_leader=self.only_leader,
@@ -292,6 +327,21 @@ class _Fetch:
             return self._failed(key, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), 0, True
         if first:
             self.watched.append((partition, spec.fetch_offset, size, appended, limit))
+        converts = False
+        if self.version <= 3:
+            magic = magic_for(self.version)
+            config = partition.log.config
+            enabled = config.message_downconversion_enable or self.replica_id >= 0
+            if not enabled and config.record_magic > magic:
+                return self._failed(key, ErrorCode.UNSUPPORTED_VERSION), 0, True
+            try:
+                if size:
+                    converts = enabled and not is_as_old(records, magic)
+                else:
+                    records = self._cut_off(partition, spec.fetch_offset, min(limit, room), magic)
+                    size = len(records)
+            except KafkaError as error:
+                return self._failed(key, error.code), 0, True
         answer = PartitionData(
             partition_index=key.partition,
             high_watermark=result.high_watermark,
@@ -305,11 +355,29 @@ class _Fetch:
             else None,
             records=records,
         )
+        if converts:
+            self.converting.append(ToConvert(answer, partition, spec.fetch_offset, magic))
         diverging = result.diverging_epoch
         if diverging is not None:
             answer.diverging_epoch = EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
             return answer, 0, True
         return answer, size, False
+
+    def _cut_off(self, partition: Partition, offset: int, size: int, magic: int) -> Any:
+        """The beginning of a first batch that is too large, for versions 0 to 2; nothing if there is none."""
+        if self.version == 3 or size <= 0 or partition.readable_end(self.isolation) <= offset:
+            return b""
+        records = partition.read(
+            offset,
+            0,
+            isolation=self.isolation,
+            min_one_batch=True,
+            only_leader=self.only_leader,
+            range_from=RANGE_FROM_BYTES,
+        ).records
+        if len(records) <= size:
+            return b""
+        return cut_off(records, size, not is_as_old(records, magic))
 
     def _failed(self, key: PartitionKey, code: ErrorCode) -> PartitionData:
         if code == ErrorCode.KAFKA_STORAGE_ERROR and self.version <= 5:
@@ -324,6 +392,15 @@ class _Fetch:
         )
 
     # ------------------------------------------------------------------ answering
+
+    def respond_converted(self, answers: _Answers) -> FetchResponse | asyncio.Future[FetchResponse]:
+        """As `respond`, when what has to be has been converted."""
+        if not self.converting:
+            return self.respond(answers)
+        converted: FetchResponse | asyncio.Future[FetchResponse] = convert_answers(
+            self.broker, self.converting, lambda: self.respond(answers)
+        )
+        return converted
 
     def respond(self, answers: _Answers) -> FetchResponse:
         """Let the session choose what is new, and put it in the response's form."""
