@@ -416,3 +416,120 @@ def records_to_messages(section, int64_t count, int64_t base_offset, int64_t bas
     finally:
         PyBuffer_Release(&view)
     return 0, 0, work.written, work.first, work.last, work.max_timestamp, work.with_headers
+
+
+# --- messages as they are read ---------------------------------------------------------------------------
+
+cdef struct Taken:
+    Py_ssize_t position
+    int64_t count
+    int64_t first
+    int64_t last
+    int64_t base
+    int64_t largest
+    Py_ssize_t total
+
+
+cdef void take(const uint8_t *data, Py_ssize_t size, int magic, bint nested, bint append_time, bint fixed,
+               int64_t fixed_time, bint check_crcs, int64_t max_bytes, int64_t max_count, uint8_t *out,
+               Taken *taken) noexcept nogil:
+    """Measures the records from `taken.position` on, and with `out` writes them."""
+    cdef Py_ssize_t position = taken.position
+    cdef Py_ssize_t end, key_at, value_at, body
+    cdef int32_t length, key_length, value_length
+    cdef int64_t offset, delta
+    cdef int64_t timestamp = -1
+    cdef uint8_t attributes
+    cdef int fields_at = 26 if magic else 18
+    cdef int min_length = 22 if magic else 14
+    taken.count = taken.total = 0
+    taken.first = taken.last = taken.base = taken.largest = -1
+    while taken.count < max_count and not (taken.count and taken.total >= max_bytes):
+        if size - position < fields_at:
+            break
+        length = <int32_t>read32(data + position + 8)
+        if length < min_length or <int64_t>length + 12 > size - position:
+            break
+        attributes = data[position + 17]
+        if <int8_t>data[position + 16] != magic or attributes & 0x07:
+            break
+        if magic and not nested and ((attributes & 0x08) != 0) != append_time:
+            break
+        if check_crcs and crc32(data + position + 16, length - 4) != read32(data + position + 12):
+            break
+        end = position + 12 + length
+        key_length = <int32_t>read32(data + position + fields_at)
+        key_at = value_at = position + fields_at + 4
+        if key_length < 0:
+            key_length = -1
+        else:
+            if key_length > end - key_at:
+                break
+            value_at += key_length
+        if end - value_at < 4:
+            break
+        value_length = <int32_t>read32(data + value_at)
+        value_at += 4
+        if value_length < 0:
+            value_length = -1
+        elif value_length > end - value_at:
+            break
+        offset = read64(data + position)
+        if fixed:
+            timestamp = fixed_time
+        elif magic:
+            timestamp = read64(data + position + 18)
+        if taken.count == 0:
+            taken.first = offset
+            taken.base = taken.largest = timestamp
+        else:
+            if offset <= taken.last or <uint64_t>offset - <uint64_t>taken.first > <uint64_t>0x7FFFFFFF:
+                break
+            if append_time and timestamp != taken.base:
+                break
+            if timestamp > taken.largest:
+                taken.largest = timestamp
+        delta = <int64_t>(<uint64_t>timestamp - <uint64_t>taken.base)
+        body = (2 + varint_size(delta) + varint_size(offset - taken.first) + field_size(key_length)
+                + field_size(value_length))
+        taken.total += varint_size(body) + body
+        if out != NULL:
+            out = write_varint(out, body)
+            out[0] = 0
+            out = write_varint(out + 1, delta)
+            out = write_varint(out, offset - taken.first)
+            out = write_bytes(out, data + key_at, key_length)
+            out = write_bytes(out, data + value_at, value_length)
+            out[0] = 0
+            out += 1
+        taken.last = offset
+        taken.count += 1
+        position = end
+    taken.position = position
+
+
+def take_messages(messages, Py_ssize_t position, int magic, bint nested, bint append_time, fixed_time,
+                  bint check_crcs, int64_t max_bytes, bytearray out not None):
+    """See the twin."""
+    cdef Py_buffer view
+    cdef Taken taken
+    cdef Py_ssize_t start = PyByteArray_GET_SIZE(out)
+    cdef uint8_t *target
+    cdef bint fixed = fixed_time is not None
+    cdef int64_t moment = fixed_time if fixed else -1
+    taken.position = position
+    PyObject_GetBuffer(messages, &view, PyBUF_SIMPLE)
+    try:
+        with nogil:
+            take(<const uint8_t *>view.buf, view.len, magic, nested, append_time, fixed, moment, check_crcs,
+                 max_bytes, <int64_t>0x7FFFFFFF, NULL, &taken)
+        if taken.count:
+            PyByteArray_Resize(out, start + taken.total)
+            target = <uint8_t *>PyByteArray_AS_STRING(out) + start
+            taken.position = position
+            with nogil:
+                take(<const uint8_t *>view.buf, view.len, magic, nested, append_time, fixed, moment, False,
+                     max_bytes, taken.count, target, &taken)
+    finally:
+        PyBuffer_Release(&view)
+    return taken.position, taken.count, taken.first, taken.last, taken.base, taken.largest

@@ -185,3 +185,59 @@ def test_crc_is_zlibs(value: bytes) -> None:
     section = build_batch([(0, None, value, ())])[HEADER_BYTES:]
     native.records_to_messages(section, 1, 0, 0, -1, 1, 0, False, 0, 10**6, out)
     assert zlib.crc32(out[16:]) == int.from_bytes(out[12:16], "big")
+
+
+def both_take(data: bytes, *arguments: Any) -> Any:
+    ours, theirs = bytearray(b"before"), bytearray(b"before")
+    result = native.take_messages(data, *arguments, ours)
+    assert result == _pymessages.take_messages(data, *arguments, theirs)
+    assert ours == theirs
+    return result, bytes(ours[6:])
+
+
+@given(
+    ROWS,
+    st.sampled_from([0, 1]),
+    st.sampled_from([0, 1]),
+    st.booleans(),
+    st.booleans(),
+    st.none() | INT64,
+    st.booleans(),
+    st.integers(0, 60),
+    st.integers(0, 20),
+    st.randoms(use_true_random=False),
+)
+def test_taking_messages(
+    rows: list[tuple[int, bytes | None, bytes | None]],
+    magic: int,
+    asked: int,
+    nested: bool,
+    append_time: bool,
+    fixed: int | None,
+    check_crcs: bool,
+    max_bytes: int,
+    cut: int,
+    rng: random.Random,
+) -> None:
+    data = raw_set(rows, magic, 7)
+    (_, count, first, last, _, _), _ = both_take(data, 0, magic, True, False, None, True, 2**31 - 1)
+    assert (count, first, last) == (len(rows), 7, 6 + len(rows))
+    for attempt in (data, data[: len(data) - cut], mutate(rng, data), mutate_message(rng, data)):
+        for position in (0, min(40, len(attempt))):
+            both_take(attempt, position, asked, nested, append_time, fixed, check_crcs, max_bytes)
+
+
+def test_taking_ends_where_no_batch_goes_on() -> None:
+    good = raw_set([(5, b"k", b"v")], 1, 3)
+    for behind in (
+        raw_set([(5, b"k", b"v")], 1, 3),  # an offset that does not grow
+        raw_set([(5, b"k", b"v")], 1, 3 + 2**31),  # too far away
+        raw_set([(5, b"k", b"v")], 0, 4),  # another magic
+        MessageSetBuilder(1, Codec.GZIP).build() or b"",
+        good[:-1],
+    ):
+        taken, _ = both_take(good + behind, 0, 1, False, False, None, True, 2**31 - 1)
+        assert taken == (len(good), 1, 3, 3, 5, 5)
+    assert both_take(b"", 0, 0, False, False, None, True, 10)[0] == (0, 0, -1, -1, -1, -1)
+    far = raw_set([(5, b"k", b"v")], 1, 2 + 2**31)
+    assert both_take(good + far, 0, 1, False, False, None, True, 2**31 - 1)[0][1] == 2

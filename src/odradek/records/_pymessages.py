@@ -30,6 +30,7 @@ OUTPUT_FULL = -1
 
 _CODEC_MASK = 0x07
 _APPEND_TIME_BIT = 0x08
+_MAX_DELTA = 0x7FFF_FFFF
 
 Walked = tuple[int, int, int, int, int, bool, list[tuple[int, int, int]]]
 
@@ -150,6 +151,91 @@ def messages_to_records(messages: Buffer, magic: int, out: bytearray) -> tuple[i
         position = message_end
         index += 1
     return index, base, max_timestamp
+
+
+Taken = tuple[int, int, int, int, int, int]
+
+
+def take_messages(
+    messages: Buffer,
+    position: int,
+    magic: int,
+    nested: bool,
+    append_time: bool,
+    fixed_time: int | None,
+    check_crcs: bool,
+    max_bytes: int,
+    out: bytearray,
+) -> Taken:
+    """Write messages that a reader got as the records of a batch behind `out`, as far as they go together.
+
+    It ends in front of the first message that is cut off, compressed, damaged, of another magic, or that
+    no batch can go on with: which of these it was is for whoever looks at it next to find out.
+
+    Args:
+        messages, position: Where to begin.
+        magic: That each must have.
+        nested: The messages of a wrapper, whose timestamp type overrules their own.
+        append_time: Whether their timestamp type is LogAppendTime; then all must have the same timestamp.
+        fixed_time: The timestamp of all of them, in place of their own.
+        check_crcs: Whether each must have the CRC that it says it has.
+        max_bytes: No further record is written where there are so many bytes already.
+        out: Appended to.
+
+    Returns:
+        (where it ended, records, offset of the first, offset of the last, timestamp of the first, the
+        largest); without a record -1 for all but the first two.
+    """
+    view = memoryview(messages)
+    size = len(view)
+    start = len(out)
+    count = 0
+    first = last = base = largest = timestamp = -1
+    fields_at = FIELDS_AT[magic]
+    while count == 0 or len(out) - start < max_bytes:
+        if size - position < fields_at:
+            break
+        offset, length, crc, found, attributes = HEAD.unpack_from(view, position)
+        if length < MIN_LENGTH[magic] or length + 12 > size - position:
+            break
+        if found != magic or attributes & _CODEC_MASK:
+            break
+        if magic and not nested and bool(attributes & _APPEND_TIME_BIT) != append_time:
+            break
+        end = position + 12 + length
+        if check_crcs and zlib.crc32(view[position + 16 : end]) != crc:
+            break
+        at = position + fields_at
+        (key_length,) = INT32.unpack_from(view, at)
+        at += 4
+        key = value = None
+        if key_length >= 0:
+            key = view[at : at + key_length]
+            at += key_length
+        if end - at < 4:
+            break
+        (value_length,) = INT32.unpack_from(view, at)
+        at += 4
+        if value_length >= 0:
+            if value_length > end - at:
+                break
+            value = view[at : at + value_length]
+        if fixed_time is not None:
+            timestamp = fixed_time
+        elif magic:
+            (timestamp,) = INT64.unpack_from(view, position + 18)
+        if count == 0:
+            first = offset
+            base = largest = timestamp
+        else:
+            if not last < offset <= first + _MAX_DELTA or (append_time and timestamp != base):
+                break
+            largest = max(largest, timestamp)
+        kernel.append_record(out, offset - first, _pyscan.wrap64(timestamp - base), key, value, ())
+        last = offset
+        count += 1
+        position = end
+    return position, count, first, last, base, largest
 
 
 Written = tuple[int, int, int, int, int, int, int]

@@ -13,6 +13,8 @@ from odradek.errors import UnsupportedForMessageFormatError
 from odradek.records._pyscan import wrap64
 from odradek.records.batch import (
     HEADER_BYTES,
+    MAGIC_AT,
+    MAGIC_V2,
     NO_LEADER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
@@ -25,11 +27,20 @@ from odradek.records.batch import (
 from odradek.records.builder import finish_batch
 from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Buffer
 from odradek.records.kernel import kernel
-from odradek.records.message_set import MessageHeader, iter_entries, message_records
+from odradek.records.message_kernel import message_kernel
+from odradek.records.message_set import (
+    FIELDS_AT,
+    MessageHeader,
+    compute_message_crc,
+    inner_messages,
+    iter_entries,
+    message_records,
+)
 
 BATCH_BYTES = 64 * 1024
 """About how large a batch becomes that is made of single messages."""
 
+_RECORDS_BYTES = BATCH_BYTES - HEADER_BYTES
 _MAX_DELTA = 0x7FFF_FFFF
 
 Batch = tuple[BatchHeader, memoryview, TimestampType]
@@ -53,18 +64,90 @@ def iter_as_batches(
     Raises:
         KafkaError: As `iter_entries` and `message_records`, after the batches in front.
     """
-    work = _Gathered()
-    for header, entry in iter_entries(buffer):
+    view = memoryview(buffer)
+    position = 0
+    while True:
+        run = _plain_run(view, position, check_crcs)
+        if run is not None:
+            batch, position = run
+            yield batch
+            continue
+        found = next(iter_entries(view, position), None)
+        if found is None:
+            return
+        header, entry = found
+        position += len(entry)
         if isinstance(header, BatchHeader):
-            yield from work.take()
             yield header, entry, header.timestamp_type
             continue
+        whole = _wrapper_at_once(header, entry, check_crcs, max_size) if header.is_wrapper else None
+        if whole is not None:
+            yield whole
+            continue
+        work = _Gathered()
         try:
             yield from _of_message(work, header, entry, check_crcs, max_size)
         except Exception:
             yield from work.take()
             raise
-    yield from work.take()
+        yield from work.take()
+
+
+def _plain_run(view: memoryview, position: int, check_crcs: bool) -> tuple[Batch, int] | None:
+    """Messages that are not compressed as one batch, and where they end; None if there are none."""
+    if len(view) - position < FIELDS_AT[0] or view[position + MAGIC_AT] >= MAGIC_V2:
+        return None
+    magic, attributes = view[position + MAGIC_AT], view[position + MAGIC_AT + 1]
+    kind = TimestampType.NO_TIMESTAMP_TYPE
+    if magic:
+        kind = TimestampType.LOG_APPEND_TIME if attributes & TIMESTAMP_TYPE_BIT else TimestampType.CREATE_TIME
+    out = bytearray(HEADER_BYTES)
+    end, count, first, last, base, largest = message_kernel.take_messages(
+        view,
+        position,
+        magic,
+        False,
+        kind is TimestampType.LOG_APPEND_TIME,
+        None,
+        check_crcs,
+        _RECORDS_BYTES,
+        out,
+    )
+    if not count:
+        return None
+    return _finished(out, kind, count, first, last, base, largest), end
+
+
+def _wrapper_at_once(
+    header: MessageHeader, message: memoryview, check_crcs: bool, max_size: int
+) -> Batch | None:
+    """A wrapper as one batch; None where anything about it or in it is not as usual."""
+    if check_crcs and compute_message_crc(message) != header.crc:
+        return None
+    inner = inner_messages(header, message, max_size)
+    kind = header.timestamp_type
+    append_time = kind is TimestampType.LOG_APPEND_TIME
+    out = bytearray(HEADER_BYTES)
+    end, count, first, last, base, largest = message_kernel.take_messages(
+        inner,
+        0,
+        header.magic,
+        True,
+        append_time,
+        header.timestamp if append_time else None,
+        check_crcs,
+        _MAX_DELTA,
+        out,
+    )
+    if not count or end != len(inner):
+        return None
+    # As `inner_base_offset` has it.
+    shift = header.offset - last if header.magic and header.offset else 0
+    if header.magic and header.offset and header.offset < last:
+        return None
+    if first + shift < -(2**63):
+        return None
+    return _finished(out, kind, count, first + shift, last + shift, base, largest)
 
 
 def iter_fetched(buffer: Buffer, *, check_crcs: bool = True) -> Iterator[Batch]:
@@ -131,19 +214,34 @@ class _Gathered:
     def take(self) -> Iterator[Batch]:
         """The batch, if there is one; begins anew."""
         if self.count:
-            batch, kind = self.bytes, self.kind
-            finish_batch(
-                batch,
-                base_offset=self.base,
-                partition_leader_epoch=NO_LEADER_EPOCH,
-                attributes=TIMESTAMP_TYPE_BIT if kind is TimestampType.LOG_APPEND_TIME else 0,
-                last_offset_delta=self.last - self.base,
-                base_timestamp=self.base_timestamp,
-                max_timestamp=self.max_timestamp,
-                producer_id=NO_PRODUCER_ID,
-                producer_epoch=-1,
-                base_sequence=NO_SEQUENCE,
-                record_count=self.count,
+            batch = _finished(
+                self.bytes,
+                self.kind,
+                self.count,
+                self.base,
+                self.last,
+                self.base_timestamp,
+                self.max_timestamp,
             )
             self._clear()
-            yield BatchHeader.parse(batch), memoryview(batch), kind
+            yield batch
+
+
+def _finished(
+    batch: bytearray, kind: TimestampType, count: int, first: int, last: int, base: int, largest: int
+) -> Batch:
+    """Records behind room for a header, as a batch."""
+    finish_batch(
+        batch,
+        base_offset=first,
+        partition_leader_epoch=NO_LEADER_EPOCH,
+        attributes=TIMESTAMP_TYPE_BIT if kind is TimestampType.LOG_APPEND_TIME else 0,
+        last_offset_delta=last - first,
+        base_timestamp=base,
+        max_timestamp=largest,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=-1,
+        base_sequence=NO_SEQUENCE,
+        record_count=count,
+    )
+    return BatchHeader.parse(batch), memoryview(batch), kind
