@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
-from odradek.wire.messages import alter_partition_reassignments, elect_leaders
+from odradek.wire.messages import (
+    alter_client_quotas,
+    alter_partition_reassignments,
+    alter_user_scram_credentials,
+    elect_leaders,
+)
+from odradek.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
+from odradek.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from odradek.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 
 from .meaningful import TOPIC, fine, walk
@@ -37,3 +44,34 @@ async def reassign(sweeper: Sweeper, version: int) -> None:
 async def list_reassignments(sweeper: Sweeper, version: int) -> None:
     answer = await fine(sweeper, ListPartitionReassignmentsRequest(topics=None), version)
     assert answer.topics == []
+
+
+@walk(ApiKey.ALTER_CLIENT_QUOTAS)
+async def alter_quotas(sweeper: Sweeper, version: int) -> None:
+    entity = [alter_client_quotas.EntityData(entity_type="client-id", entity_name="somebody else")]
+    ops = [alter_client_quotas.OpData(key="producer_byte_rate", value=2.0**40)]
+    entries = [alter_client_quotas.EntryData(entity=entity, ops=ops)]
+    await fine(sweeper, alter_client_quotas.AlterClientQuotasRequest(entries=entries), version)
+    answer = await fine(sweeper, DescribeClientQuotasRequest(), version)
+    assert answer.entries[0].values[0].value == 2.0**40
+
+
+@walk(ApiKey.DESCRIBE_CLIENT_QUOTAS)
+async def describe_quotas(sweeper: Sweeper, version: int) -> None:
+    answer = await fine(sweeper, DescribeClientQuotasRequest(), version)
+    assert answer.entries == []
+
+
+@walk(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
+async def alter_credentials(sweeper: Sweeper, version: int) -> None:
+    one = alter_user_scram_credentials.ScramCredentialUpsertion(
+        name="bob", mechanism=1, iterations=4096, salt=b"s", salted_password=b"p"
+    )
+    request = alter_user_scram_credentials.AlterUserScramCredentialsRequest(upsertions=[one])
+    await fine(sweeper, request, version)
+
+
+@walk(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
+async def describe_credentials(sweeper: Sweeper, version: int) -> None:
+    answer = await fine(sweeper, DescribeUserScramCredentialsRequest(users=None), version)
+    assert answer.results == []

@@ -166,6 +166,16 @@ def _aimed(kind: str, name: str, value: Any, number: int, topic_id: bytes) -> An
             return 0
         case "session_epoch":
             return -1
+        case "entity_type":
+            return "client-id"
+        case "key" if kind == "OpData":
+            return "producer_byte_rate"
+        case "value" if kind == "OpData":
+            return 1e6
+        case "mechanism" if kind.startswith("Scram"):
+            return 1
+        case "iterations":
+            return 4096
     return None
 
 
