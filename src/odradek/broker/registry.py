@@ -98,7 +98,7 @@ class Served(NamedTuple):
 SERVED: dict[int, Served] = {
     0: Served("produce", range(14)),
     1: Served("fetch", range(19)),
-    2: Served("list_offsets", range(1, 12)),
+    2: Served("list_offsets", range(12)),
     3: Served("metadata", range(14)),
     4: Served("controller_requests", range(8)),
     5: Served("controller_requests", range(5)),

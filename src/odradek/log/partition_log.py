@@ -37,7 +37,7 @@ from odradek.log.recovery import (
     recall_recent_batches,
     replay_producers,
 )
-from odradek.log.searching import OffsetForTimestamp, find_newest, find_not_older
+from odradek.log.searching import OffsetForTimestamp, bases_before, find_newest, find_not_older
 from odradek.log.segment import Segment
 from odradek.log.segments import SegmentList
 from odradek.log.time_index import NO_TIMESTAMP, TimestampOffset
@@ -586,6 +586,23 @@ class PartitionLog:
         self._require_timestamps()
         try:
             return find_not_older(self.segments, self.log_start_offset, timestamp)
+        except OSError as error:
+            raise self.storage_error("searching by time", error, reading=True) from error
+
+    def offsets_before(self, timestamp: int, most: int, now_ms: int) -> list[int]:
+        """Where segments begin, the newest first; see `searching.bases_before`.
+
+        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        """
+        try:
+            return bases_before(
+                list(self.segments),
+                timestamp,
+                most,
+                log_start_offset=self.log_start_offset,
+                log_end_offset=self.log_end_offset,
+                now_ms=now_ms,
+            )
         except OSError as error:
             raise self.storage_error("searching by time", error, reading=True) from error
 

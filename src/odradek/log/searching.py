@@ -6,7 +6,7 @@ begin reading. Only batches that can hold the record are unpacked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from odradek.log.segment import Segment
@@ -69,3 +69,39 @@ def first_record(segment: Segment, timestamp: int, from_offset: int, near: int) 
             if record.timestamp >= timestamp and record.offset >= from_offset:
                 return OffsetForTimestamp(record.offset, record.timestamp, epoch)
     return None
+
+
+LATEST, EARLIEST = -1, -2
+
+
+def bases_before(
+    segments: Sequence[Segment],
+    timestamp: int,
+    most: int,
+    *,
+    log_start_offset: int,
+    log_end_offset: int,
+    now_ms: int,
+) -> list[int]:
+    """Where the segments begin that were last written to at a time or before it, the newest first.
+
+    What ListOffsets 0 answers (UnifiedLog.legacyFetchOffsetsBefore). The log's end counts as the beginning of
+    a segment that is written to now, unless the last one is empty.
+
+    Args:
+        timestamp: epoch ms; or `LATEST`: all; or `EARLIEST`: the first alone.
+        most: how many offsets at most.
+
+    Raises `OSError`.
+    """
+    starts = [(max(one.base_offset, log_start_offset), one.modified_ms()) for one in segments]
+    if segments[-1].size:
+        starts.append((log_end_offset, now_ms))
+    last = len(starts) - 1
+    if timestamp == EARLIEST:
+        last = 0
+    elif timestamp != LATEST:
+        while last >= 0 and starts[last][1] > timestamp:
+            last -= 1
+    count = max(0, min(most, last + 1))
+    return sorted((offset for offset, _ in starts[last + 1 - count : last + 1]), reverse=True)

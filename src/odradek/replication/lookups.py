@@ -19,6 +19,9 @@ EARLIEST_LOCAL_TIMESTAMP = -4
 LATEST_TIERED_TIMESTAMP = -5
 EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
 
+_CONSUMER = -1
+_DEBUGGING = -2
+
 
 class OffsetLookup(NamedTuple):
     """The answer to a lookup by timestamp; -1 where there is none."""
@@ -67,6 +70,19 @@ def look_up(
             _refuse_lagging(partition)
         return OffsetLookup(-1, -1, -1)
     return OffsetLookup(found.offset, found.timestamp, found.leader_epoch)
+
+
+def look_up_segments(
+    partition: Partition, timestamp: int, most: int, now_ms: int, replica_id: int
+) -> list[int]:
+    """See `Partition.offsets_before`."""
+    if replica_id != _DEBUGGING:
+        partition.require_leader()
+    offsets = partition.log.offsets_before(timestamp, most, now_ms)
+    high_watermark = partition.log.high_watermark
+    if replica_id == _CONSUMER and any(offset > high_watermark for offset in offsets):
+        return [high_watermark, *(offset for offset in offsets if offset <= high_watermark)]
+    return offsets
 
 
 def _refuse_lagging(partition: Partition) -> None:

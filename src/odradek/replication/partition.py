@@ -35,7 +35,7 @@ from odradek.log.partition_log import NEVER
 from odradek.log.producer_state import Origin
 from odradek.records.message_set import iter_entries
 from odradek.replication.followers import Follower
-from odradek.replication.lookups import OffsetLookup, look_up
+from odradek.replication.lookups import OffsetLookup, look_up, look_up_segments
 from odradek.replication.reading import FetchedRecords, Isolation
 
 if TYPE_CHECKING:
@@ -490,6 +490,21 @@ class Partition:
             NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError.
         """
         return look_up(self, timestamp, isolation, current_leader_epoch, only_leader)
+
+    def offsets_before(self, timestamp: int, most: int, *, now_ms: int, replica_id: int) -> list[int]:
+        """Offsets at which segments begin that are not newer than a time, the newest first (ListOffsets 0).
+
+        Args:
+            timestamp: epoch milliseconds, or -1 latest, -2 earliest.
+            most: how many at most.
+            now_ms: wall clock.
+            replica_id: who asks. A consumer (-1) gets the high watermark in place of what is above it; a
+                debugging tool (-2) is also answered by a broker that does not lead.
+
+        Raises:
+            NotLeaderOrFollowerError, KafkaStorageError.
+        """
+        return look_up_segments(self, timestamp, most, now_ms, replica_id)
 
     # ------------------------------------------------------------------ deleting
 

@@ -1,4 +1,4 @@
-"""ListOffsets 1-11: an offset by time, or by one of the special timestamps.
+"""ListOffsets 0-11: an offset by time, or by one of the special timestamps.
 
 | timestamp | meaning | from version |
 |---|---|---|
@@ -11,8 +11,10 @@
 | -6 | earliest not yet in remote storage: none (KIP-1023) | 11 |
 
 A special timestamp that the version does not have gets UNSUPPORTED_VERSION; a partition named twice
-INVALID_REQUEST. OFFSET_NOT_AVAILABLE is LEADER_NOT_AVAILABLE before version 5. Version 0 answers lists of
-segment offsets and comes with the message sets.
+INVALID_REQUEST. OFFSET_NOT_AVAILABLE is LEADER_NOT_AVAILABLE before version 5.
+
+Version 0 does not look into the records: it answers up to `max_num_offsets` offsets at which segments begin
+that were last written to before the time, the newest first; -1 and -2 are the latest and the earliest.
 """
 
 from __future__ import annotations
@@ -77,7 +79,7 @@ def _error_response(
     )
 
 
-@handler(ApiKey.LIST_OFFSETS, versions=range(1, 12), error_response=_error_response)
+@handler(ApiKey.LIST_OFFSETS, versions=range(12), error_response=_error_response)
 def handle(
     context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | asyncio.Future[ListOffsetsResponse]:
@@ -101,6 +103,8 @@ def handle(
         index = partition.partition_index
         if not allowed[topic]:
             answer.partitions.append(_failed(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        elif context.api_version == 0:
+            answer.partitions.append(_look_up_segments(context, request, topic, partition))
         elif (topic, index) in twice:
             answer.partitions.append(_failed(index, ErrorCode.INVALID_REQUEST))
         else:
@@ -147,6 +151,24 @@ def _look_up(
         offset=found.offset,
         leader_epoch=found.leader_epoch if version >= 4 else -1,
     )
+
+
+def _look_up_segments(
+    context: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
+) -> ListOffsetsPartitionResponse:
+    index = wanted.partition_index
+    if wanted.timestamp < EARLIEST_TIMESTAMP:
+        return _failed(index, ErrorCode.UNSUPPORTED_VERSION)
+    try:
+        offsets = context.broker.replicas.get(topic, index).offsets_before(
+            wanted.timestamp,
+            wanted.max_num_offsets,
+            now_ms=context.now_ms,
+            replica_id=request.replica_id,
+        )
+    except KafkaError as error:
+        return _failed(index, error.code)
+    return ListOffsetsPartitionResponse(partition_index=index, old_style_offsets=offsets)
 
 
 def _failed(index: int, error: ErrorCode) -> ListOffsetsPartitionResponse:
