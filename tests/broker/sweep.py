@@ -163,9 +163,11 @@ class Sweeper:
         reader, writer = self._stream
         reading = asyncio.ensure_future(_read_frame(reader))
         steps = iter(_STEPS_MS)
-        listener = self.broker.listeners[0]
+        listener, turns = self.broker.listeners[0], self.broker.controller.turns
         while not reading.done():
-            await settle(lambda: reading.done() or listener.queued_bytes > 0, f"for {what}")
+            await settle(
+                lambda: reading.done() or (listener.queued_bytes > 0 and not turns.is_busy), f"for {what}"
+            )
             if not reading.done():
                 step = next(steps, None)
                 if step is None:

@@ -18,7 +18,7 @@ from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 from .admin_world import Denying
 from .live import create_topic, running
-from .net import run
+from .net import run, settle
 from .two_ways import PEER, Later, dispatch, dispatchers, plain
 
 
@@ -115,7 +115,7 @@ def test_a_topic_that_is_not_known_is_asked_for_in_the_ordinary_way(tmp_path: Pa
             assert kept(fast)(PEER, frame, Later()) is NotImplemented
             assert broker.image.topic("new") is None
             dispatch(fast, frame, Later())
-            assert broker.image.topic("new") is not None
+            await settle(lambda: broker.image.topic("new") is not None, "for the topic")
             assert kept(fast)(PEER, frame, Later()) is not NotImplemented
 
     run(main)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.broker.authorization import Authorizer
 from odradek.broker.config import BrokerConfig
+from odradek.broker.controller_thread import ControllerThread
 from odradek.broker.conversions import Conversions
 from odradek.broker.dispatch import Dispatcher
 from odradek.broker.fetch_sessions import FetchSessionCache
@@ -83,6 +85,7 @@ class Broker:
         authorizer: who may do what; None allows everything.
         housekeeping: what it does by the clock.
         request_log: one line per request, when it is on.
+        on_fatal: told why it cannot go on: all of its data folders have failed.
     """
 
     def __init__(
@@ -120,6 +123,7 @@ class Broker:
         self._given_timers = timers
         self._rng = rng
         self.housekeeping = Housekeeping(self)
+        self.on_fatal: Callable[[str], None] | None = None
         self.conversions = Conversions()
         self._undo: list[tuple[str, Callable[[], object]]] = []
         self._started = False
@@ -231,6 +235,10 @@ class Broker:
         self.controller.add_listener(self._on_image)
         self.controller.start(self._registration())
         self._undo.append(("controller", self.controller.stop))
+        self._follow_failures()
+        self._turns = ControllerThread(self.loop, self.replicas, self.logs)
+        self.controller.turns = self._turns
+        self._undo.append(("controller's thread", self._turns.let_go))
         self._report_strangers()
         self.housekeeping.start()
         self._register_gauges()
@@ -292,6 +300,7 @@ class Broker:
         self.logs = LogManager(
             [path.absolute() for path in self.config.data_dirs], self.files, self.clock, self._log_defaults
         )
+        self.logs.checkpoints.exclusive = threading.Lock()
         self._undo.append(("data folders", self.logs.unlock))
         stored = self.logs.stored_broker_id()
         if stored is not None and stored != self.broker_id and not self._broker_id_is_given():
@@ -356,11 +365,51 @@ class Broker:
             timestamp_ms=self.clock.now_ms(),
         )
 
+    # ------------------------------------------------------------------ data folders that fail
+
+    def _follow_failures(self) -> None:
+        self.logs.on_failure = self._on_failed_folder
+        if len(self.logs.online_dirs) < len(self.logs.data_dirs):
+            # What is not there may be in a folder that could not be used.
+            self.controller.note_offline(self.broker_id, list(self.replicas.offline))
+
+    def _on_failed_folder(self, path: Path, keys: list[tuple[str, int]], reason: str) -> None:
+        # Whatever came upon the failure ends first.
+        self.loop.call_soon_threadsafe(self._give_up_folder, path, keys, reason)
+
+    def _give_up_folder(self, path: Path, keys: list[tuple[str, int]], reason: str) -> None:
+        self.replicas.take_offline(keys, f"the data folder {path} has failed: {reason}")
+        noting = self.controller.turns.run(partial(self._note_offline, keys))
+        if asyncio.isfuture(noting):
+            noting.add_done_callback(_log_failure)
+        if not self.logs.online_dirs:
+            failed = ", ".join(map(str, self.logs.data_dirs))
+            message = f"all data folders have failed ({failed}), the last by: {reason}"
+            log.critical("the broker cannot go on: %s", message)
+            if self.on_fatal is not None:
+                self.on_fatal(message)
+
+    def _note_offline(self, keys: list[tuple[str, int]]) -> None:
+        try:
+            self.controller.note_offline(self.broker_id, keys)
+        except OdradekError as error:
+            log.error("the loss of %d partitions could not be noted: %s", len(keys), error)
+
     def _register_gauges(self) -> None:
         kind = "kafka.server:ReplicaManager"
         self.metrics.gauge(kind, "PartitionCount", lambda: len(self.replicas))
         self.metrics.gauge(kind, "LeaderCount", lambda: self.replicas.leader_count)
         self.metrics.gauge(kind, "OfflineReplicaCount", lambda: len(self.replicas.offline))
+        kind = "kafka.log:LogManager"
+        self.metrics.gauge(
+            kind,
+            "OfflineLogDirectoryCount",
+            lambda: len(self.logs.data_dirs) - len(self.logs.online_dirs),
+        )
+        for path in self.logs.data_dirs:
+            self.metrics.gauge(
+                kind, "LogDirectoryOffline", partial(_is_offline, self.logs, path), logDirectory=str(path)
+            )
         kind = "kafka.server:FetchSessionCache"
         self.metrics.gauge(kind, "NumIncrementalFetchSessions", lambda: len(self.fetch_sessions))
         self.metrics.gauge(
@@ -420,6 +469,7 @@ class Broker:
         for listener in self.listeners:
             listener.stop_accepting()
         self.housekeeping.stop()
+        await self._turns.stop()
         # Whoever waits gets what there is; consumers and producers then find the connection closed.
         if self._groups is not None:
             self._groups.stop()
@@ -495,6 +545,15 @@ def _check_store_file(path: Path) -> None:
             f"{path} is empty, and there are partitions beside it. Restore it from a backup of the data "
             "folder, or remove it to start without any topics."
         )
+
+
+def _is_offline(logs: LogManager, path: Path) -> float:
+    return float(logs.failure_of(path) is not None)
+
+
+def _log_failure(done: asyncio.Future[Any]) -> None:
+    if not done.cancelled() and done.exception() is not None:
+        log.error("the loss of a data folder could not be noted", exc_info=done.exception())
 
 
 def _connection_count(listener: Listener) -> float:

@@ -27,7 +27,7 @@ class Housekeeping:
         self._broker = broker
         self._periodic: list[Periodic] = []
         self._checkpointed: list[Any] = []
-        self._flushing = False
+        self._flushing = self._checkpointing = False
         self._cleaning: Cleaning | None = None
         self.cleaner: LogCleaner | None = None
 
@@ -94,15 +94,25 @@ class Housekeeping:
         loop.run_in_executor(None, run).add_done_callback(finish)
 
     def _checkpoint(self) -> None:
-        """All three checkpoints, at the shortest of their intervals; they are synced, so only what is new."""
+        """All three checkpoints, at the shortest of their intervals; they are synced, in another thread."""
+        if self._checkpointing:
+            return
         logs = self._broker.logs
         state = [
             (one.high_watermark, one.recovery_point, one.log_start_offset, one.directory)
             for one in logs.all()
         ]
-        if state != self._checkpointed:
-            logs.checkpoint()
-            self._checkpointed = state
+        if state == self._checkpointed:
+            return
+        job = logs.begin_checkpoint()
+
+        def finish(_: object) -> None:
+            self._checkpointing = False
+            if logs.finish_checkpoint(job):
+                self._checkpointed = state
+
+        self._checkpointing = True
+        self._broker.loop.run_in_executor(None, job.run).add_done_callback(finish)
 
     def _register_gauges(self, cleaner: LogCleaner) -> None:
         gauge, stats, clock = self._broker.metrics.gauge, cleaner.stats, self._broker.clock

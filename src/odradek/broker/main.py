@@ -41,8 +41,8 @@ def run(
         observe: handed the broker just before that, in its thread; for measuring.
 
     Returns:
-        The exit code: 0 after a stop in good order, 1 when it could not start (the reason is on standard
-        error).
+        The exit code: 0 after a stop in good order, 1 when it could not start or could not go on (the reason
+        is on standard error).
     """
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -63,6 +63,13 @@ async def _main(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _on_signal, number, stop)
     broker = Broker(config, request_log=request_log)
+    fatal: list[str] = []
+
+    def on_fatal(reason: str) -> None:
+        fatal.append(reason)
+        stop.set()
+
+    broker.on_fatal = on_fatal
     await broker.start()
     collector.settle()
     pauses = collector.Pauses()
@@ -85,7 +92,9 @@ async def _main(
         if watchdog is not None:
             watchdog.stop()
         pauses.stop()
-    return 0
+    for reason in fatal:
+        print(f"odradek server: stopped: {reason}", file=sys.stderr)  # noqa: T201 - for a person
+    return 1 if fatal else 0
 
 
 def _warm_up(loop: asyncio.AbstractEventLoop, handlers: Handlers, keys: Sequence[int]) -> None:

@@ -39,15 +39,32 @@ class ProducerIds:
         self._next = 0
         self._last = -1
 
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether a block has to be claimed before the next id."""
+        return self._next > self._last
+
+    def claim(self) -> ProducerIdBlock:
+        """A block for `use`; waits for the disk, and may be called in another thread.
+
+        Raises:
+            KafkaError: no block could be claimed.
+        """
+        return self._allocator.allocate_producer_ids()
+
+    def use(self, block: ProducerIdBlock) -> None:
+        """Go on with a block that was claimed, if there is need of one by now."""
+        if self.is_exhausted:
+            self._next, self._last = block.first, block.last
+
     def next(self) -> int:
         """The next id.
 
         Raises:
             KafkaError: no block could be claimed.
         """
-        if self._next > self._last:
-            block = self._allocator.allocate_producer_ids()
-            self._next, self._last = block.first, block.last
+        if self.is_exhausted:
+            self.use(self.claim())
         producer_id = self._next
         self._next += 1
         return producer_id

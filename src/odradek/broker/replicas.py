@@ -6,7 +6,7 @@ This is where the image (what should be) meets the log manager (what is on disk)
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from odradek.errors import (
@@ -133,9 +133,36 @@ class Replicas:
 
     # ------------------------------------------------------------------ following the image
 
+    def prepare(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """Make the folders of the partitions that `apply` of the same will create, and wait for the disk.
+
+        Called in another thread, while the image stands still.
+        """
+        self._logs.prepare(
+            (topic.name, index, None if topic.topic_id == ZERO_TOPIC_ID else topic.topic_id)
+            for topic in delta.topics.values()
+            if topic.name not in image.marked
+            for index, partition in topic.partitions.items()
+            if self.broker_id in partition.replicas and self.image.partition(topic.name, index) is None
+        )
+
+    def take_offline(self, keys: Iterable[tuple[str, int]], reason: str) -> None:
+        """The disk of these partitions has failed; whoever waits for one of them learns it."""
+        for topic, index in keys:
+            self.offline[topic, index] = reason
+            partitions = self._by_topic.get(topic)
+            partition = None if partitions is None else partitions.pop(index, None)
+            if partitions is None or partition is None:
+                continue
+            if not partitions:
+                del self._by_topic[topic]
+            self._count -= 1
+            partition.leader_id = -1
+            self._progress(partition)
+
     def apply(self, image: ClusterImage, delta: ClusterDelta) -> None:
         """Follow a change of the cluster: create, remove, lead, follow, reconfigure."""
-        self.image = image
+        before, self.image = self.image, image
         for name in delta.topics_marked:
             self._delete_topic(image.topics[name])
         for gone in delta.topics_gone.values():
@@ -145,7 +172,8 @@ class Replicas:
                 continue
             for index, partition in topic.partitions.items():
                 if self.broker_id in partition.replicas:
-                    self._take_up(topic, index, partition)
+                    is_new = before.partition(topic.name, index) is None
+                    self._take_up(topic, index, partition, is_new=is_new)
                 else:
                     self._remove(topic.name, index)
         for entity in delta.configs:
@@ -162,10 +190,10 @@ class Replicas:
             for partition in partitions.values():
                 partition.log.config = config
 
-    def _take_up(self, topic: TopicImage, index: int, state: PartitionImage) -> None:
+    def _take_up(self, topic: TopicImage, index: int, state: PartitionImage, *, is_new: bool = False) -> None:
         partition = self.find(topic.name, index)
         if partition is None:
-            partition = self._open(topic, index)
+            partition = self._open(topic, index, is_new)
             if partition is None:
                 return
         if state.leader == self.broker_id:
@@ -185,10 +213,10 @@ class Replicas:
                 partition_epoch=state.partition_epoch,
             )
 
-    def _open(self, topic: TopicImage, index: int) -> Partition | None:
+    def _open(self, topic: TopicImage, index: int, is_new: bool) -> Partition | None:
         key = (topic.name, index)
         try:
-            partition_log = self._log_of(topic, index)
+            partition_log = self._log_of(topic, index, is_new)
         except (OSError, OdradekError) as error:
             self.offline[key] = str(error)
             self._retry_at_ms.setdefault(key, self._clock.monotonic_ms() + _RETRY_MS)
@@ -208,12 +236,12 @@ class Replicas:
         self._count += 1
         return partition
 
-    def _log_of(self, topic: TopicImage, index: int) -> PartitionLog:
+    def _log_of(self, topic: TopicImage, index: int, is_new: bool) -> PartitionLog:
         config = self._log_config(topic.name, self.image)
         topic_id = None if topic.topic_id == ZERO_TOPIC_ID else topic.topic_id
         found = self._logs.get(topic.name, index)
         if found is None:
-            return self._logs.create(topic.name, index, config, topic_id)
+            return self._logs.create(topic.name, index, config, topic_id, is_new=is_new)
         if topic_id is not None and found.topic_id is not None and found.topic_id != topic_id:
             raise InconsistentTopicIdError(
                 f"{found.directory} belongs to another topic of this name; move it away to go on"
@@ -246,7 +274,8 @@ class Replicas:
 
     def _delete_log(self, topic: str, index: int) -> None:
         try:
-            self._logs.delete(topic, index)
+            # Synced by whoever shows the image, before the nodes go.
+            self._logs.delete(topic, index, sync=False)
         except (OSError, OdradekError) as error:
             log.error("log not removed topic=%s partition=%d: %s", topic, index, error)
 

@@ -16,7 +16,7 @@ Invariants:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -42,6 +42,7 @@ from odradek.cluster.store import (
     WatchEvent,
     parent_of,
 )
+from odradek.cluster.turns import AtOnce, Turns
 from odradek.errors import KafkaStorageError, NotControllerError, OdradekError, UnknownServerError
 from odradek.util.clock import Clock
 
@@ -84,6 +85,10 @@ class Controller(PartitionAdmin):
         config: defaults for new topics.
         clock: for timestamps in nodes.
         chance: for topic ids, the cluster id and where round robin starts.
+
+    Attributes:
+        turns: where the work is done, and where the image changes; at once and here if nobody says else.
+        offline_replicas: (broker, topic, partition) of replicas that live brokers cannot use.
     """
 
     def __init__(
@@ -101,6 +106,8 @@ class Controller(PartitionAdmin):
         self.chance: Chance = chance if chance is not None else SystemChance()
         self.broker_epoch = -1
         self.is_active = False
+        self.turns: Turns = AtOnce()
+        self.offline_replicas: frozenset[tuple[int, str, int]] = frozenset()
         self.epoch = 0
         self._epoch_version = -1
         self._image = ClusterImage()
@@ -387,8 +394,14 @@ class Controller(PartitionAdmin):
 
     def _apply(self, delta: ClusterDelta) -> None:
         if delta:
-            self._image = self._image.apply(delta)
+            self._show(self._image.apply(delta), delta)
+
+    def _show(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        def change() -> None:
+            self._image = image
             self._publish(delta)
+
+        self.turns.show(image, delta, change)
 
     def _publish(self, delta: ClusterDelta) -> None:
         # A listener may write; its change is told after this one, by the call inside.
@@ -398,14 +411,14 @@ class Controller(PartitionAdmin):
 
     def _refresh(self) -> None:
         """Read everything anew and tell what is different."""
-        before, self._image = self._image, loading.load_image(self.store)
-        delta = _difference(before, self._image)
+        image = loading.load_image(self.store)
+        delta = _difference(self._image, image)
         if delta:
-            self._publish(delta)
+            self._show(image, delta)
 
     def _finish_deletions(self) -> None:
         if self.is_active:
-            ready = decisions.deletable(self._image)
+            ready = decisions.deletable(self._image, self.offline_replicas)
             if ready:
                 self._commit(decisions.finish_deletion(self._image, ready))
 
@@ -437,6 +450,23 @@ class Controller(PartitionAdmin):
                 old.append(Remove(path))
         if old:
             self._commit(Decision(tuple(old)))
+
+    def note_offline(self, broker_id: int, partitions: Iterable[tuple[str, int]]) -> None:
+        """A live broker cannot use its replicas of these partitions any more: others lead them, or nobody.
+
+        Where the store cannot be written either, the image alone says so.
+
+        Raises:
+            NotControllerError: this broker does not hold the office.
+            StoreError: a node is not as the image says.
+        """
+        self.offline_replicas |= {(broker_id, topic, index) for topic, index in partitions}
+        decision = decisions.replicas_offline(self._image, self.epoch, self.offline_replicas, self._unclean)
+        if decision:
+            try:
+                self._commit(decision)
+            except KafkaStorageError:
+                self._apply(decision.delta)
 
     def alter_partition(self, change: IsrChange) -> int:
         """Change a partition's ISR for its leader, and return the new partition epoch.

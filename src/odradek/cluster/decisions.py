@@ -7,7 +7,7 @@ applies the delta and tells. Nothing here reads a store, a clock or a source of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from odradek.cluster import elections, paths
@@ -132,15 +132,51 @@ def mark_for_deletion(image: ClusterImage, names: Iterable[str]) -> Decision:
     )
 
 
-def deletable(image: ClusterImage) -> list[str]:
-    """The marked topics all of whose replicas are on live brokers: they alone can be deleted for good,
-    because a dead broker would come back with its replicas."""
+def deletable(image: ClusterImage, offline: Collection[tuple[int, str, int]] = ()) -> list[str]:
+    """The marked topics all of whose replicas are on live brokers and not `offline` there: they alone can be
+    deleted for good, because a dead broker, or a disk, would come back with its replicas."""
     return sorted(
         name
         for name in image.marked
         if name in image.topics
-        and all(b in image.brokers for p in image.topics[name].partitions.values() for b in p.replicas)
+        and all(
+            broker in image.brokers and (broker, name, index) not in offline
+            for index, partition in image.topics[name].partitions.items()
+            for broker in partition.replicas
+        )
     )
+
+
+def replicas_offline(
+    image: ClusterImage, epoch: int, offline: Collection[tuple[int, str, int]], unclean: Unclean
+) -> Decision:
+    """Replicas (broker, topic, partition) cannot be used although their brokers live.
+
+    Others take over what they lead; where there is none, nobody leads. As followers they leave the ISR.
+    """
+    writes: list[Write] = []
+    topics: dict[str, TopicImage] = {}
+    for broker, name, index in sorted(offline):
+        topic = topics.get(name) or image.topic(name)
+        partition = None if topic is None else topic.partitions.get(index)
+        if topic is None or partition is None or partition.is_new:
+            continue
+        state = None
+        if partition.leader == broker:
+            live = [other for other in image.brokers if (other, name, index) not in offline]
+            state = elections.offline(partition, live, epoch, unclean=unclean(name))
+        if state is None:
+            state = elections.without_replica(partition, broker, epoch)
+        if state is None:
+            continue
+        before = image.topics[name].partitions[index]
+        if partition is not before:
+            # Two replicas of one partition: its state is written once.
+            writes = [w for w in writes if w.path != paths.partition_state(name, index)]
+            partition = partition._replace(partition_epoch=before.partition_epoch)
+        after = _write_state(writes, name, index, partition, state)
+        topics[name] = topic._replace(partitions={**topic.partitions, index: after})
+    return Decision(tuple(writes), ClusterDelta(topics=topics))
 
 
 def finish_deletion(image: ClusterImage, names: Iterable[str]) -> Decision:

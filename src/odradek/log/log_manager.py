@@ -573,10 +573,6 @@ class LogManager:
         self._stale -= job.forgets - self._logs.keys()
         return True
 
-    def checkpoint_log_starts(self) -> None:
-        """Write down the log starts, so that deleted records stay deleted."""
-        self.checkpoint()
-
     def close(self) -> bool:
         """Stop in good order; whether every log could be closed, so that the next start may trust them."""
         failed = {directory.path for directory in self._dirs if not directory.is_online}

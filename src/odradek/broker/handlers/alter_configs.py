@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from odradek.broker.config_changes import change_configs, check_configs, kind_of, outcome_of
+from odradek.broker.controller_thread import in_controllers_turn
 from odradek.broker.registry import handler
 from odradek.errors import InvalidRequestError, KafkaError
 from odradek.errors.codes import ErrorCode
@@ -44,6 +45,7 @@ def _error_response(
 
 
 @handler(ApiKey.ALTER_CONFIGS, versions=range(3), error_response=_error_response)
+@in_controllers_turn
 def handle(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Replace the configs of each resource."""
     times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)

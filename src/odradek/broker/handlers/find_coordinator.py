@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import group as group_resource
@@ -49,8 +49,17 @@ def _error_response(
 
 
 @handler(ApiKey.FIND_COORDINATOR, versions=range(7), error_response=_error_response)
-def handle(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+def handle(context: RequestContext, request: FindCoordinatorRequest) -> Any:
     """Name the coordinator of each key."""
+    broker = context.broker
+    if request.key_type == GROUP_KEY and broker.image.topic(GROUP_METADATA_TOPIC) is None:
+        # It may have to be created, which is the controller's work; the groups belong to the loop.
+        _ = broker.groups
+        return broker.controller.turns.run(lambda: _answer(context, request))
+    return _answer(context, request)
+
+
+def _answer(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     keys = _keys(request, context.api_version)
     return _response(
         request, context.api_version, {key: _find(context, request.key_type, key) for key in keys}

@@ -23,6 +23,7 @@ from odradek.broker.config_changes import (
     kind_of,
     outcome_of,
 )
+from odradek.broker.controller_thread import in_controllers_turn
 from odradek.broker.registry import handler
 from odradek.cluster.config_def import DELETE, incremental
 from odradek.errors import ClusterAuthorizationError, InvalidRequestError, KafkaError
@@ -59,6 +60,7 @@ def _error_response(
 
 
 @handler(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=range(2), error_response=_error_response)
+@in_controllers_turn
 def handle(
     context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING
 
@@ -22,12 +23,15 @@ from odradek.wire.messages.init_producer_id import InitProducerIdRequest, InitPr
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.producer_ids import ProducerIdBlock, ProducerIds
 
 log = logging.getLogger(__name__)
 
 
 @handler(ApiKey.INIT_PRODUCER_ID, versions=range(6))
-def handle(context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
+def handle(
+    context: RequestContext, request: InitProducerIdRequest
+) -> InitProducerIdResponse | asyncio.Future[InitProducerIdResponse]:
     """Give out the next producer id."""
     if request.transactional_id is not None:
         if context.authorize(Operation.WRITE, transactional_id(request.transactional_id)):
@@ -42,7 +46,18 @@ def handle(context: RequestContext, request: InitProducerIdRequest) -> InitProdu
         return _failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return _failed(ErrorCode.INVALID_REQUEST)
-    return InitProducerIdResponse(producer_id=context.broker.producer_ids.next(), producer_epoch=0)
+    ids = context.broker.producer_ids
+    if ids.is_exhausted:
+        block = context.broker.controller.turns.run(ids.claim)
+        if asyncio.isfuture(block):
+            return asyncio.ensure_future(_when_claimed(ids, block))
+        ids.use(block)
+    return InitProducerIdResponse(producer_id=ids.next(), producer_epoch=0)
+
+
+async def _when_claimed(ids: ProducerIds, block: asyncio.Future[ProducerIdBlock]) -> InitProducerIdResponse:
+    ids.use(await block)
+    return InitProducerIdResponse(producer_id=ids.next(), producer_epoch=0)
 
 
 def _failed(error: ErrorCode) -> InitProducerIdResponse:

@@ -12,8 +12,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any
 
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.authorization import topic as topic_resource
@@ -59,8 +59,21 @@ def _fast(broker: Broker) -> FastMetadata:
 
 
 @handler(ApiKey.METADATA, versions=range(14), error_response=_error_response, fast=_fast)
-def handle(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+def handle(context: RequestContext, request: MetadataRequest) -> Any:
     """Describe the cluster as this broker knows it."""
+    controller = context.broker.controller
+    if (
+        request.topics
+        and request.allow_auto_topic_creation
+        and context.broker.config.auto_create_topics_enable
+        and any(t.name is not None and t.name not in controller.image.topics for t in request.topics)
+    ):
+        # A topic may have to be created.
+        return controller.turns.run(lambda: _answer(context, request))
+    return _answer(context, request)
+
+
+def _answer(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     image = context.broker.controller.image
     version = context.api_version
     wanted = request.topics
@@ -166,19 +179,28 @@ def _failed(error: ErrorCode, name: str | None, topic_id: bytes = NO_TOPIC_ID) -
 
 def _describe(context: RequestContext, image: ClusterImage, topic: TopicImage) -> MetadataResponseTopic:
     version, listener = context.api_version, context.listener_name
+    offline: dict[int, list[int]] = {}
+    for broker, name, index in context.broker.controller.offline_replicas:
+        if name == topic.name:
+            offline.setdefault(index, []).append(broker)
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
         partitions=[
-            _partition(image, index, partition, listener, version)
+            _partition(image, index, partition, listener, version, offline.get(index, ()))
             for index, partition in topic.partitions.items()
         ],
     )
 
 
 def _partition(
-    image: ClusterImage, index: int, partition: PartitionImage, listener: str, version: int
+    image: ClusterImage,
+    index: int,
+    partition: PartitionImage,
+    listener: str,
+    version: int,
+    offline: Collection[int],
 ) -> MetadataResponsePartition:
     live = image.brokers
     replicas, isr = partition.replicas, partition.isr
@@ -202,7 +224,7 @@ def _partition(
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(replicas),
         isr_nodes=list(isr),
-        offline_replicas=[broker for broker in partition.replicas if broker not in live],
+        offline_replicas=[b for b in partition.replicas if b not in live or b in offline],
     )
 
 

@@ -9,9 +9,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import group as group_resource
@@ -48,9 +47,7 @@ def _error_response(
 
 
 @handler(ApiKey.OFFSET_COMMIT, versions=range(11), error_response=_error_response)
-def handle(
-    context: RequestContext, request: OffsetCommitRequest
-) -> OffsetCommitResponse | asyncio.Future[OffsetCommitResponse]:
+def handle(context: RequestContext, request: OffsetCommitRequest) -> Any:
     """Commit, and answer when it is committed to the log."""
     if not context.authorize(Operation.READ, group_resource(request.group_id)):
         return commit_error(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -59,7 +56,10 @@ def handle(
     if not request.topics:
         return OffsetCommitResponse(topics=refused)
     if context.api_version == 0:
-        return OffsetCommitResponse(topics=_merge(refused, _commit_to_store(context, request)))
+        _ = context.broker.groups
+        return context.broker.controller.turns.run(
+            lambda: OffsetCommitResponse(topics=_merge(refused, _commit_to_store(context, request)))
+        )
     answer: Answer[OffsetCommitResponse] = Answer()
 
     def deliver(response: OffsetCommitResponse) -> None:

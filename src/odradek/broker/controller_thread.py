@@ -1,0 +1,102 @@
+"""The thread in which the controller waits for the disk, so that the event loop does not.
+
+Invariants:
+
+- one piece of work at a time, in the order in which it was asked for;
+- the image, and everything that follows it, changes in the loop's thread while this one waits;
+- folders of new partitions are on the disk before the image names them, deletions before their nodes go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+    from odradek.broker.replicas import Replicas
+    from odradek.cluster.image import ClusterDelta, ClusterImage
+    from odradek.log.log_manager import LogManager
+
+Result = TypeVar("Result")
+Handle = Callable[["RequestContext", Any], Any]
+
+
+class ControllerThread:
+    """See `odradek.cluster.turns.Turns`. Made in the loop's thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, replicas: Replicas, logs: LogManager) -> None:
+        """
+        Args:
+            loop: where the image is read.
+            replicas, logs: what prepares folders, and syncs what was deleted.
+        """
+        self._loop = loop
+        self._loop_thread = threading.get_ident()
+        self._replicas = replicas
+        self._logs = logs
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="controller")
+        self._running: set[asyncio.Future[Any]] = set()
+        self._stopped = False
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is work that was asked for and is not done."""
+        return bool(self._running)
+
+    def run(self, work: Callable[[], Result]) -> Any:
+        """See `Turns.run`: a future, but for work that is itself part of a piece of work, or comes late."""
+        if self._stopped or threading.get_ident() != self._loop_thread:
+            return work()
+        running = self._loop.run_in_executor(self._executor, work)
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+        return running
+
+    def show(self, image: ClusterImage, delta: ClusterDelta, change: Callable[[], None]) -> None:
+        """See `Turns.show`."""
+        if threading.get_ident() == self._loop_thread:
+            change()
+        else:
+            self._replicas.prepare(image, delta)
+            done: Future[None] = Future()
+            self._loop.call_soon_threadsafe(_call, change, done)
+            done.result()
+        self._logs.sync_names()
+
+    async def stop(self) -> None:
+        """Wait for the work that has been asked for; what comes from now on is done at once."""
+        while self._running:
+            await asyncio.wait(self._running)
+        self.let_go()
+
+    def let_go(self) -> None:
+        """End the thread, which has nothing to do any more. Harmless twice."""
+        self._stopped = True
+        self._executor.shutdown(wait=False)
+
+
+def _call(change: Callable[[], None], done: Future[None]) -> None:
+    try:
+        change()
+    except BaseException as error:
+        done.set_exception(error)
+    else:
+        done.set_result(None)
+
+
+def in_controllers_turn(handle: Handle) -> Handle:
+    """A handler that changes metadata: all of it is done in the controller's turn.
+
+    There it may use the controller, the image, the configs and the request; nothing that belongs to the loop.
+    """
+
+    @wraps(handle)
+    def take_turn(context: RequestContext, request: Any) -> Any:
+        return context.broker.controller.turns.run(lambda: handle(context, request))
+
+    return take_turn
