@@ -11,6 +11,7 @@ The upper half of a zxid is the *generation* of the file, raised by each opening
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -84,15 +85,18 @@ class EmbeddedStore(LocalSession):
                 str(path), f"{path} is damaged: {error}. Restore it from a backup of the data folder."
             ) from error
         super().__init__(tree, generation)
+        self._lock = threading.Lock()
 
     def multi(self, ops: Sequence[Op]) -> list[OpResult]:
         """See `MetadataStore.multi`."""
         if not self._open:
             raise SessionExpired(ops[0].path if ops else "/", "the metadata store is closed")
-        plan = self._tree.plan(ops, self._session_id, self._clock.now_ms())
-        self._write(plan)
-        self._tree.apply(plan)
-        self._watches.collect(plan.events)
+        # Writes come from one thread at a time (the controller's); the lock is for those who do not know.
+        with self._lock:
+            plan = self._tree.plan(ops, self._session_id, self._clock.now_ms())
+            self._write(plan)
+            self._tree.apply(plan)
+            self._watches.collect(plan.events)
         self._watches.deliver()
         return list(plan.results)
 

@@ -189,18 +189,25 @@ class Broker:
         return f"{self.host}:{self.port}"
 
     def call(self, function: Callable[[AppBroker], T]) -> T:
-        """Run `function` with the broker in the broker's thread, and return what it returns."""
+        """Run `function` with the broker in the broker's thread; what it, or its future, comes to."""
         loop, broker = self._loop, self.broker
         assert loop is not None and broker is not None, "the broker does not run"
         done = threading.Event()
         outcome: list[Any] = [None, None]
+
+        def finish(future: asyncio.Future[Any]) -> None:
+            outcome[1] = future.exception()
+            outcome[0] = future.result() if outcome[1] is None else None
+            done.set()
 
         def run() -> None:
             try:
                 outcome[0] = function(broker)
             except BaseException as error:
                 outcome[1] = error
-            finally:
+            if asyncio.isfuture(outcome[0]):
+                outcome[0].add_done_callback(finish)
+            else:
                 done.set()
 
         loop.call_soon_threadsafe(run)
@@ -224,5 +231,6 @@ class Broker:
         return self.call(lambda broker: broker.metrics.snapshot())
 
 
-def _create_topic(broker: AppBroker, name: str, partitions: int, configs: dict[str, str]) -> None:
-    broker.controller.create_topic(NewTopic(name, partitions, 1, configs=configs))
+def _create_topic(broker: AppBroker, name: str, partitions: int, configs: dict[str, str]) -> Any:
+    wanted = NewTopic(name, partitions, 1, configs=configs)
+    return broker.controller.turns.run(lambda: broker.controller.create_topic(wanted))

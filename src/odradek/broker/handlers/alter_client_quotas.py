@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation
+from odradek.broker.controller_thread import in_controllers_turn
 from odradek.broker.entity_configs import write_entity_config
 from odradek.broker.registry import handler
 from odradek.cluster import quotas
@@ -41,6 +42,7 @@ def _error_response(
 
 
 @handler(ApiKey.ALTER_CLIENT_QUOTAS, versions=range(2), error_response=_error_response)
+@in_controllers_turn
 def handle(context: RequestContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
     """Change the quotas of each entity."""
     if not context.authorize(Operation.ALTER_CONFIGS, CLUSTER):

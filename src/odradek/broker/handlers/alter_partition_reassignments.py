@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation
+from odradek.broker.controller_thread import in_controllers_turn
 from odradek.broker.registry import handler
 from odradek.errors import ClusterAuthorizationError, KafkaError
 from odradek.wire.api import ApiKey
@@ -28,6 +29,7 @@ _FACTOR_CHANGE_FROM = 1
 
 
 @handler(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=range(2))
+@in_controllers_turn
 def handle(
     context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:

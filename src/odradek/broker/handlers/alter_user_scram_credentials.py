@@ -12,6 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation
+from odradek.broker.controller_thread import in_controllers_turn
 from odradek.broker.entity_configs import write_entity_config
 from odradek.broker.registry import handler
 from odradek.cluster.paths import sanitize
@@ -48,6 +49,7 @@ def _error_response(
 
 
 @handler(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions=range(1), error_response=_error_response)
+@in_controllers_turn
 def handle(
     context: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
