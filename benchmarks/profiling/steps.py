@@ -23,7 +23,7 @@ from odradek.records.builder import build_batch
 from odradek.records.patch import assign_offsets
 from odradek.records.validate import validate_batches
 from odradek.wire.api import ApiKey
-from odradek.wire.framing import FrameReader
+from odradek.wire.framing import FrameReceiver, ReceiveBuffers
 from odradek.wire.headers import decode_request_header, encode_request, encode_response
 from odradek.wire.messages import fetch, produce
 
@@ -82,10 +82,31 @@ def _connection(broker: Broker) -> tuple[Connection, Sink]:
     return connection, sink
 
 
+def _receive(connection: Connection, data: bytes) -> None:
+    """As a transport does it."""
+    left = memoryview(data)
+    while left:
+        buffer = connection.get_buffer(-1)
+        count = min(len(buffer), len(left))
+        buffer[:count] = left[:count]
+        connection.buffer_updated(count)
+        left = left[count:]
+
+
+def _split(receiver: FrameReceiver, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        buffer = receiver.get_buffer()
+        count = min(len(buffer), len(left))
+        buffer[:count] = left[:count]
+        receiver.received(count)
+        left = left[count:]
+
+
 def _answered(connection: Connection, sink: Sink, frame: bytes) -> Callable[[], None]:
     def once() -> None:
         before = sink.bytes
-        connection.data_received(frame)
+        _receive(connection, frame)
         assert sink.bytes > before, "no answer came at once"
 
     return once
@@ -100,8 +121,8 @@ def produce_steps(broker: Broker, records: int, times: int) -> list[Step]:
     topic = produce.TopicProduceData(name=TOPIC, partition_data=[data])
     request = produce.ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic])
     wire = b"".join(encode_request(ApiKey.PRODUCE, PRODUCE_VERSION, 1, "profile", request))
-    reader = FrameReader(1 << 26)
-    (frame,) = reader.feed(wire)
+    receiver = FrameReceiver(1 << 26, ReceiveBuffers())
+    frame = memoryview(wire)[4:]
     _, body = decode_request_header(frame)
     log = broker.replicas.find(TOPIC, 0).log  # type: ignore[union-attr]
     header = BatchHeader.parse(batch)
@@ -118,7 +139,7 @@ def produce_steps(broker: Broker, records: int, times: int) -> list[Step]:
     connection, sink = _connection(broker)
     whole = timed(_answered(connection, sink, wire), times)
     steps = [
-        ("frame split from the stream", timed(lambda: reader.feed(wire), times)),
+        ("frame split from the stream", timed(lambda: _split(receiver, wire), times)),
         ("request header", timed(lambda: decode_request_header(frame), times)),
         (
             "body decoded",
@@ -148,8 +169,8 @@ def fetch_steps(broker: Broker, most: int, times: int) -> list[Step]:
     topics = [fetch.FetchTopic(topic=TOPIC, partitions=[asked])]
     request = fetch.FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=most, topics=topics)
     wire = b"".join(encode_request(ApiKey.FETCH, FETCH_VERSION, 1, "profile", request))
-    reader = FrameReader(1 << 20)
-    (frame,) = reader.feed(wire)
+    receiver = FrameReceiver(1 << 20, ReceiveBuffers())
+    frame = memoryview(wire)[4:]
     _, body = decode_request_header(frame)
     read = log.read(0, most, upper_bound=end, min_one_batch=True)
     part = fetch.PartitionData(partition_index=0, high_watermark=end, records=read.records)
@@ -157,7 +178,7 @@ def fetch_steps(broker: Broker, most: int, times: int) -> list[Step]:
     connection, sink = _connection(broker)
     whole = timed(_answered(connection, sink, wire), times)
     steps = [
-        ("frame split from the stream", timed(lambda: reader.feed(wire), times)),
+        ("frame split from the stream", timed(lambda: _split(receiver, wire), times)),
         ("request header", timed(lambda: decode_request_header(frame), times)),
         ("body decoded", timed(lambda: fetch.FetchRequest.decode_from(frame, FETCH_VERSION, body), times)),
         (

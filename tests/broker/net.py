@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from odradek.broker.connection import Connection
 from odradek.broker.dispatch import Dispatcher
 from odradek.broker.metrics import Metrics
 from odradek.broker.registry import Handler, Handlers
@@ -26,6 +27,16 @@ class BrokerStandIn:
         self.authorizer = None
         self.cluster_id = "kUXVUUdzQnyPmGJlXcUDGA"
         self.broker_id = 1
+
+
+def receive(connection: Connection, data: bytes) -> None:
+    """Hand bytes to a connection as a transport does."""
+    while data:
+        buffer = connection.get_buffer(-1)
+        count = min(len(buffer), len(data))
+        buffer[:count] = data[:count]
+        connection.buffer_updated(count)
+        data = data[count:]
 
 
 @asynccontextmanager

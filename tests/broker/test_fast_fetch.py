@@ -36,7 +36,7 @@ from odradek.wire.messages.fetch import (
 )
 
 from .live import append, batch, connect, create_topic, produce, running
-from .net import run, settle
+from .net import receive, run, settle
 from .two_ways import PEER, Later, dispatch, dispatchers, plain
 
 CODECS = [pytest.param(_pyfetch, id="python")]
@@ -743,9 +743,7 @@ def test_one_answer_that_leads_to_the_next_does_not_pile_up(
                 transport = SilentTransport()
                 connection.connection_made(transport)
                 request = produce("a", batch(), acks=1, index=(index + 1) % count)
-                connection.data_received(
-                    poll(index) * polls + b"".join(encode_request(0, 7, 1, "x", request))
-                )
+                receive(connection, poll(index) * polls + b"".join(encode_request(0, 7, 1, "x", request)))
                 connections.append((connection, transport))
             assert len(broker.purgatory) == count * polls
             broker.replicas.get("a", 0).append(batch(), required_acks=1, now_ms=broker.clock.now_ms())

@@ -2,12 +2,15 @@
 
 The state is in three places, each bounded:
 
-- `FrameReader`: a frame that has not arrived whole yet; it grows with what arrives;
+- `FrameReceiver`: a frame that has not arrived whole yet; it grows with what arrives;
 - `_unprocessed`: whole frames that wait because the peer does not read its responses, because too many
   requests of this connection are unanswered, or because the broker as a whole holds too many bytes. While
   anything is here, nothing more is read from the socket;
 - `_unanswered`: requests in work, oldest first. An answer that is ready waits here until all before it have
   left.
+
+Frames are read where they arrived, in memory that the next read uses again: a short cut has used its frame up
+when it returns, and whoever needs one for longer calls `own` of its slot first.
 
 Answers that hold ranges of files, and those behind them, go by way of `odradek.broker.sending`.
 """
@@ -22,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.broker.dispatch import Answer
 from odradek.broker.sending import FileSender, can_send_ranges, read_ranges
 from odradek.errors import ProtocolError
-from odradek.wire.framing import FrameReader
+from odradek.wire.framing import FrameReceiver
 
 if TYPE_CHECKING:
     from odradek.broker.server import Listener
@@ -71,8 +74,12 @@ class _Slot:
     def __call__(self, answer: Answer) -> None:
         self._connection.answered(self, answer)
 
+    def own(self, frame: Any) -> Any:
+        """See `odradek.broker.dispatch.Later`."""
+        return self._connection.own(frame)
 
-class Connection(asyncio.Protocol):
+
+class Connection(asyncio.BufferedProtocol):
     """The protocol object of one accepted socket.
 
     Attributes:
@@ -82,13 +89,14 @@ class Connection(asyncio.Protocol):
     """
 
     __slots__ = (
+        "_borrowing",
         "_close_reason",
         "_dispatch",
         "_file_sender",
         "_listener",
         "_loop",
-        "_reader",
         "_reading",
+        "_receiver",
         "_resuming",
         "_sending",
         "_transport",
@@ -105,7 +113,9 @@ class Connection(asyncio.Protocol):
         self._listener = listener
         self._loop = listener.loop
         self._dispatch = listener.dispatcher.dispatch
-        self._reader = FrameReader(listener.limits.max_request_bytes)
+        self._receiver = FrameReceiver(listener.limits.max_request_bytes, listener.receive_buffers)
+        self._borrowing = False
+        """Whether the frame in work is in memory that is used again."""
         self._transport: asyncio.Transport | None = None
         self._unprocessed: deque[Any] = deque()
         self._unanswered: deque[_Slot] = deque()
@@ -132,27 +142,44 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)  # type: ignore[union-attr]
         self._listener.opened(self)
 
-    def data_received(self, data: bytes) -> None:
-        """Bytes from the peer."""
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the transport puts the next bytes."""
+        return self._receiver.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Bytes from the peer, in the buffer."""
         if self._close_reason is not None:
             return
         self.active_at = self._loop.time()
+        receiver = self._receiver
         try:
-            frames = self._reader.feed(data)
+            frames = receiver.received(nbytes)
         except ProtocolError as error:
             self.close(f"malformed frame: {error}", warn=True)
             return
-        self._account_partial()
-        if self._unprocessed:
-            self._unprocessed.extend(frames)
+        if receiver.held_bytes != self.partial_bytes:
+            self._listener.account_partial(self, receiver.held_bytes)
+        if not frames:
             return
-        for position, frame in enumerate(frames):
-            if not self._may_process():
-                self._unprocessed.extend(frames[position:])
-                self._update_reading()
-                return
-            if not self._process(frame):
-                return
+        if self._unprocessed:
+            self._unprocessed.extend(map(receiver.own, frames))
+            return
+        self._borrowing = True
+        try:
+            for position, frame in enumerate(frames):
+                if not self._may_process():
+                    self._unprocessed.extend(map(receiver.own, frames[position:]))
+                    self._update_reading()
+                    break
+                if not self._process(frame):
+                    break
+        finally:
+            self._borrowing = False
+            receiver.take_back()
+
+    def own(self, frame: Any) -> Any:
+        """The frame in work, to be kept for as long as it is wanted."""
+        return self._receiver.own(frame) if self._borrowing else frame
 
     def eof_received(self) -> bool:
         """The peer has finished sending: nobody waits for answers any more, as Kafka has it."""
@@ -178,6 +205,7 @@ class Connection(asyncio.Protocol):
             log.debug(
                 "connection closed peer=%s:%d reason=%s", self.peer.host, self.peer.port, self._close_reason
             )
+        self._receiver.close()
         self._listener.account_partial(self, 0)
         self._drop_requests()
         if self._file_sender is not None:
@@ -299,11 +327,6 @@ class Connection(asyncio.Protocol):
         self._update_reading()
 
     # ------------------------------------------------------------------ reading and closing
-
-    def _account_partial(self) -> None:
-        pending = self._reader.held_bytes
-        if pending != self.partial_bytes:
-            self._listener.account_partial(self, pending)
 
     def _update_reading(self) -> None:
         transport = self._transport

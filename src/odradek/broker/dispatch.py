@@ -73,6 +73,10 @@ class Later(Protocol):
         """The answer has come."""
         ...
 
+    def own(self, frame: Any) -> Any:
+        """The frame in work, or a copy, to be kept for as long as it is wanted."""
+        ...
+
 
 class Dispatcher:
     """Turns frames into answers with the registered handlers."""
@@ -96,7 +100,7 @@ class Dispatcher:
 
         Args:
             peer: who sent it.
-            frame: the request without its size prefix.
+            frame: the request without its size prefix; not kept, but by way of `later.own`.
             later: takes the answer when the handler does not answer at once; called once, from the loop.
 
         Returns:
@@ -111,6 +115,7 @@ class Dispatcher:
                 answer = fast(peer, frame, later)
                 if answer is not NotImplemented:
                     return answer
+        frame = later.own(frame)
         header, body_offset = decode_request_header(frame)
         route = self._routes.get(header.api_key)
         if route is None:

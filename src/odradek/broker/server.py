@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odradek.broker.connection import Connection, Peer
+from odradek.wire.framing import ReceiveBuffers
 
 if TYPE_CHECKING:
     from odradek.broker.dispatch import Dispatcher
@@ -74,6 +75,7 @@ class Listener:
 
     Attributes:
         host, port: where it listens; the port is the real one when 0 was asked for.
+        receive_buffers: the memory that its connections read through.
         queued_bytes: bytes of whole requests that are in work.
         partial_bytes: bytes of frames that have not arrived whole.
         connections: those that are open.
@@ -85,6 +87,7 @@ class Listener:
         self.limits = limits
         self.name = name
         self.loop = asyncio.get_running_loop()
+        self.receive_buffers = ReceiveBuffers()
         self.host = ""
         self.port = 0
         self.queued_bytes = 0

@@ -1,6 +1,20 @@
-"""From a stream of bytes to frames: four bytes of size, then that many bytes."""
+"""From a stream of bytes to frames: four bytes of size, then that many bytes.
+
+The bytes are received where they are read: `get_buffer` gives the memory that the socket is to write to, and
+`received` the frames that are whole, as views into it. Nothing is copied but the piece of a small frame that
+has not arrived whole.
+
+Small frames are read through one buffer that all connections of a loop share, since only one of them reads at
+a time. A frame that would not do there gets a buffer of its own, which is used again for the next large frame
+if nobody has kept it.
+
+Frames are lent: a view is good until `take_back`, and until the next call of `get_buffer` of any receiver
+with the same buffers. Who needs a frame for longer calls `own`.
+"""
 
 from __future__ import annotations
+
+from struct import Struct
 
 from odradek.errors.base import ProtocolError
 
@@ -8,8 +22,50 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from odradek.wire.primitives import Buffer
 
+SHARED_BYTES = 256 * 1024
+"""Of the buffer that is shared: as much as one read of a socket can give."""
 
-class FrameReader:
+LARGE_BYTES = 64 * 1024
+"""Frames from this size on, their own size included, get their own buffer unless they come in one piece."""
+
+AFTER_LARGE_BYTES = 16 * 1024
+"""How much is read into the shared buffer behind a large frame: the next one is most likely large as well,
+and what has come into the shared buffer has to be moved."""
+
+SPARE_BUFFERS = 4
+SPARE_BYTES = 2 * 1024 * 1024
+"""So many buffers, each up to so large, are kept for the next large frames."""
+
+_SIZE = Struct(">i")
+
+
+class ReceiveBuffers:
+    """The memory that the receivers of one event loop share."""
+
+    __slots__ = ("_spare", "shared")
+
+    def __init__(self) -> None:
+        self.shared = memoryview(bytearray(SHARED_BYTES))
+        self._spare: list[bytearray] = []
+
+    def take(self, wanted: int, at_least: int) -> bytearray:
+        """A buffer of `wanted` bytes if there is a spare one, else of `at_least`; both may be exceeded."""
+        spare = self._spare
+        for slot in range(len(spare) - 1, -1, -1):
+            if len(spare[slot]) >= wanted:
+                return spare.pop(slot)
+        return bytearray(at_least)
+
+    def give_back(self, buffer: bytearray) -> None:
+        """Nobody uses the buffer any more."""
+        if len(buffer) <= SPARE_BYTES:
+            if len(self._spare) >= SPARE_BUFFERS:
+                # Those of a size that is no longer wanted make room.
+                del self._spare[0]
+            self._spare.append(buffer)
+
+
+class FrameReceiver:
     """Cuts what comes in into frames.
 
     At most one frame is kept unfinished, and memory for it grows only with what has arrived: a peer that
@@ -17,71 +73,122 @@ class FrameReader:
 
     Args:
         max_size: the largest frame in bytes that is taken (Kafka's `socket.request.max.bytes`).
+        buffers: shared with others of the same event loop.
     """
 
-    __slots__ = ("_held", "_max_size", "_wanted")
+    __slots__ = ("_after_large", "_buffers", "_filled", "_held", "_large", "_lent", "_max_size", "_size")
 
-    def __init__(self, max_size: int) -> None:
+    def __init__(self, max_size: int, buffers: ReceiveBuffers) -> None:
         self._max_size = max_size
-        self._held = bytearray()
-        self._wanted = -1  # the size of the frame at the start of `_held`, -1 while it is not known
+        self._buffers = buffers
+        self._held = b""
+        """The beginning of a small frame, or of one whose size is not known."""
+        self._large: bytearray | None = None
+        """The buffer of a large frame without its size; `_filled` bytes of `_size` have come."""
+        self._filled = 0
+        self._size = 0
+        self._after_large = False
+        self._lent: bytearray | None = None
+        """The buffer of the large frame that was handed out last, unless somebody keeps it."""
 
     @property
     def held_bytes(self) -> int:
-        """How many bytes of an unfinished frame are kept, its size included."""
-        return len(self._held)
+        """How many bytes of an unfinished frame have come, its size included."""
+        return 4 + self._filled if self._large is not None else len(self._held)
 
-    def feed(self, data: Buffer) -> list[Buffer]:
-        """Take what has arrived.
+    def get_buffer(self) -> memoryview:
+        """Where the next bytes are to be written to; never empty. What was lent is taken back."""
+        if self._lent is not None:
+            self.take_back()
+        large = self._large
+        if large is not None:
+            filled = self._filled
+            if filled == len(large):
+                large = self._grow(large)
+            return memoryview(large)[filled : min(len(large), self._size)]
+        shared, held = self._buffers.shared, self._held
+        if self._after_large:
+            shared = shared[: len(held) + AFTER_LARGE_BYTES]
+        if held:
+            shared[: len(held)] = held
+            return shared[len(held) :]
+        return shared
 
-        Args:
-            data: any number of bytes; the frames returned may be views into it if it is `bytes`.
+    def received(self, count: int) -> list[memoryview]:
+        """Take the `count` bytes that were written to the last `get_buffer`.
 
         Returns:
-            The frames that are complete now, without their size, in order.
+            The frames that are complete now, without their size, in order; see `own` for how long.
 
         Raises:
             ProtocolError: a size that is negative or above the maximum. The stream cannot be read on.
         """
-        if not self._held and isinstance(data, bytes):
-            return self._cut(data)
-        self._held += data
-        if len(self._held) < (4 if self._wanted < 0 else 4 + self._wanted):
-            if self._wanted < 0 or len(self._held) >= 4:
-                self._look()
-            return []
-        whole = bytes(self._held)
-        self._held = bytearray()
-        self._wanted = -1
-        return self._cut(whole)
+        large = self._large
+        if large is not None:
+            self._filled += count
+            if self._filled < self._size:
+                return []
+            self._lent, self._large = large, None
+            self._after_large = True
+            return [memoryview(large)[: self._size]]
+        shared = self._buffers.shared
+        end = len(self._held) + count
+        frames: list[memoryview] = []
+        position = 0
+        while end - position >= 4:
+            (size,) = _SIZE.unpack_from(shared, position)
+            stop = position + 4 + size
+            if stop > end or size < 0:
+                self._check(size)
+                if stop - position >= LARGE_BYTES:
+                    self._begin_large(shared[position + 4 : end], size)
+                    return frames
+                break
+            frames.append(shared[position + 4 : stop])
+            position = stop
+            if size > self._max_size:
+                self._check(size)
+        self._held = bytes(shared[position:end]) if position < end else b""
+        if frames:
+            self._after_large = False
+        return frames
 
-    def _look(self) -> None:
-        if self._wanted < 0 and len(self._held) >= 4:
-            self._wanted = self._size(self._held, 0)
+    def own(self, frame: Buffer) -> Buffer:
+        """A frame that `received` has just given, to be kept for as long as it is wanted."""
+        if self._lent is not None and isinstance(frame, memoryview) and frame.obj is self._lent:
+            self._lent = None
+            return frame
+        return bytes(frame)
 
-    def _size(self, data: Buffer, position: int) -> int:
-        size = int.from_bytes(data[position : position + 4], "big", signed=True)
+    def take_back(self) -> None:
+        """The frames that were lent are used up, but for those that somebody owns by now."""
+        lent, self._lent = self._lent, None
+        if lent is not None:
+            self._buffers.give_back(lent)
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        self.take_back()
+        self._held = b""
+        large, self._large = self._large, None
+        if large is not None:
+            self._buffers.give_back(large)
+
+    def _check(self, size: int) -> None:
         if size < 0:
             raise ProtocolError(f"a frame of negative size {size}")
         if size > self._max_size:
             raise ProtocolError(f"a frame of {size} bytes: the most is {self._max_size}")
-        return size
 
-    def _cut(self, data: bytes) -> list[Buffer]:
-        """Cut whole frames off the front and hold the rest."""
-        frames: list[Buffer] = []
-        position, end = 0, len(data)
-        view = None
-        while end - position >= 4:
-            size = self._size(data, position)
-            stop = position + 4 + size
-            if stop > end:
-                self._wanted = size
-                break
-            if view is None:
-                view = memoryview(data)
-            frames.append(view[position + 4 : stop])
-            position = stop
-        if position < end:
-            self._held = bytearray(data[position:])
-        return frames
+    def _begin_large(self, arrived: memoryview, size: int) -> None:
+        count = len(arrived)
+        self._large = large = self._buffers.take(size, min(size, max(2 * count, 4096)))
+        large[:count] = arrived
+        self._held = b""
+        self._filled, self._size = count, size
+
+    def _grow(self, full: bytearray) -> bytearray:
+        filled = len(full)
+        self._large = larger = self._buffers.take(self._size, min(self._size, 2 * filled))
+        larger[:filled] = full
+        return larger
