@@ -14,7 +14,8 @@ from typing import Any
 
 from odradek.broker.app import Broker
 from odradek.broker.registry import SERVED
-from odradek.records.batch import Record, batch_records, iter_batches, iter_records
+from odradek.records.batch import Record, batch_records, iter_records
+from odradek.records.message_set import MessageHeader, iter_entries, message_records
 from odradek.util.timers import ManualTimers
 from odradek.wire.api import ApiKey, request_class
 from odradek.wire.check import read_golden
@@ -214,7 +215,7 @@ class Replay:
     def compare(self, exchange: Exchange) -> list[str]:
         """Where our answer differs from the recorded one."""
         recorded, ours = shape(exchange.recorded, self, False), shape(exchange.ours, self, True)
-        if exchange.key == ApiKey.METADATA and exchange.request.topics is None:
+        if exchange.key == ApiKey.METADATA and not exchange.request.topics:
             # The recording's broker had seen other clients before.
             known = {topic["name"] for topic in ours["topics"]}
             recorded["topics"] = [topic for topic in recorded["topics"] if topic["name"] in known]
@@ -290,11 +291,15 @@ def shape(value: Any, replay: Replay, ours: bool) -> Any:
 
 
 def _records(buffer: Any) -> list[tuple[int, bytes | None, bytes | None]]:
-    return [
-        (record.offset, None, MARKER) if header.is_control else record_shape(record)
-        for header, whole in iter_batches(buffer or b"")
-        for record in batch_records(header, whole)
-    ]
+    found: list[tuple[int, bytes | None, bytes | None]] = []
+    for header, whole in iter_entries(buffer or b""):
+        if isinstance(header, MessageHeader):
+            found += [record_shape(record) for record in message_records(header, whole)]
+        elif header.is_control:
+            found += [(record.offset, None, MARKER) for record in batch_records(header, whole)]
+        else:
+            found += [record_shape(record) for record in batch_records(header, whole)]
+    return found
 
 
 def record_shape(record: Record) -> tuple[int, bytes | None, bytes | None]:
