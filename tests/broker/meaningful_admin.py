@@ -10,14 +10,22 @@ from odradek.wire.messages import (
     alter_user_scram_credentials,
     elect_leaders,
 )
+from odradek.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from odradek.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
+from odradek.wire.messages.describe_producers import DescribeProducersRequest
+from odradek.wire.messages.describe_producers import TopicRequest as ProducersTopic
+from odradek.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from odradek.wire.messages.list_config_resources import ListConfigResourcesRequest
 from odradek.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from odradek.wire.messages.list_transactions import ListTransactionsRequest
+from odradek.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
-from .meaningful import TOPIC, fine, walk
+from .meaningful import GROUP, TOPIC, fine, walk
 from .sweep import Sweeper, error_codes
 
-REFUSED_KEYS: set[ApiKey] = set()
+REFUSED_KEYS = {ApiKey.DESCRIBE_TRANSACTIONS, ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.UPDATE_FEATURES}
 """Those that have nothing to be about here, whatever is asked."""
 
 
@@ -75,3 +83,48 @@ async def alter_credentials(sweeper: Sweeper, version: int) -> None:
 async def describe_credentials(sweeper: Sweeper, version: int) -> None:
     answer = await fine(sweeper, DescribeUserScramCredentialsRequest(users=None), version)
     assert answer.results == []
+
+
+@walk(ApiKey.UPDATE_FEATURES)
+async def update_features(sweeper: Sweeper, version: int) -> None:
+    await fine(sweeper, UpdateFeaturesRequest(), version)
+    updates = [FeatureUpdateKey(feature="x", max_version_level=1)]
+    answer = await sweeper.ask(UpdateFeaturesRequest(feature_updates=updates), version)
+    assert ErrorCode.INVALID_REQUEST in error_codes(answer)
+
+
+@walk(ApiKey.DESCRIBE_PRODUCERS)
+async def describe_producers(sweeper: Sweeper, version: int) -> None:
+    request = DescribeProducersRequest(topics=[ProducersTopic(name=TOPIC, partition_indexes=[0, 1])])
+    answer = await fine(sweeper, request, version)
+    assert [one.active_producers for one in answer.topics[0].partitions] == [[], []]
+
+
+@walk(ApiKey.DESCRIBE_TRANSACTIONS)
+async def describe_transactions(sweeper: Sweeper, version: int) -> None:
+    answer = await sweeper.ask(DescribeTransactionsRequest(transactional_ids=["x"]), version)
+    assert error_codes(answer) == [ErrorCode.NOT_COORDINATOR]
+
+
+@walk(ApiKey.LIST_TRANSACTIONS)
+async def list_transactions(sweeper: Sweeper, version: int) -> None:
+    answer = await fine(sweeper, ListTransactionsRequest(), version)
+    assert answer.transaction_states == []
+
+
+@walk(ApiKey.CONSUMER_GROUP_DESCRIBE)
+async def describe_consumer_group(sweeper: Sweeper, version: int) -> None:
+    answer = await sweeper.ask(ConsumerGroupDescribeRequest(group_ids=[GROUP]), version)
+    assert error_codes(answer) == [ErrorCode.GROUP_ID_NOT_FOUND]
+
+
+@walk(ApiKey.LIST_CONFIG_RESOURCES)
+async def list_resources(sweeper: Sweeper, version: int) -> None:
+    answer = await fine(sweeper, ListConfigResourcesRequest(), version)
+    assert bool(answer.config_resources) is (version >= 1)
+
+
+@walk(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
+async def describe_partitions(sweeper: Sweeper, version: int) -> None:
+    answer = await fine(sweeper, DescribeTopicPartitionsRequest(response_partition_limit=9), version)
+    assert TOPIC in [topic.name for topic in answer.topics]

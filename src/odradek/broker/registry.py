@@ -141,7 +141,14 @@ SERVED: dict[int, Served] = {
     49: Served("alter_client_quotas", range(2)),
     50: Served("describe_user_scram_credentials", range(1)),
     51: Served("alter_user_scram_credentials", range(1)),
+    57: Served("update_features", range(3)),
     60: Served("describe_cluster", range(3)),
+    61: Served("describe_producers", range(1)),
+    65: Served("transactions", range(1)),
+    66: Served("transactions", range(3)),
+    69: Served("consumer_group_describe", range(2)),
+    74: Served("list_config_resources", range(2)),
+    75: Served("describe_topic_partitions", range(1)),
 }
 """What a broker serves, by API key. A handler that registers other versions than stand here is refused."""
 

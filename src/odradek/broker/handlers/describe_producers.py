@@ -1,0 +1,85 @@
+"""DescribeProducers 0: which producers have sequences or an open transaction in a partition (KIP-664).
+
+Each partition for itself: INVALID_TOPIC_EXCEPTION, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER,
+KAFKA_STORAGE_ERROR, TOPIC_AUTHORIZATION_FAILED.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.authorization import Operation
+from odradek.broker.authorization import topic as topic_resource
+from odradek.broker.registry import handler
+from odradek.cluster.topics import check_name
+from odradek.errors import KafkaError, TopicAuthorizationError, UnknownTopicOrPartitionError
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+    from odradek.log.producer_state import ProducerEntry
+
+
+@handler(ApiKey.DESCRIBE_PRODUCERS, versions=range(1))
+def handle(context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    """Describe the producers of each partition."""
+    topics: list[TopicResponse] = []
+    for topic in request.topics:
+        failure = _topic_error(context, topic.name)
+        partitions = [
+            _describe(context, topic.name, index) if failure is None else _failed(index, failure)
+            for index in topic.partition_indexes
+        ]
+        topics.append(TopicResponse(name=topic.name, partitions=partitions))
+    return DescribeProducersResponse(topics=topics)
+
+
+def _topic_error(context: RequestContext, name: str) -> KafkaError | None:
+    try:
+        check_name(name)
+        if not context.authorize(Operation.READ, topic_resource(name)):
+            raise TopicAuthorizationError
+        if context.broker.image.topic(name) is None:
+            raise UnknownTopicOrPartitionError
+    except KafkaError as error:
+        return error
+    return None
+
+
+def _describe(context: RequestContext, topic: str, index: int) -> PartitionResponse:
+    try:
+        entries = context.broker.replicas.get(topic, index).log.producers.entries
+    except KafkaError as error:
+        return _failed(index, error)
+    return PartitionResponse(
+        partition_index=index,
+        error_message=None,
+        active_producers=[_state(entry) for entry in entries.values()],
+    )
+
+
+def _state(entry: ProducerEntry) -> ProducerState:
+    return ProducerState(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.epoch,
+        last_sequence=entry.last_sequence,
+        last_timestamp=entry.last_timestamp,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_start_offset=entry.txn_first_offset,
+    )
+
+
+def _failed(index: int, error: KafkaError) -> PartitionResponse:
+    return PartitionResponse(
+        partition_index=index,
+        error_code=int(error.code),
+        error_message=error.message,
+        active_producers=[],
+    )

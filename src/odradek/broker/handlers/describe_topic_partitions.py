@@ -1,0 +1,140 @@
+"""DescribeTopicPartitions 0: topics and their partitions in pages (KIP-966); all topics when none is named.
+
+Topics come in the order of their names, their partitions by index, from the cursor on (which, with topics
+named, must be at one of them: INVALID_REQUEST; so is a negative partition in it). A page holds
+`response_partition_limit` partitions, at most `max.request.partition.size.limit` and at least one; a cursor
+in the answer says where the next begins. Named topics that do not exist: UNKNOWN_TOPIC_OR_PARTITION,
+INVALID_TOPIC_EXCEPTION; those that may not be seen come last, TOPIC_AUTHORIZATION_FAILED. There are no
+eligible leaders beside the ISR: that is KRaft's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.authorization import Operation
+from odradek.broker.authorization import topic as topic_resource
+from odradek.broker.registry import handler
+from odradek.cluster import topics as topic_rules
+from odradek.cluster.nodes import NO_LEADER, NO_TOPIC_ID
+from odradek.errors import InvalidRequestError
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+    from odradek.cluster.image import PartitionImage
+
+
+def _error_response(
+    request: DescribeTopicPartitionsRequest, version: int, error: ErrorCode, message: str
+) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(error_code=int(error), name=topic.name, partitions=[])
+            for topic in request.topics
+        ]
+    )
+
+
+@handler(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=range(1), error_response=_error_response)
+def handle(
+    context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """Describe one page."""
+    image = context.broker.image
+    everything = not request.topics
+    names = _names(context, request)
+    seen = [name for name in names if context.authorize(Operation.DESCRIBE, topic_resource(name))]
+    most = context.broker.config.max_request_partition_size_limit
+    remaining = max(min(most, request.response_partition_limit), 1)
+    cursor = request.cursor
+    response = DescribeTopicPartitionsResponse(topics=[], next_cursor=None)
+    for name in seen:
+        if remaining == 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        topic = image.topic(name)
+        if topic is None:
+            if not everything:
+                response.topics.append(_unknown(context, name))
+            continue
+        start = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
+        indexes = sorted(index for index in topic.partitions if index >= start)
+        described = _topic(context, name, ErrorCode.NONE, topic.topic_id)
+        described.partitions = [
+            _partition(context, index, topic.partitions[index]) for index in indexes[:remaining]
+        ]
+        response.topics.append(described)
+        if len(indexes) > remaining:
+            response.next_cursor = Cursor(topic_name=name, partition_index=indexes[remaining])
+            break
+        remaining -= len(indexes)
+    if not everything:
+        hidden = [name for name in names if name not in set(seen)]
+        response.topics += [_topic(context, name, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in hidden]
+    return response
+
+
+def _names(context: RequestContext, request: DescribeTopicPartitionsRequest) -> list[str]:
+    cursor = request.cursor
+    start = "" if cursor is None else cursor.topic_name
+    wanted = {topic.name for topic in request.topics} if request.topics else set(context.broker.image.topics)
+    names = sorted(name for name in wanted if name >= start)
+    if cursor is not None:
+        if request.topics and cursor.topic_name not in wanted:
+            raise InvalidRequestError(
+                "DescribeTopicPartitionsRequest topic list should contain the cursor topic: "
+                f"{cursor.topic_name}"
+            )
+        if cursor.partition_index < 0:
+            raise InvalidRequestError(
+                "DescribeTopicPartitionsRequest cursor partition must be valid: "
+                f"{cursor.topic_name}, {cursor.partition_index}"
+            )
+    return names
+
+
+def _unknown(context: RequestContext, name: str) -> DescribeTopicPartitionsResponseTopic:
+    invalid = topic_rules.why_invalid(name) is not None
+    error = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return _topic(context, name, error)
+
+
+def _topic(
+    context: RequestContext, name: str, error: ErrorCode, topic_id: bytes = NO_TOPIC_ID
+) -> DescribeTopicPartitionsResponseTopic:
+    described = DescribeTopicPartitionsResponseTopic(
+        error_code=int(error), name=name, topic_id=topic_id, partitions=[]
+    )
+    if error != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        described.is_internal = topic_rules.is_internal(name)
+        described.topic_authorized_operations = context.authorized_operations(topic_resource(name))
+    return described
+
+
+def _partition(
+    context: RequestContext, index: int, partition: PartitionImage
+) -> DescribeTopicPartitionsResponsePartition:
+    return DescribeTopicPartitionsResponsePartition(
+        partition_index=index,
+        leader_id=partition.leader if _reachable(context, partition.leader) else NO_LEADER,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+        offline_replicas=[broker for broker in partition.replicas if not _reachable(context, broker)],
+    )
+
+
+def _reachable(context: RequestContext, broker_id: int) -> bool:
+    broker = context.broker.image.brokers.get(broker_id)
+    return broker is not None and broker.endpoint(context.listener_name) is not None

@@ -1,0 +1,66 @@
+"""ListConfigResources 0-1: what has configs (KIP-1142).
+
+Version 0 (ListClientMetricsResources) is about client metrics only; there are none. Version 1 asks for types,
+none for all that there are: topics, brokers, their loggers, client metrics, groups. Groups have no configs of
+their own here. Any other type is UNSUPPORTED_VERSION.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.authorization import CLUSTER, Operation
+from odradek.broker.config_changes import ResourceKind, kind_of
+from odradek.broker.registry import handler
+from odradek.errors import ClusterAuthorizationError, UnsupportedVersionError
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from odradek.broker.context import RequestContext
+
+_ALL = (
+    ResourceKind.TOPIC,
+    ResourceKind.BROKER,
+    ResourceKind.BROKER_LOGGER,
+    ResourceKind.CLIENT_METRICS,
+    ResourceKind.GROUP,
+)
+_TYPES_FROM = 1
+
+
+@handler(ApiKey.LIST_CONFIG_RESOURCES, versions=range(2))
+def handle(context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+    """List the resources of each type."""
+    if not context.authorize(Operation.DESCRIBE_CONFIGS, CLUSTER):
+        raise ClusterAuthorizationError
+    if context.api_version < _TYPES_FROM:
+        return ListConfigResourcesResponse(config_resources=[])
+    kinds: Iterable[ResourceKind] = _ALL
+    if request.resource_types:
+        kinds = dict.fromkeys(map(kind_of, request.resource_types))
+        if ResourceKind.UNKNOWN in kinds:
+            raise UnsupportedVersionError
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=int(kind))
+            for kind in kinds
+            for name in _names(context, kind)
+        ]
+    )
+
+
+def _names(context: RequestContext, kind: ResourceKind) -> Iterable[str]:
+    image = context.broker.image
+    if kind is ResourceKind.TOPIC:
+        return [name for name in image.topics if name not in image.marked]
+    if kind in (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER):
+        brokers = image.brokers.values()
+        return [str(one.broker_id) for one in brokers if one.endpoint(context.listener_name) is not None]
+    return ()
