@@ -31,7 +31,13 @@ NEWER = "the recording's broker did not know this version"
 NEW_PROTOCOL = "the group is one of the new protocol, which is not served here"
 MORE_CONFIGS = "the broker has configs that came after the one that served as our model"
 CUT_OFF_ELSEWHERE = "what is converted is cut off at the stored size, and gzip packs otherwise here"
+LIKE_4 = "answered as Kafka 4 does"
 """Reasons."""
+
+_OF_3_9 = [
+    (r"ConsumerGroupDescribe 0 of .*error_(code: 35 there, 69 here|message: None there)", LIKE_4),
+    (r"ListPartitionReassignments 0 of .*\.error_message: '' there, None here", LIKE_4),
+]
 
 EXPLAINED: dict[str, list[tuple[str, str]]] = {
     "0.8.2.2": [
@@ -45,13 +51,15 @@ EXPLAINED: dict[str, list[tuple[str, str]]] = {
         (r"Metadata 5 of console-producer \.topics\[0\]\.(error_code|partitions)", CREATED_AT_ONCE),
         (r"FindCoordinator 1 of golden-consumer \.(error_code|error_message|node_id): .*", CREATED_AT_ONCE),
     ],
-    "4.4.0": [(r"ApiVersions 5 of .* \.error_code: 35 there, 0 here", NEWER)],
+    "3.9.1": _OF_3_9,
+    "4.4.0": [(r"ApiVersions 5 of .* \.error_code: 35 there, 0 here", NEWER), *_OF_3_9],
     "4.4.0-on-4.4.0": [
         (r"Metadata 13 of console-producer \.topics\[0\]\.(error_code|partitions)", CREATED_AT_ONCE),
         (r"InitProducerId 5 of console-producer \.(error_code: 14 there|producer_epoch)", CREATED_AT_ONCE),
         (r"FindCoordinator 6 of golden-consumer \.coordinators\[0\]\.(error_code|node_id)", CREATED_AT_ONCE),
         (r"(CreateTopics 7|DescribeConfigs 4) of adminclient-1 .*\.configs", MORE_CONFIGS),
         (r"(OffsetCommit 10|DeleteGroups 3) of .*error_code: 0 there, 69 here", NEW_PROTOCOL),
+        (r"ConsumerGroupDescribe 1 of adminclient-\d+ \.groups\[0\]", NEW_PROTOCOL),
     ],
 }
 
