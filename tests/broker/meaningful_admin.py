@@ -12,6 +12,7 @@ from odradek.wire.messages import (
 )
 from odradek.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from odradek.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
+from odradek.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from odradek.wire.messages.describe_producers import DescribeProducersRequest
 from odradek.wire.messages.describe_producers import TopicRequest as ProducersTopic
 from odradek.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
@@ -128,3 +129,9 @@ async def list_resources(sweeper: Sweeper, version: int) -> None:
 async def describe_partitions(sweeper: Sweeper, version: int) -> None:
     answer = await fine(sweeper, DescribeTopicPartitionsRequest(response_partition_limit=9), version)
     assert TOPIC in [topic.name for topic in answer.topics]
+
+
+@walk(ApiKey.DESCRIBE_LOG_DIRS)
+async def describe_log_dirs(sweeper: Sweeper, version: int) -> None:
+    (result,) = (await fine(sweeper, DescribeLogDirsRequest(topics=None), version)).results
+    assert TOPIC in [topic.name for topic in result.topics]

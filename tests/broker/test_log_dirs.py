@@ -1,0 +1,93 @@
+"""DescribeLogDirs at every version, over one and several data folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.broker.authorization import Operation
+from odradek.errors.codes import ErrorCode
+from odradek.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+
+from .admin_world import Denying
+from .live import Client, append, batch, connect, create_topic, running
+from .net import run
+
+
+async def describe(client: Client, version: int, topics: dict[str, list[int]] | None) -> Any:
+    wanted = None
+    if topics is not None:
+        wanted = [DescribableLogDirTopic(topic=name, partitions=indexes) for name, indexes in topics.items()]
+    return await client.call(DescribeLogDirsRequest(topics=wanted), version)
+
+
+def found(result: Any) -> set[tuple[str, int]]:
+    return {(topic.name, one.partition_index) for topic in result.topics for one in topic.partitions}
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_one_folder(version: int, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            create_topic(broker, "t", 2)
+            create_topic(broker, "u", 1)
+            client = await connect(broker)
+            await append(client, "t", batch([b"x" * 100]))
+            answer = await describe(client, version, None)
+            (result,) = answer.results
+            assert (answer.error_code, result.error_code, result.log_dir) == (0, 0, str(tmp_path))
+            assert found(result) == {("t", 0), ("t", 1), ("u", 0)}
+            sizes = {one.partition_index: one.partition_size for one in result.topics[0].partitions}
+            assert sizes[0] == (tmp_path / "t-0" / f"{0:020}.log").stat().st_size > 100
+            assert sizes[1] == 0
+            assert {(one.offset_lag, one.is_future_key) for one in result.topics[0].partitions} == {
+                (0, False)
+            }
+            if version >= 4:
+                assert result.total_bytes >= result.usable_bytes > 0
+            else:
+                assert (result.total_bytes, result.usable_bytes) == (-1, -1)
+            (result,) = (await describe(client, version, {"t": [1, 9], "missing": [0]})).results
+            assert found(result) == {("t", 1)}
+            (result,) = (await describe(client, version, {})).results
+            assert result.topics == []
+            client.close()
+
+    run(main)
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_who_may(version: int, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            client = await connect(broker)
+            broker.authorizer = Denying((Operation.DESCRIBE, "kafka-cluster"))
+            answer = await describe(client, version, None)
+            assert answer.results == []
+            denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            assert answer.error_code == (denied if version >= 3 else ErrorCode.NONE)
+            client.close()
+
+    run(main)
+
+
+def test_several_folders_one_of_which_fails(tmp_path: Path) -> None:
+    async def main() -> None:
+        first, second = tmp_path / "first", tmp_path / "second"
+        async with running(Path(f"{first},{second}")) as broker:
+            create_topic(broker, "t", 4)
+            client = await connect(broker)
+            results = {one.log_dir: one for one in (await describe(client, 5, None)).results}
+            assert results.keys() == {str(first), str(second)}
+            both = [found(one) for one in results.values()]
+            assert set.union(*both) == {("t", index) for index in range(4)}
+            assert [len(one) for one in both] == [2, 2]
+            broker.logs.fail_directory(second, "the test says so")
+            results = {one.log_dir: one for one in (await describe(client, 5, None)).results}
+            assert [one.error_code for one in results.values()] == [0, ErrorCode.KAFKA_STORAGE_ERROR]
+            assert (results[str(second)].topics, results[str(second)].total_bytes) == ([], -1)
+            client.close()
+
+    run(main)
