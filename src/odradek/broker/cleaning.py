@@ -20,6 +20,7 @@ from odradek.log.cleaner.worker import CleanFailedError, outcome
 if TYPE_CHECKING:
     from odradek.broker.config import BrokerConfig
     from odradek.log.cleaner.job import CleanResult
+    from odradek.log.cleaner.swapping import Steps
 
 log = logging.getLogger(__name__)
 
@@ -96,12 +97,27 @@ class Cleaning:
             return
         error = done.exception()
         if error is None:
-            if self._cleaner.finish(task, done.result()):
-                self.check()
+            self._go_on(self._cleaner.finishing(task, done.result()), None)
         elif isinstance(error, CleanFailedError):
             self._cleaner.fail(task, str(error), for_good=error.for_good)
         else:
             self._cleaner.fail(task, f"{type(error).__name__}: {error}", for_good=False)
+
+    def _go_on(self, steps: Steps, error: BaseException | None) -> None:
+        """The next step of a swap; what waits for the disk waits in a thread."""
+        if self._stopped:
+            # Closing the logs finishes what is under way.
+            steps.close()
+            return
+        try:
+            wait = next(steps) if error is None else steps.throw(error)
+        except StopIteration as done:
+            if done.value:
+                self.check()
+            return
+        assert self._threads is not None
+        waiting = self._loop.run_in_executor(self._threads, wait)
+        waiting.add_done_callback(lambda done: self._go_on(steps, done.exception()))
 
     def stop(self) -> None:
         """End the workers; their work is lost, nothing else."""

@@ -8,6 +8,7 @@ while the log is read and appended to.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +31,7 @@ class SyncState:
     Attributes: `names`: see `NamesVersion`; `names_synced`: what the last sync has covered. `cuts` counts
     truncations: what a sync that was begun before one has done is not what the log is now. `failed`: the
     kernel may have dropped what it could not write, so nothing can be relied on until the log is opened anew.
+    `swap`: finishes the swap of a cleaned segment that is under way.
     """
 
     last_ms: int
@@ -37,6 +39,12 @@ class SyncState:
     names_synced: NamesVersion = (0, 0)
     cuts: int = 0
     failed: bool = False
+    swap: Callable[[], None] | None = None
+
+    def finish_swap(self) -> None:
+        """Let no swap be under way any more. Raises `OSError`."""
+        if self.swap is not None:
+            self.swap()
 
 
 class FlushJob:

@@ -459,6 +459,7 @@ class LogManager:
         parent = log.directory.parent
         target = parent / delete_dir(topic, partition, uuid4())
         try:
+            log.syncing.finish_swap()
             log.release()
             self._files.rename(log.directory, target)
         except OSError as error:
@@ -490,6 +491,8 @@ class LogManager:
         """Drop segments that are due, in all logs; how many. Their files go with `begin_removals`."""
         dropped = 0
         for log in self.all():
+            if log.syncing.swap is not None:
+                continue
             try:
                 dropped += log.apply_retention(now_ms)
             except KafkaError:
@@ -578,8 +581,10 @@ class LogManager:
         failed = {directory.path for directory in self._dirs if not directory.is_online}
         for log in self.all():
             try:
+                log.syncing.finish_swap()
                 log.close()
-            except KafkaError:
+            except (OSError, KafkaError) as error:
+                logger.error("%r could not be closed: %s", log, error)
                 failed.add(log.directory.parent)
         self.checkpoint()
         for directory in self._dirs:

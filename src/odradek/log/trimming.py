@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 def truncate_to(log: PartitionLog, offset: int) -> bool:
     """See `PartitionLog.truncate_to`."""
+    log.syncing.finish_swap()
     log.syncing.cuts += 1
     if offset >= log.log_end_offset:
         # An epoch may have been noted whose first record never came.
@@ -46,6 +47,7 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
 
 def restart_at(log: PartitionLog, offset: int, now_ms: int) -> None:
     """See `PartitionLog.truncate_fully_and_start_at`."""
+    log.syncing.finish_swap()
     log.syncing.cuts += 1
     for segment in reversed(list(log.segments)):
         log.drop_segment(segment)

@@ -10,6 +10,7 @@ not records.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from odradek.errors import KafkaError
 from odradek.log.checkpoints import CorruptCheckpointError, TopicPartition, read_offsets, write_offsets
 from odradek.log.cleaner.job import CleanJob, CleanResult
 from odradek.log.cleaner.policy import CleanRange, clean_range, make_job
-from odradek.log.cleaner.swapping import swap_in
+from odradek.log.cleaner.swapping import Steps, at_once, swapping
 from odradek.log.file_names import CLEANER_OFFSETS
 from odradek.log.files import FileSystem
 from odradek.log.log_manager import LogManager
@@ -119,19 +120,29 @@ class LogCleaner:
         return key not in self._in_progress and key not in self.uncleanable and not log.syncing.failed
 
     def finish(self, task: CleanTask, result: CleanResult) -> bool:
+        """As `finishing`, all of it here."""
+        return at_once(self.finishing(task, result))
+
+    def finishing(self, task: CleanTask, result: CleanResult) -> Steps:
         """Swap the new segments in and note how far the log is clean; false when that could not be."""
-        self._in_progress.discard(task.key)
-        if self._logs.get(*task.key) is not task.log:
-            return False
+
+        def is_current() -> bool:
+            return self._logs.get(*task.key) is task.log
+
         try:
-            if not swap_in(task.log, task.job, result, self._clock.now_ms()):
-                logger.info("%r has changed while it was cleaned, it is tried again", task.log)
+            if not is_current():
                 return False
-        except KafkaError as error:
-            logger.error("%r was not cleaned: %s", task.log, error.message)
-            return False
-        self._offsets[task.key] = result.end_offset
-        self._write_checkpoint(task.log.directory.parent)
+            try:
+                if not (yield from swapping(task.log, task.job, result, self._clock.now_ms(), is_current)):
+                    logger.info("%r has changed while it was cleaned, it is tried again", task.log)
+                    return False
+            except KafkaError as error:
+                logger.error("%r was not cleaned: %s", task.log, error.message)
+                return False
+            self._offsets[task.key] = result.end_offset
+            yield self._checkpoint_writer(task.log.directory.parent)
+        finally:
+            self._in_progress.discard(task.key)
         stats = self.stats
         stats.passes += 1
         stats.map_percent = 100 * result.map_utilization
@@ -173,16 +184,22 @@ class LogCleaner:
             self._offsets.pop(key, None)
             self.uncleanable.pop(key, None)
 
-    def _write_checkpoint(self, directory: Path) -> None:
+    def _checkpoint_writer(self, directory: Path) -> Callable[[], None]:
         offsets = {}
         for key, offset in self._offsets.items():
             log = self._logs.get(*key)
             if log is not None and log.directory.parent == directory:
                 offsets[key] = offset
-        try:
-            write_offsets(self._files, directory / CLEANER_OFFSETS, offsets)
-        except OSError as error:
-            logger.error("writing %s failed, cleaning begins anew at the next start: %s", directory, error)
+
+        def write() -> None:
+            try:
+                write_offsets(self._files, directory / CLEANER_OFFSETS, offsets)
+            except OSError as error:
+                logger.error(
+                    "writing %s failed, cleaning begins anew at the next start: %s", directory, error
+                )
+
+        return write
 
 
 def _key(log: PartitionLog) -> TopicPartition:

@@ -9,12 +9,15 @@ started again, which finishes the swap.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from odradek.errors import KafkaStorageError
 from odradek.log import trimming
 from odradek.log.cleaner.job import CleanJob, CleanResult, Replacement
 from odradek.log.file_names import CLEANED_SUFFIX, SWAP_SUFFIX, with_marker
+from odradek.log.index_file import CorruptIndexError
 from odradek.log.recovery import open_segment
 
 if TYPE_CHECKING:
@@ -24,8 +27,48 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+Wait = Callable[[], None]
+"""Something that waits for the disk; may raise `OSError`."""
+
+Steps = Generator[Wait, None, bool]
+"""Work that hands out what waits for the disk, to be done elsewhere, and goes on when it has been done.
+
+An `OSError` of it is thrown back in. Between two steps the log is read and appended to as ever.
+"""
+
+
+def at_once(steps: Steps) -> bool:
+    """Do all of it here."""
+    try:
+        wait = next(steps)
+        while True:
+            try:
+                wait()
+            except OSError as error:
+                wait = steps.throw(error)
+            else:
+                wait = next(steps)
+    except StopIteration as done:
+        result: bool = done.value
+        return result
+
+
 def swap_in(log: PartitionLog, job: CleanJob, result: CleanResult, now_ms: int) -> bool:
+    """As `swapping`, all of it here."""
+    return at_once(swapping(log, job, result, now_ms))
+
+
+def swapping(
+    log: PartitionLog,
+    job: CleanJob,
+    result: CleanResult,
+    now_ms: int,
+    is_current: Callable[[], bool] = lambda: True,
+) -> Steps:
     """Put the new segments of a pass into the log.
+
+    Args:
+        is_current: false once the log was deleted: its folder may be another's by then.
 
     Returns:
         False when the log is not any more what the job was made for (truncated, or segments were dropped
@@ -39,7 +82,35 @@ def swap_in(log: PartitionLog, job: CleanJob, result: CleanResult, now_ms: int) 
         if old is None:
             discard(log, result, number)
             return False
-        _swap(log, replacement, old, now_ms)
+        swap = _Swap(log, replacement)
+        try:
+            yield swap.announce
+        except OSError as error:
+            if not is_current():
+                return False
+            swap.give_up()
+            raise log.storage_error("swapping in a cleaned segment", error) from error
+        if not is_current():
+            return False
+        old = _still_there(log, job, replacement)
+        if old is None:
+            swap.give_up()
+            discard(log, result, number + 1)
+            return False
+        try:
+            swap.take_over(old, now_ms)
+            yield swap.sync
+            swap.settle()
+            yield swap.sync
+        except (OSError, CorruptIndexError) as error:
+            if not is_current():
+                return False
+            log.syncing.failed = True
+            if isinstance(error, CorruptIndexError):
+                raise KafkaStorageError(f"the index of a cleaned segment is damaged: {error}") from error
+            raise log.storage_error("swapping in a cleaned segment", error) from error
+        if not is_current():
+            return False
     return True
 
 
@@ -67,44 +138,77 @@ def _new_paths(log: PartitionLog, replacement: Replacement, marker: str) -> list
     return [with_marker(path, marker) for path in segment.paths()]
 
 
-def _swap(log: PartitionLog, replacement: Replacement, old: list[Segment], now_ms: int) -> None:
-    new = open_segment(log.files, log.directory, replacement.base_offset, log.config)
-    present: list[Path] = []
-    try:
-        for path in new.paths():
-            if log.files.exists(with_marker(path, CLEANED_SUFFIX)):
-                log.files.rename(with_marker(path, CLEANED_SUFFIX), with_marker(path, SWAP_SUFFIX))
-                present.append(path)
-        log.files.fsync_dir(log.directory)
-    except OSError as error:
-        for path in new.paths():
-            _remove_quietly(log, with_marker(path, SWAP_SUFFIX))
-            _remove_quietly(log, with_marker(path, CLEANED_SUFFIX))
-        raise log.storage_error("swapping in a cleaned segment", error) from error
-    try:
+class _Swap:
+    """One new segment on its way in. While its files are called `.swap`, it is in the log under that name."""
+
+    def __init__(self, log: PartitionLog, replacement: Replacement) -> None:
+        self._log = log
+        self._directory = log.directory
+        self._replacement = replacement
+        self._new = open_segment(log.files, log.directory, replacement.base_offset, log.config)
+        self._paths = self._new.paths()
+        self._present: list[Path] = []
+
+    def announce(self) -> None:
+        """From here on a start goes on with it. Touches nothing that the log uses."""
+        files = self._log.files
+        for path in self._paths:
+            if files.exists(with_marker(path, CLEANED_SUFFIX)):
+                files.rename(with_marker(path, CLEANED_SUFFIX), with_marker(path, SWAP_SUFFIX))
+                self._present.append(path)
+        files.fsync_dir(self._directory)
+
+    def give_up(self) -> None:
+        """Remove its files: it is not in the log."""
+        for path in self._paths:
+            _remove_quietly(self._log, with_marker(path, SWAP_SUFFIX))
+            _remove_quietly(self._log, with_marker(path, CLEANED_SUFFIX))
+
+    def take_over(self, old: list[Segment], now_ms: int) -> None:
+        """The log reads the new segment from now on. Raises `OSError`."""
+        log, new = self._log, self._new
+        self._rename_to([with_marker(path, SWAP_SUFFIX) for path in self._paths])
+        new.load(self._replacement.size, now_ms)
         marked = old[0].mark_deleted()
         for segment in old[1:]:
             marked += trimming.mark_deleted(log, segment)
-        # The old names are to be gone for good before the new ones come: they would overlap.
-        log.files.fsync_dir(log.directory)
-        for path in present:
+        log.segments.replace(old, new)
+        log.syncing.swap = self.finish
+        log.remove_later(marked)
+        logger.info(
+            "%r: segment %d of %d bytes replaces %d segments of %d bytes",
+            log,
+            new.base_offset,
+            new.size,
+            len(old),
+            sum(segment.size for segment in old),
+        )
+
+    def sync(self) -> None:
+        """The old names are to be gone for good before the new ones come: they would overlap."""
+        self._log.files.fsync_dir(self._directory)
+
+    def settle(self) -> None:
+        """Give the new segment its name, unless `finish` has. Raises `OSError`."""
+        log = self._log
+        if log.syncing.swap != self.finish:
+            return
+        self._new.release()
+        for path in self._present:
             log.files.rename(with_marker(path, SWAP_SUFFIX), path)
-        log.files.fsync_dir(log.directory)
-        new.load(replacement.size, now_ms)
-    except OSError as error:
-        log.syncing.failed = True
-        raise log.storage_error("swapping in a cleaned segment", error) from error
-    log.segments.replace(old, new)
-    log.syncing.names_made += 1
-    log.remove_later(marked)
-    logger.info(
-        "%r: segment %d of %d bytes replaces %d segments of %d bytes",
-        log,
-        new.base_offset,
-        new.size,
-        len(old),
-        sum(segment.size for segment in old),
-    )
+        self._rename_to(self._paths)
+        log.syncing.swap = None
+        log.syncing.names_made += 1
+
+    def finish(self) -> None:
+        """Do the rest here and now: the log is about to be closed, moved or cut. Raises `OSError`."""
+        self.sync()
+        self.settle()
+        self.sync()
+
+    def _rename_to(self, paths: list[Path]) -> None:
+        new = self._new
+        new.path, new.offset_index.path, new.time_index.path, new.txn_index.path = paths
 
 
 def _remove_quietly(log: PartitionLog, path: Path) -> None:
