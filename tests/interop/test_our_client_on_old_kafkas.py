@@ -287,3 +287,60 @@ def test_the_simple_consumer(peer: Peer) -> None:
         assert consumer.fetch_offsets("simple", [tp]) == {tp: 11}
     read_again = simple.read_partition(peer.at, "simple", 0, start=99, reset=simple.EARLIEST)
     assert [record.value for record in itertools.islice(read_again, 20)] == [b"%d" % i for i in range(20)]
+
+
+def test_a_log_that_has_lived_through_upgrades(peer: Peer) -> None:
+    """Messages of magic 0 and 1, and batches, in one partition: a fetch of today brings them as they are."""
+    if not (0, 11) <= peer.number < (3,):
+        pytest.skip("message.format.version is honoured from 0.10 to 2.8; batches are there from 0.11 on")
+    resource = ("topic", "upgraded")
+    formats = ("0.9.0", "0.10.2", "0.11.0")
+    with odradek.Admin(bootstrap_servers=peer.at) as admin:
+        settings = {"message.format.version": formats[0]}
+        admin.create_topics([odradek.NewTopic("upgraded", 2, 1, configs=settings)])
+        for turn, version in enumerate(formats):
+            admin.alter_configs({resource: {"message.format.version": version}})
+            members.until(
+                "the format is set",
+                lambda version=version: (  # type: ignore[misc]
+                    version in str(admin.describe_configs([resource]))
+                ),
+            )
+            for codec in ("none", "gzip"):
+                with odradek.Producer(
+                    bootstrap_servers=peer.at,
+                    compression_type=codec,
+                    linger_ms=500,
+                    enable_idempotence=False,
+                    **FAST,
+                ) as producer:
+                    sent = [
+                        producer.send("upgraded", b"%d-%d" % (turn, i), partition=0, timestamp_ms=1_000 + i)
+                        for i in range(10)
+                    ]
+                    producer.flush()
+                    for future in sent:
+                        future.result(30)
+        with odradek.Producer(bootstrap_servers=peer.at, **FAST) as producer:
+            producer.send("upgraded", b"idempotent", partition=1).result(30)
+        admin.alter_configs({resource: {"message.format.version": formats[0]}})
+        with (
+            odradek.Producer(bootstrap_servers=peer.at, **FAST) as producer,
+            pytest.raises(odradek.errors.UnsupportedForMessageFormatError, match=r"enable\.idempotence"),
+        ):
+            members.until(
+                "the refusal", lambda: not producer.send("upgraded", b"idempotent", partition=1).result(30)
+            )
+    expected = [b"%d-%d" % (turn, i) for turn in range(3) for _ in range(2) for i in range(10)]
+    got = [record for record in read(peer, "upgraded", 61) if record.partition == 0]
+    assert [record.offset for record in got] == list(range(60))
+    assert [record.value for record in got] == expected
+    kinds = [record.timestamp_type for record in got]
+    assert kinds[20:] == [TimestampType.CREATE_TIME] * 40
+    assert set(kinds[:20]) == {TimestampType.NO_TIMESTAMP_TYPE}
+    pytest.importorskip("pyarrow")
+    with RawReader(peer.at) as reader:
+        rows = [row for batch in reader.fetch_columns("upgraded", 0, 15, 45) for row in batch.to_pylist()]
+    assert [row["value"] for row in rows] == expected[15:45]
+    assert [row["timestampType"] for row in rows] == [int(kind) for kind in kinds[15:45]]
+    assert [row["timestamp"] for row in rows] == [record.timestamp for record in got[15:45]]

@@ -124,6 +124,9 @@ def failure(batch: ProducerBatch, answer: Any) -> tuple[KafkaError, dict[int, Ex
     message = answer.error_message or code.message
     if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         message = f"not authorized to write to topic {batch.tp.topic!r}"
+    if code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT and batch.has_sequence:
+        message = f"{message} An idempotent producer's batches need message.format.version 0.11.0: set "
+        message += "enable.idempotence to false, or raise the topic's format"
     error = error_for(answer.error_code, f"{batch.tp}: {message}")
     if not answer.record_errors:
         return error, None
