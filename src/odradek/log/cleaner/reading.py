@@ -1,4 +1,4 @@
-"""The batches of a segment, read in pieces of a given size and checked: damage is never copied on."""
+"""The batches and messages of a segment, read in pieces and checked: damage is never copied on."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 from odradek.errors import CorruptRecordError
 from odradek.log.files import FileSystem
 from odradek.log.recovery import read_marker
-from odradek.records.batch import HEADER_BYTES, BatchHeader, check_crc, iter_batches
+from odradek.records.batch import BatchHeader
 from odradek.records.control import EndTransactionMarker
+from odradek.records.message_set import Entry, check_entry, iter_entries, parse_entry
 
 
 def read_batches(
@@ -19,8 +20,8 @@ def read_batches(
     io_bytes: int,
     on_read: Callable[[int], None],
     position: int = 0,
-) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Every batch of a segment from a batch boundary on.
+) -> Iterator[tuple[Entry, memoryview]]:
+    """Every batch, and message of magic 0 or 1, of a segment from a batch boundary on.
 
     Args:
         path, size: the segment; what stands behind `size` bytes does not count.
@@ -38,8 +39,8 @@ def read_batches(
             on_read(wanted)
             block = file.pread(wanted, position)
             taken = 0
-            for header, batch in iter_batches(block):
-                check_crc(header, batch)
+            for header, batch in iter_entries(block):
+                check_entry(header, batch)
                 yield header, batch
                 taken += header.size
             if not taken:
@@ -58,15 +59,18 @@ def _large_batch(
     size: int,
     block: bytes,
     on_read: Callable[[int], None],
-) -> tuple[BatchHeader, memoryview]:
-    header = BatchHeader.parse(block) if len(block) >= HEADER_BYTES else None
-    if header is None or header.size > size - position:
+) -> tuple[Entry, memoryview]:
+    try:
+        header = parse_entry(block)
+    except CorruptRecordError:
+        raise CorruptRecordError(f"{path} has no whole batch at position {position}") from None
+    if header.size > size - position:
         raise CorruptRecordError(f"{path} has no whole batch at position {position}")
     on_read(header.size)
     batch = memoryview(pread(header.size, position))
     if len(batch) < header.size:
         raise CorruptRecordError(f"{path} ends within the batch at position {position}")
-    check_crc(header, batch)
+    check_entry(header, batch)
     return header, batch
 
 

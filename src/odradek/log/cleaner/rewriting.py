@@ -12,12 +12,14 @@ from odradek.log.cleaner.batches import BatchFilter
 from odradek.log.cleaner.grouping import group_segments
 from odradek.log.cleaner.job import CleanJob, CleanResult, Replacement, Source
 from odradek.log.cleaner.key_map import KeyMap
+from odradek.log.cleaner.messages import MessageFilter, index_messages
 from odradek.log.cleaner.new_segment import NewSegment
 from odradek.log.cleaner.reading import marker_of, read_batches
 from odradek.log.cleaner.transactions import TransactionReader
 from odradek.log.file_names import LOG_SUFFIX, numbered
 from odradek.log.files import FileSystem
 from odradek.records.batch import records_section
+from odradek.records.message_set import MessageHeader
 from odradek.records.problems import raise_for_problem
 
 
@@ -86,7 +88,12 @@ class _Pass:
                 continue
             path = self._path(source)
             for header, batch in read_batches(self._files, path, source.size, job.io_bytes, self._throttle):
-                if header.is_control:
+                if isinstance(header, MessageHeader):
+                    if header.offset >= job.first_dirty and index_messages(
+                        keys, header, batch, job.first_dirty
+                    ):
+                        return
+                elif header.is_control:
                     transactions.on_marker(header, marker_of(header, batch))
                 elif not transactions.on_data(header) and header.last_offset >= job.first_dirty:
                     section = records_section(header, batch)
@@ -112,15 +119,26 @@ class _Pass:
             job.now_ms,
         )
         rules.transactions.on_abort_kept = segment.add_aborted
+        old_rules = MessageFilter(self._keys, job)
         try:
             for source in group:
                 path = self._path(source)
+                old_rules.enter(source)
                 for header, batch in read_batches(
                     self._files, path, source.size, job.io_bytes, self._throttle
                 ):
+                    result.bytes_read += header.size
+                    if isinstance(header, MessageHeader):
+                        messages = old_rules.apply(header, batch)
+                        result.records_read += messages.read
+                        rules.keyless += messages.keyless
+                        if messages.data is not None:
+                            segment.add(messages.data, messages.last_offset, messages.max_timestamp)
+                            result.records_kept += messages.records
+                            result.bytes_kept += len(messages.data)
+                        continue
                     kept = rules.apply(header, batch, marker_of(header, batch))
                     result.records_read += header.record_count
-                    result.bytes_read += header.size
                     if kept is not None:
                         segment.add(kept.data, header.last_offset, kept.max_timestamp)
                         result.records_kept += kept.records
