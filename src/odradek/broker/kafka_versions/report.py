@@ -10,6 +10,16 @@ from collections.abc import Mapping
 from odradek.broker.kafka_versions.release import Release, find, names
 from odradek.wire.api import ApiKey
 
+_OF_THE_QUORUM = {
+    55: "DescribeQuorum",
+    58: "Envelope",
+    64: "UnregisterBroker",
+    80: "AddRaftVoter",
+    81: "RemoveRaftVoter",
+    94: "UnregisterController",
+}
+"""What is about a KRaft quorum, which we do not have: we have no messages for it."""
+
 
 def missing(release: Release, served: Mapping[int, range]) -> dict[int, range]:
     """The versions that a release advertises and we do not answer, by API key.
@@ -40,11 +50,8 @@ def missing_text(release: Release, served: Mapping[int, range]) -> str:
 
 
 def api_name(key: int) -> str:
-    """Kafka's name of an API; of those that only brokers of KRaft have, the number."""
-    try:
-        return ApiKey(key).api_name
-    except ValueError:
-        return f"key {key}"
+    """Kafka's name of an API."""
+    return _OF_THE_QUORUM.get(key) or ApiKey(key).api_name
 
 
 def table(served: Mapping[int, range]) -> str:
