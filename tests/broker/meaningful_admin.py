@@ -33,10 +33,10 @@ REFUSED_KEYS = {ApiKey.DESCRIBE_TRANSACTIONS, ApiKey.CONSUMER_GROUP_DESCRIBE, Ap
 @walk(ApiKey.ELECT_LEADERS)
 async def elect(sweeper: Sweeper, version: int) -> None:
     answer = await fine(sweeper, elect_leaders.ElectLeadersRequest(topic_partitions=None), version)
-    assert answer.replica_election_results == []
+    assert bool(answer.replica_election_results) is (version == 0)
     wanted = [elect_leaders.TopicPartitions(topic=TOPIC, partitions=[0, 1])]
     answer = await sweeper.ask(elect_leaders.ElectLeadersRequest(topic_partitions=wanted), version)
-    assert error_codes(answer).count(ErrorCode.ELECTION_NOT_NEEDED) == 2
+    assert error_codes(answer).count(ErrorCode.ELECTION_NOT_NEEDED) == (2 if version >= 1 else 0)
 
 
 @walk(ApiKey.ALTER_PARTITION_REASSIGNMENTS)

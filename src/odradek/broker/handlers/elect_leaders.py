@@ -5,6 +5,9 @@ Each partition for itself: ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE,
 ELIGIBLE_LEADERS_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION (being deleted),
 NOT_CONTROLLER. With null for the partitions all are asked, and those that need no election are not named in
 the answer. An election type that does not exist is INVALID_REQUEST.
+
+Version 0 comes from Kafka 2.2 and 2.3, which have no word for an election that is not needed: to them it is
+one that was won, and is named.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
 _PREFERRED, _UNCLEAN = 0, 1
 _ERROR_ON_TOP_FROM = 1
+_NOT_NEEDED_FROM = 1
 
 
 def _error_response(
@@ -63,7 +67,11 @@ def handle(context: RequestContext, request: ElectLeadersRequest) -> ElectLeader
     results: list[ReplicaElectionResult] = []
     for topic, partitions in _wanted(context, request):
         elected = [_elect(context, topic, index, unclean) for index in partitions]
-        if request.topic_partitions is None:
+        if context.api_version < _NOT_NEEDED_FROM:
+            for one in elected:
+                if one.error_code == ErrorCode.ELECTION_NOT_NEEDED:
+                    one.error_code, one.error_message = 0, None
+        elif request.topic_partitions is None:
             elected = [one for one in elected if one.error_code != ErrorCode.ELECTION_NOT_NEEDED]
         if elected:
             results.append(ReplicaElectionResult(topic=topic, partition_result=elected))
