@@ -88,8 +88,9 @@ class FastProduce:
                     place = error
                     failed = True
                 written.append((index, place, partition.log.log_start_offset))
+            number = len(parts)
             for metrics in (self._topics.of(name), self._topics.all):
-                metrics.total_produce_requests += len(parts)
+                metrics.total_produce_requests += number
                 metrics.messages_in += count
                 metrics.bytes_in += size
             answers.append((topic, written))

@@ -326,15 +326,16 @@ class PartitionLog:
         The largest size in bytes, the earliest and the latest timestamp, and whether each record needs a key;
         None where the log rewrites what it is given.
         """
-        rules = self._rules
-        if rules.rewrites:
+        plain = self._rules.plain
+        if plain is None:
             return None
-        config = self._config
+        max_bytes, before_ms, after_ms, compacted = plain
+        earliest, latest = now_ms - before_ms, now_ms + after_ms
         return (
-            config.max_message_bytes,
-            max(now_ms - config.message_timestamp_before_max_ms, INT64_MIN),
-            min(now_ms + config.message_timestamp_after_max_ms, INT64_MAX),
-            rules.compacted,
+            max_bytes,
+            earliest if earliest > INT64_MIN else INT64_MIN,
+            latest if latest < INT64_MAX else INT64_MAX,
+            compacted,
         )
 
     def append_checked(
@@ -356,17 +357,19 @@ class PartitionLog:
         """
         config = self._config
         size = end - start
-        appending.require_writable(self, size)
+        if size > config.segment_bytes or self.syncing.failed:
+            appending.require_writable(self, size)
         base_offset = self.log_end_offset
         last_offset = base_offset + last_offset_delta
         if leader_epoch != self.epochs.latest and leader_epoch >= 0:
             self.assign_epochs([EpochEntry(leader_epoch, base_offset)])
         parts = (
             PREFIX.pack(base_offset, size - LOG_OVERHEAD, leader_epoch),
-            memoryview(frame)[start + PREFIX.size : end],
+            (frame if frame.__class__ is memoryview else memoryview(frame))[start + PREFIX.size : end],
         )
         segment = self.segments.active
-        max_ms = appending.segment_ms(self, segment)
+        plain = not config.segment_jitter_ms and not self._rules.compacted
+        max_ms = config.segment_ms if plain else appending.segment_ms(self, segment)
         try:
             if not segment.takes_one(
                 size, last_offset, timestamp, config.segment_bytes, max_ms

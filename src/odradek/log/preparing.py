@@ -29,7 +29,8 @@ class AppendRules:
 
     Attributes: `kind`: `message.timestamp.type`; `compacted`: whether records need keys; `magic`: the format
     that records are stored in; `codec` (None: the sender's) and `level`; `limits`: of single records, for the
-    validation; `rewrites`: whether a batch without compression is written otherwise than it came.
+    validation; `rewrites`: whether a batch without compression is written otherwise than it came; `plain`: if
+    not, the largest batch, how old and how early a timestamp may be, and whether records need keys.
     """
 
     __slots__ = (
@@ -40,6 +41,7 @@ class AppendRules:
         "limits",
         "magic",
         "max_message_bytes",
+        "plain",
         "rewrites",
     )
 
@@ -51,6 +53,16 @@ class AppendRules:
         self.magic = config.record_magic
         self.max_message_bytes = config.max_message_bytes
         self.rewrites = append_time or self.codec not in (None, Codec.NONE) or self.magic != MAGIC_V2
+        self.plain = (
+            None
+            if self.rewrites
+            else (
+                config.max_message_bytes,
+                config.message_timestamp_before_max_ms,
+                config.message_timestamp_after_max_ms,
+                config.compact,
+            )
+        )
         name = f"compression_{self.codec.name.lower()}_level" if self.codec else ""
         self.level: int | None = getattr(config, name, None)
         self.limits: Mapping[str, Any] = {

@@ -196,7 +196,7 @@ class Segment:
             and self.size <= max_size - size
             and last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
             and self.offset_index.entries < self.offset_index.max_entries
-            and self.time_index.entries < self.time_index.max_entries
+            and self.time_index.entries < self.time_index.max_entries - 1
         )
 
     def first_timestamp(self) -> int:
@@ -232,8 +232,23 @@ class Segment:
     def append_one(self, parts: Sequence[Buffer], size: int, last_offset: int, timestamp: int) -> None:
         """As `append`, for one batch; `timestamp` is its largest."""
         position = self.size
-        self._write(parts, position)
-        self._note(position, size, last_offset, timestamp, last_offset)
+        handle = self._handle
+        if handle is None or self._unclean_end or position == 0 or self.max_timestamp is None:
+            self._write(parts, position)
+            self._note(position, size, last_offset, timestamp, last_offset)
+        else:
+            # The usual case of the same, without the calls.
+            try:
+                handle.pwrite(parts, position)
+            except OSError:
+                self._undo_write(position)
+                raise
+            if timestamp > self.max_timestamp[0]:
+                self.max_timestamp = TimestampOffset(timestamp, last_offset)
+            self.size = position + size
+            if self._bytes_since_index_entry > self.index_interval:
+                self._add_index_entry(last_offset, position)
+            self._bytes_since_index_entry += size
         positions = self._tail_positions
         if positions and len(positions) < 2 * TAIL_BATCHES:
             positions.append(position)

@@ -316,7 +316,8 @@ class Partition:
             self.advance_high_watermark(now_ms)
         else:
             self.log.commit_all()
-        self._progress()
+        if self._on_progress is not None:
+            self._on_progress(self)
         return base_offset
 
     def committed(self, offset: int) -> tuple[bool, ErrorCode]:
