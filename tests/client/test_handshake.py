@@ -8,11 +8,17 @@ from typing import Any
 
 import pytest
 
+from odradek.client.config import AdminConfig, build
 from odradek.client.core.connection import ConnectionState
-from odradek.client.core.handshake import V0_8_2, V0_9_0, KnownBrokers, Opening, after_hang_up
+from odradek.client.core.handshake import (
+    KnownBrokers,
+    Opening,
+    after_hang_up,
+    known_brokers,
+)
 from odradek.client.core.releases import BROUGHT_BY, KAFKA_0_8_2, KAFKA_0_9_0, brought_by
-from odradek.client.core.versions import SPOKEN
-from odradek.client.errors import UnsupportedByBrokerError
+from odradek.client.core.versions import SPOKEN, V0_8_2, V0_9_0
+from odradek.client.errors import ConfigError, UnsupportedByBrokerError
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import encode_response
 from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -107,6 +113,17 @@ def test_what_a_broker_is_is_remembered_until_it_is_gone() -> None:
     assert known.approach("a:2") is Opening.ASK
     known.lost("a:1")
     assert known.approach("a:1") is Opening.ASK
+
+
+def test_brokers_need_not_be_asked() -> None:
+    servers = {"bootstrap.servers": "127.0.0.1:9092"}
+    assert known_brokers(build(AdminConfig, servers)).approach("a:1") is Opening.ASK
+    unasked = {**servers, "api.version.request": "false"}
+    assert known_brokers(build(AdminConfig, unasked)).approach("a:1") is V0_9_0
+    old = {**unasked, "broker.version.fallback": "0.8.2"}
+    assert known_brokers(build(AdminConfig, old)).approach("a:1") is V0_8_2
+    with pytest.raises(ConfigError, match=r"broker\.version\.fallback"):
+        build(AdminConfig, {**unasked, "broker.version.fallback": "0.7"})
 
 
 def test_0_8_2_answers_without_the_id_where_it_has_no_coordinator() -> None:

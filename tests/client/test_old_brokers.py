@@ -13,8 +13,9 @@ from client.scripted import ScriptedBroker
 from odradek.client.aio.connection import connect
 from odradek.client.blocking import BlockingConnection
 from odradek.client.config import ConsumerConfig, build
-from odradek.client.core.handshake import V0_8_2, V0_9_0, KnownBrokers
+from odradek.client.core.handshake import KnownBrokers
 from odradek.client.core.releases import KAFKA_0_8_2
+from odradek.client.core.versions import V0_8_2, V0_9_0
 from odradek.client.errors import ConnectionFailedError, UnsupportedByBrokerError
 from odradek.errors import RecordTooLargeError, UnknownTopicOrPartitionError
 from odradek.records.compression import Codec
@@ -130,6 +131,15 @@ def test_both_shells_find_out_once_what_an_old_broker_is(like: str, found: Any, 
         assert broker.has_been_called(connections + 2)
         asyncio.run(again(KnownBrokers()))
         assert broker.has_been_called(2 * connections + 2)
+
+
+def test_a_broker_that_need_not_be_asked_is_not() -> None:
+    with (
+        old_broker("0.9.0") as broker,
+        odradek.Admin(bootstrap_servers=broker.at, api_version_request=False) as admin,
+    ):
+        assert admin.list_topics() == ["t"]
+        assert {key for key, _ in broker.asked} == {ApiKey.METADATA}
 
 
 def test_who_always_hangs_up_is_told_by_the_first_reason() -> None:

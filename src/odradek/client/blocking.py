@@ -14,7 +14,7 @@ from typing import Any
 from odradek.client.config import CommonConfig
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.connection import ConnectionState
-from odradek.client.core.handshake import PATIENCE_MS, Approach, KnownBrokers, Opening
+from odradek.client.core.handshake import PATIENCE_MS, Approach, KnownBrokers, Opening, known_brokers
 from odradek.client.core.metadata import CREATION_FROM, MetadataCache, asks_for_all, metadata_topics
 from odradek.client.errors import ClientTimeoutError, ConnectionFailedError, NoBrokersAvailableError
 from odradek.client.types import TopicPartition
@@ -206,7 +206,7 @@ class BlockingCluster:
         self._allow_auto_create = allow_auto_create
         self._connections: dict[int, BlockingConnection] = {}
         self._wanted: set[str] = set()
-        self._known_brokers = KnownBrokers()
+        self._known_brokers = known_brokers(config)
 
     def connection(self, node_id: int) -> BlockingConnection:
         """The connection to a broker. Raises `ConnectionFailedError`."""

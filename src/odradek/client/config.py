@@ -54,6 +54,9 @@ class CommonConfig:
     security_protocol: str = "PLAINTEXT"
     # A response may be as long as this; a length above it ends the connection.
     receive_message_max_bytes: int = _key(_INT_MAX, at_least=1)
+    # Names of librdkafka: without the request, brokers are not asked what they know, but taken for this.
+    api_version_request: bool = True
+    broker_version_fallback: str = _key("0.9.0", one_of=("0.8.2", "0.9.0"))
     # Not a config: the names of those that were set, not left at their default.
     given: frozenset[str] = frozenset()
 

@@ -30,7 +30,7 @@ from odradek.client.core.fetch_requests import (
 )
 from odradek.client.core.fetched import batch_too_large, end_of_fetched
 from odradek.client.core.group_offsets import commit_request, committed_in, offset_fetch_request
-from odradek.client.core.handshake import KnownBrokers
+from odradek.client.core.handshake import known_brokers
 from odradek.client.core.metadata import CREATION_FROM, metadata_topics
 from odradek.client.core.produce import to_code
 from odradek.client.errors import UnsupportedByBrokerError
@@ -109,7 +109,7 @@ class SimpleConsumer:
                 **configs,
             },
         )
-        self._known = KnownBrokers()
+        self._known = known_brokers(self._config)
         self._connection: BlockingConnection | None = None
 
     def _ask(self, message: Any, version: int) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 from odradek.client.aio.connection import Connection, connect
 from odradek.client.config import CommonConfig
 from odradek.client.core.backoff import Backoff
-from odradek.client.core.handshake import KnownBrokers
+from odradek.client.core.handshake import known_brokers
 from odradek.client.core.metadata import CREATION_FROM, MetadataCache, asks_for_all, metadata_topics
 from odradek.client.errors import (
     ClientTimeoutError,
@@ -67,7 +67,7 @@ class Cluster:
         self._update_waiters: list[asyncio.Future[None]] = []
         self._age_timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._known_brokers = KnownBrokers()
+        self._known_brokers = known_brokers(config)
 
     def now_ms(self) -> float:
         """Monotonic milliseconds, the loop's."""

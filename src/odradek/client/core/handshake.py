@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
+from odradek.client.config import CommonConfig
 from odradek.client.core.versions import V0_8_2, V0_9_0, NodeVersions
 
 PATIENCE_MS = 500.0
@@ -48,15 +49,23 @@ def after_hang_up(approach: Approach, answered: int) -> Approach | None:
     return None
 
 
-class KnownBrokers:
-    """Brokers by address that do not know ApiVersions, and what they are."""
+_RELEASES = {"0.8.2": V0_8_2, "0.9.0": V0_9_0}
 
-    def __init__(self) -> None:
+
+class KnownBrokers:
+    """Brokers by address that do not know ApiVersions, and what they are.
+
+    Args:
+        all_are: what every broker is taken for, unasked: '0.8.2' or '0.9.0'; None: they are asked.
+    """
+
+    def __init__(self, all_are: str | None = None) -> None:
+        self._unknown: Approach = Opening.ASK if all_are is None else _RELEASES[all_are]
         self._versions: dict[str, NodeVersions] = {}
 
     def approach(self, address: str) -> Approach:
         """How to open a connection to that address."""
-        return self._versions.get(address, Opening.ASK)
+        return self._versions.get(address, self._unknown)
 
     def learned(self, address: str, versions: NodeVersions) -> None:
         """A handshake came to its end."""
@@ -68,4 +77,6 @@ class KnownBrokers:
         self._versions.pop(address, None)
 
 
-__all__ = ["PATIENCE_MS", "V0_8_2", "V0_9_0", "Approach", "KnownBrokers", "Opening", "after_hang_up"]
+def known_brokers(config: CommonConfig) -> KnownBrokers:
+    """What a client knows of brokers at first: nothing, or what its configs say."""
+    return KnownBrokers(None if config.api_version_request else config.broker_version_fallback)
