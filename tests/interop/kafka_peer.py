@@ -48,7 +48,25 @@ TOOLS = {
     ),
     "dump-log": ("org.apache.kafka.tools.DumpLogSegments", "kafka.tools.DumpLogSegments"),
     "get-offsets": ("org.apache.kafka.tools.GetOffsetShell", "kafka.tools.GetOffsetShell"),
-    "configs": ("org.apache.kafka.tools.ConfigCommand", "kafka.admin.ConfigCommand"),
+    "configs": ("kafka.admin.ConfigCommand",) * 2,
+    "acls": ("org.apache.kafka.tools.AclCommand", "kafka.admin.AclCommand"),
+    "log-dirs": ("org.apache.kafka.tools.LogDirsCommand", "kafka.admin.LogDirsCommand"),
+    "leader-election": (
+        "org.apache.kafka.tools.LeaderElectionCommand",
+        "kafka.admin.PreferredReplicaLeaderElectionCommand",
+    ),
+    "delegation-tokens": (
+        "org.apache.kafka.tools.DelegationTokenCommand",
+        "kafka.admin.DelegationTokenCommand",
+    ),
+    "reassign-partitions": (
+        "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+        "kafka.admin.ReassignPartitionsCommand",
+    ),
+    "transactions": ("org.apache.kafka.tools.TransactionsCommand",) * 2,
+    "features": ("org.apache.kafka.tools.FeatureCommand",) * 2,
+    "client-metrics": ("org.apache.kafka.tools.ClientMetricsCommand",) * 2,
+    "groups": ("org.apache.kafka.tools.GroupsCommand",) * 2,
 }
 
 
