@@ -70,6 +70,24 @@ class World:
             self.look()
 
 
+@pytest.mark.parametrize(
+    ("where", "cpu_share", "starved"),
+    [
+        ("asyncio/runners.py:118 Runner.run", 0.0, 1),
+        ("selectors.py:468 EpollSelector.select", 0.0, 1),
+        ("asyncio/runners.py:118 Runner.run", 0.5, 0),
+        ("handlers/slow.py:7 handle", 0.0, 0),
+    ],
+)
+def test_a_loop_that_is_woken_late_was_starved(where: str, cpu_share: float, starved: int) -> None:
+    world = World()
+    world.stack = lambda: (where,)  # type: ignore[method-assign]
+    world.run(200)
+    world.run(100, held_up=True, cpu_share=cpu_share)
+    world.run(100)
+    assert (world.detector.count, world.detector.starved) == (1, starved)
+
+
 def test_a_loop_that_turns_is_no_stall() -> None:
     world = World()
     world.run(10_000)

@@ -8,7 +8,8 @@ stall lasts, and when it is over one line says how long it was and where:
 
 `cpu_ms` is what the loop's thread computed in that time, `starved_ms` how long it could have gone on but had
 no processor, as on a machine that is too busy (Linux tells; elsewhere 0). What is missing from `stalled_ms`
-it waited, mostly for the disk. A stall is measured from the beat before it: none that reaches the threshold
+it waited, mostly for the disk. A loop that was found waiting for events and has computed nothing was woken
+late: then the machine itself stood still (a hypervisor had its processors), and the loop was starved too. A stall is measured from the beat before it: none that reaches the threshold
 is missed, and one that falls short of it by less than a quarter may be reported.
 
 A loop that computes next to nothing is left alone: the thread then sleeps until the descriptor that the loop
@@ -52,6 +53,10 @@ _QUIET_CPU_MS = 0.25
 """Less processor time than this between two looks is no work: answering a beat takes a fifth of it."""
 _LONGEST_REST_MS = 1_000
 
+_IDLE_CPU_MS = 5.0
+_WAITING = ("asyncio/runners.py", "selectors.py")
+"""The innermost frame of a loop in which no callback runs: uvloop's waits in C, the standard one in select."""
+
 Stack = tuple[str, ...]
 
 
@@ -92,7 +97,8 @@ class StallDetector:
     Attributes:
         period_ms: how often to look.
         count: stalls so far.
-        starved: those of them that would have been none, had the thread not been without a processor.
+        starved: those of them that would have been none, had the thread not been without a processor, or been
+            woken late.
         max_ms, total_ms: the longest, and all together.
         resting: nothing happens in the loop; no beat need be asked for until something does.
     """
@@ -193,7 +199,7 @@ class StallDetector:
 
     def _stalled(self, now_ms: float, stall: Stall) -> Stall | None:
         self.count += 1
-        self.starved += stall.stalled_ms - stall.starved_ms < self.threshold_ms
+        self.starved += stall.stalled_ms - stall.starved_ms < self.threshold_ms or _was_idle(stall)
         self.total_ms += stall.stalled_ms
         self.max_ms = max(self.max_ms, stall.stalled_ms)
         return self._told(now_ms, stall)
@@ -212,6 +218,12 @@ class StallDetector:
 def _stall(silent_ms: float, before: Usage, after: Usage, stack: Stack, *, over: bool = True) -> Stall:
     used_ms, starved_ms = after.cpu_ms - before.cpu_ms, after.starved_ms - before.starved_ms
     return Stall(silent_ms, used_ms, starved_ms, stack, over)
+
+
+def _was_idle(stall: Stall) -> bool:
+    """Whether the loop waited for events all the time, in the function that runs it."""
+    innermost = stall.stack[0] if stall.stack else ""
+    return stall.cpu_ms < _IDLE_CPU_MS and innermost.startswith(_WAITING)
 
 
 def describe(frame: FrameType | None) -> Stack:
