@@ -82,9 +82,9 @@ class World:
 def test_a_loop_that_is_woken_late_was_starved(where: str, cpu_share: float, starved: int) -> None:
     world = World()
     world.stack = lambda: (where,)  # type: ignore[method-assign]
-    world.run(200)
+    world.run(200, cpu_share=0.1)
     world.run(100, held_up=True, cpu_share=cpu_share)
-    world.run(100)
+    world.run(100, cpu_share=0.1)
     assert (world.detector.count, world.detector.starved) == (1, starved)
 
 

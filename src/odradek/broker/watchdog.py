@@ -9,8 +9,9 @@ stall lasts, and when it is over one line says how long it was and where:
 `cpu_ms` is what the loop's thread computed in that time, `starved_ms` how long it could have gone on but had
 no processor, as on a machine that is too busy (Linux tells; elsewhere 0). What is missing from `stalled_ms`
 it waited, mostly for the disk. A loop that was found waiting for events and has computed nothing was woken
-late: then the machine itself stood still (a hypervisor had its processors), and the loop was starved too. A stall is measured from the beat before it: none that reaches the threshold
-is missed, and one that falls short of it by less than a quarter may be reported.
+late: then the machine itself stood still (a hypervisor had its processors), and the loop was starved too. A
+stall is measured from the beat before it: none that reaches the threshold is missed, and one that falls short
+of it by less than a quarter may be reported.
 
 A loop that computes next to nothing is left alone: the thread then sleeps until the descriptor that the loop
 itself waits on has an event, or for a second. A stall that begins unnoticed in that second, from a timer, is
@@ -55,7 +56,7 @@ _LONGEST_REST_MS = 1_000
 
 _IDLE_CPU_MS = 5.0
 _WAITING = ("asyncio/runners.py", "selectors.py")
-"""The innermost frame of a loop in which no callback runs: uvloop's waits in C, the standard one in select."""
+"""The innermost frame of a loop in which no callback runs: uvloop's waits in C, the other one in select."""
 
 Stack = tuple[str, ...]
 
