@@ -1,8 +1,8 @@
 """One test, thirty-two Kafkas: does my client work with all of them?
 
-Run it with `pytest examples/test_any_kafka.py`. The fixture `odradek_broker` comes with odradek; each test has
-a broker of its own, in this process, that is the release in its name. Put your own client in the place of
-`send` and `receive`: anything that speaks with Kafka will do.
+Run it with `pytest examples/test_any_kafka.py`. The fixture `odradek_broker` comes with odradek; each test
+has a broker of its own, in this process, that is the release in its name. Put your own client in the place
+of `send` and `receive`: anything that speaks with Kafka will do.
 
 Tests that say nothing of releases can be run against some of them, or all: `pytest --kafka-version all`.
 """
