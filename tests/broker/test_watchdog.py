@@ -35,6 +35,7 @@ class World:
         self.now = 1000.0
         self.cpu = 0.0
         self.starved = 0.0
+        self.others = 0.0
         self.detector = StallDetector(threshold_ms, self.now, self.usage)
         self.asked_at: float | None = None
         self.stacks_taken = 0
@@ -42,7 +43,7 @@ class World:
 
     @property
     def usage(self) -> Usage:
-        return Usage(self.cpu, self.starved)
+        return Usage(self.cpu, self.starved, self.cpu + self.others)
 
     def stack(self) -> Stack:
         self.stacks_taken += 1
@@ -85,6 +86,21 @@ def test_a_loop_that_is_woken_late_was_starved(where: str, cpu_share: float, sta
     world.run(200, cpu_share=0.1)
     world.run(100, held_up=True, cpu_share=cpu_share)
     world.run(100, cpu_share=0.1)
+    assert (world.detector.count, world.detector.starved) == (1, starved)
+
+
+@pytest.mark.parametrize(("others_ms", "starved"), [(0, 1), (90, 0)])
+def test_a_process_that_stood_still_was_starved(others_ms: float, starved: int) -> None:
+    """Nobody saw it, as the thread that looks stood still too; another that computes could have kept both."""
+    world = World()
+    world.run(200, cpu_share=0.1)
+    world.now += 100
+    world.others += others_ms
+    if world.asked_at is not None:
+        world.detector.beat(world.now, world.usage)
+        world.asked_at = None
+    world.look()
+    assert world.stacks_taken == 0
     assert (world.detector.count, world.detector.starved) == (1, starved)
 
 

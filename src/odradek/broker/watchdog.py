@@ -9,9 +9,10 @@ stall lasts, and when it is over one line says how long it was and where:
 `cpu_ms` is what the loop's thread computed in that time, `starved_ms` how long it could have gone on but had
 no processor, as on a machine that is too busy (Linux tells; elsewhere 0). What is missing from `stalled_ms`
 it waited, mostly for the disk. A loop that was found waiting for events and has computed nothing was woken
-late: then the machine itself stood still (a hypervisor had its processors), and the loop was starved too. A
-stall is measured from the beat before it: none that reaches the threshold is missed, and one that falls short
-of it by less than a quarter may be reported.
+late; one that was not found at all, while no thread of the process computed anything, stood still with the
+one that looks for it: in both cases the machine itself stood still (a hypervisor had its processors), and
+the loop was starved too. A stall is measured from the beat before it: none that reaches the threshold is
+missed, and one that falls short of it by less than a quarter may be reported.
 
 A loop that computes next to nothing is left alone: the thread then sleeps until the descriptor that the loop
 itself waits on has an event, or for a second. A stall that begins unnoticed in that second, from a timer, is
@@ -67,10 +68,12 @@ class Usage(NamedTuple):
     Attributes:
         cpu_ms: processor time.
         starved_ms: time in which it was ready to run and had no processor.
+        process_ms: processor time of all threads of the process.
     """
 
     cpu_ms: float
     starved_ms: float = 0.0
+    process_ms: float = 0.0
 
 
 class Stall(NamedTuple):
@@ -82,6 +85,7 @@ class Stall(NamedTuple):
         stack: where it was, the innermost frame first; empty where that could not be seen.
         over: whether it has ended.
         suppressed: stalls before this one that were counted and not told of.
+        process_ms: what all threads together have computed.
     """
 
     stalled_ms: float
@@ -90,6 +94,7 @@ class Stall(NamedTuple):
     stack: Stack
     over: bool = True
     suppressed: int = 0
+    process_ms: float = 0.0
 
 
 class StallDetector:
@@ -196,7 +201,7 @@ class StallDetector:
             self._quiet_looks = 0
         if worked_ms < self.threshold_ms:
             return None
-        return self._stalled(now_ms, Stall(worked_ms, worked_ms, 0.0, ()))
+        return self._stalled(now_ms, Stall(worked_ms, worked_ms, 0.0, (), process_ms=worked_ms))
 
     def _stalled(self, now_ms: float, stall: Stall) -> Stall | None:
         self.count += 1
@@ -218,13 +223,14 @@ class StallDetector:
 
 def _stall(silent_ms: float, before: Usage, after: Usage, stack: Stack, *, over: bool = True) -> Stall:
     used_ms, starved_ms = after.cpu_ms - before.cpu_ms, after.starved_ms - before.starved_ms
-    return Stall(silent_ms, used_ms, starved_ms, stack, over)
+    return Stall(silent_ms, used_ms, starved_ms, stack, over, process_ms=after.process_ms - before.process_ms)
 
 
 def _was_idle(stall: Stall) -> bool:
-    """Whether the loop waited for events all the time, in the function that runs it."""
-    innermost = stall.stack[0] if stall.stack else ""
-    return stall.cpu_ms < _IDLE_CPU_MS and innermost.startswith(_WAITING)
+    """Whether the loop waited for events all the time, or nothing of the process went on."""
+    if not stall.stack:
+        return stall.process_ms < _IDLE_CPU_MS
+    return stall.cpu_ms < _IDLE_CPU_MS and stall.stack[0].startswith(_WAITING)
 
 
 def describe(frame: FrameType | None) -> Stack:
@@ -351,10 +357,13 @@ class ThreadUsage:
 
     def read(self) -> Usage:
         """What it has had until now; zeros where the system does not tell."""
+        process_ms = time.process_time_ns() / 1e6
         if self._file is not None:
             computed, waited, *_ = os.pread(self._file, 80, 0).split()
-            return Usage(int(computed) / 1e6, int(waited) / 1e6)
-        return Usage(0.0 if self._clock is None else time.clock_gettime_ns(self._clock) / 1e6)
+            return Usage(int(computed) / 1e6, int(waited) / 1e6, process_ms)
+        return Usage(
+            0.0 if self._clock is None else time.clock_gettime_ns(self._clock) / 1e6, 0.0, process_ms
+        )
 
     def close(self) -> None:
         """Give the file back."""
