@@ -89,10 +89,25 @@ def for_release(source: str, version: str) -> str:
     return "\n".join(kept) + "\n"
 
 
-def java_program(name: str, version: str, artifacts: Sequence[tuple[str, str, str]] = ()) -> Program:
-    """A class of the folder `java`, compiled against one release of Kafka's clients."""
+LOGGING = (("org.slf4j", "slf4j-simple", "1.7.36"),)
+
+
+def java_program(
+    name: str,
+    version: str,
+    artifacts: Sequence[tuple[str, str, str]] = (),
+    logging: Sequence[tuple[str, str, str]] = LOGGING,
+) -> Program:
+    """A class of the folder `java`, compiled against one release of Kafka's clients.
+
+    Args:
+        name: the class.
+        version: the release; parts of the source are for some releases only.
+        artifacts: what it needs when that is not Kafka's clients alone.
+        logging: what logs to standard error, when the artifacts do not bring it.
+    """
     wanted = [*artifacts] or [("org.apache.kafka", "kafka-clients", version)]
-    wanted.append(("org.slf4j", "slf4j-simple", "1.7.36"))
+    wanted += logging
     group = f"{name.lower()}-{version}"
     with kafka_peer.building(f"{group}-classes"):
         library = kafka_peer.resolve(group, wanted)
@@ -108,8 +123,8 @@ def java_program(name: str, version: str, artifacts: Sequence[tuple[str, str, st
             _build(command, sources, group)
             fresh.rename(classes)
     options = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-    logging = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-    return Program(("java", *options, logging, "-cp", f"{classes}:{library}/*", name))
+    level = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+    return Program(("java", *options, level, "-cp", f"{classes}:{library}/*", name))
 
 
 def go_program(name: str, modules: str = "go.mod") -> Program:

@@ -13,7 +13,7 @@ from interop import compatibility, members, programs
 from interop.conftest import OdradekServer
 from interop.kafka_peer import version_tuple
 from interop.tap import OURS
-from odradek import Admin, NewTopic
+from odradek import Admin, NewTopic, Producer
 
 pytestmark = pytest.mark.interop
 
@@ -121,3 +121,81 @@ def check_admin(release: tuple[int, ...], seen: dict[str, object]) -> None:
         if release >= version:
             wanted |= more
     assert seen == wanted
+
+
+OLDEST = "0.8.2.2"
+OLD_CODECS = ("none", "gzip", "snappy", "lz4")
+
+
+def wait_for(member: programs.ProgramMember, count: int) -> None:
+    """Until it has told so many records."""
+    members.until(f"{count} records are read", lambda: len(member.records) >= count)
+
+
+def test_the_oldest_java_clients(tapped: OdradekServer, compatibility_row: Rows) -> None:
+    """0.8.2: both its producers; SimpleConsumer, which keeps offsets in ZooKeeper's way and in Kafka's."""
+    producers = compatibility_row("Java", "Kafka's producers in Scala and Java", OLDEST, "Maven Central")
+    simple = compatibility_row("Java", "Kafka's SimpleConsumer", OLDEST, "Maven Central")
+    needs_java()
+    artifacts = [("org.apache.kafka", "kafka_2.11", OLDEST)]
+    program = programs.java_program("OldClients", OLDEST, artifacts, logging=())
+    at = tapped.bootstrap_servers
+    with Admin(bootstrap_servers=at, client_id=OURS) as admin:
+        admin.create_topics([NewTopic("shared", num_partitions=4)])
+    everything: list[str] = []
+
+    def produce(which: str, name: str) -> None:
+        values = [f"{name}-{i}" for i in range(200)]
+        lines = "".join(f"{value}\n" for value in values)
+        program.run("produce", at, which, "shared", ",".join(OLD_CODECS), stdin=lines)
+        everything.extend(values)
+
+    client = programs.ProgramClient(program, at, "kafka", OLD_CODECS)
+    try:
+        before_ms = int(time.time() * 1000) - 3_600_000
+        produce("new", "java")
+        produce("old", "scala")
+        members_of = {store: client.join("shared", store, store) for store in ("kafka", "zookeeper")}
+        for member in members_of.values():
+            wait_for(member, 400)
+        tapped.restart()
+        produce("new", "java-again")
+        # What today's clients write is converted down for it.
+        today = [f"today-{i}" for i in range(200)]
+        for k, codec in enumerate(OLD_CODECS):
+            with Producer(bootstrap_servers=at, client_id=OURS, compression_type=codec) as producer:
+                for i in range(k, 200, len(OLD_CODECS)):
+                    producer.send(
+                        "shared", today[i].encode(), b"%d" % i, partition=i % 4, headers=[("n", b"1")]
+                    )
+                producer.flush()
+        everything += today
+        for member in members_of.values():
+            wait_for(member, 800)
+            member.close()
+            assert sorted(r["value"] for r in member.records) == sorted(everything)
+            assert all(r["partition"] == int(r["key"]) % 4 for r in member.records)
+        producers.does("produce", what=" ".join(OLD_CODECS))
+        producers.does("broker restart")
+        simple.does("consume", "broker restart")
+
+        produce("old", "last")
+        for store in members_of:
+            again = client.join("shared", store, store)
+            wait_for(again, 200)
+            again.close()
+            assert sorted(r["value"] for r in again.records) == sorted(f"last-{i}" for i in range(200))
+        simple.does("commit, resume", what="OffsetCommit 0 and 1")
+
+        offsets = client.run("offsets", "shared", str(before_ms))
+        each = [str(partition) for partition in range(4)]
+        # Of a time: where segments begin that were written before it, and the end.
+        for hours, found in ((0, []), (2, [250, 0])):
+            offsets = client.run("offsets", "shared", str(before_ms + hours * 3_600_000))
+            wanted = {"beginning": [0], "end": [250, 0], "at": found}
+            assert offsets == {
+                name: {partition: list(of) for partition in each} for name, of in wanted.items()
+            }
+        simple.does("offsets by time")
+    finally:
+        client.close()
