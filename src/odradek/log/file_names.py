@@ -32,6 +32,7 @@ LOCK = ".lock"
 META_PROPERTIES = "meta.properties"
 
 _MAX_NAME = 255
+_PLAIN_SUFFIXES = frozenset((LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, SNAPSHOT_SUFFIX))
 _NUMBERED = re.compile(r"^(\d{20})(\.[a-z]+)((?:\.deleted|\.cleaned|\.swap)?)$")
 _PARTITION_DIR = re.compile(r"^(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)$")
 _MARKED_DIR = re.compile(r"^\S+-\d+\.\S+-(delete|future|stray)$")
@@ -44,6 +45,8 @@ def numbered(offset: int, suffix: str) -> str:
 
 def parse_numbered(name: str) -> tuple[int, str, str] | None:
     """(offset, suffix, marker) of such a name, the marker being `.deleted`, `.cleaned`, `.swap` or empty."""
+    if name[20:] in _PLAIN_SUFFIXES and name[:20].isdecimal() and name.isascii():
+        return int(name[:20]), name[20:], ""
     match = _NUMBERED.match(name)
     return (int(match[1]), match[2], match[3]) if match else None
 

@@ -165,6 +165,10 @@ class FileSystem(Protocol):
         """The names in a folder, sorted."""
         ...
 
+    def entries(self, directory: Path) -> dict[str, int]:
+        """The names in a folder, sorted, with the sizes of files in bytes; -1 for folders."""
+        ...
+
     def make_dirs(self, directory: Path) -> None:
         """Create a folder and those above it; nothing happens where it exists."""
         ...
@@ -387,6 +391,11 @@ class RealFileSystem:
     def list(self, directory: Path) -> list[str]:
         """See `FileSystem.list`."""
         return sorted(os.listdir(directory))  # noqa: PTH208 - names are wanted, not paths
+
+    def entries(self, directory: Path) -> dict[str, int]:
+        """See `FileSystem.entries`."""
+        with os.scandir(directory) as found:
+            return dict(sorted((one.name, -1 if one.is_dir() else one.stat().st_size) for one in found))
 
     def make_dirs(self, directory: Path) -> None:
         """See `FileSystem.make_dirs`."""

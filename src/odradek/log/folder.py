@@ -34,11 +34,12 @@ _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 @dataclass
 class FolderContents:
     """`segments`: base offset to the `.log` file as it is named now. `removals` and `renames` (from, to), in
-    their order, make the folder tidy."""
+    their order, make the folder tidy. `sizes`: of all files, by their names now."""
 
     segments: dict[int, Path] = field(default_factory=dict)
     removals: list[Path] = field(default_factory=list)
     renames: list[tuple[Path, Path]] = field(default_factory=list)
+    sizes: dict[str, int] = field(default_factory=dict)
 
     def tidy(self, files: FileSystem) -> None:
         """Do what is to be done. Raises `OSError`; doing it again later is harmless."""
@@ -53,34 +54,37 @@ class FolderContents:
 
 def read_folder(files: FileSystem, directory: Path) -> FolderContents:
     """Look at a partition's folder. Raises `OSError`."""
-    contents = FolderContents()
-    plain: dict[tuple[int, str], Path] = {}
+    contents = FolderContents(sizes=files.entries(directory))
+    plain: set[tuple[int, str]] = set()
     cleaned: list[int] = []
     swaps: list[tuple[int, str, Path]] = []
-    for name in files.list(directory):
-        path = directory / name
+    for name in contents.sizes:
         if name.endswith(TEMPORARY_SUFFIX):
-            contents.removals.append(path)
+            contents.removals.append(directory / name)
             continue
         parsed = parse_numbered(name)
         if parsed is None:
             continue
         offset, suffix, marker = parsed
         if marker == DELETED_SUFFIX:
-            contents.removals.append(path)
+            contents.removals.append(directory / name)
         elif marker == CLEANED_SUFFIX:
-            contents.removals.append(path)
+            contents.removals.append(directory / name)
             cleaned.append(offset)
         elif marker == SWAP_SUFFIX:
-            swaps.append((offset, suffix, path))
+            swaps.append((offset, suffix, directory / name))
         else:
-            plain[offset, suffix] = path
-    _finish_swaps(files, directory, contents, plain, swaps, min(cleaned, default=None))
-    for (offset, suffix), path in sorted(plain.items()):
+            plain.add((offset, suffix))
+    swapped = {}
+    if swaps:
+        swapped = _finish_swaps(files, directory, contents, plain, swaps, min(cleaned, default=None))
+    there = plain | swapped.keys()
+    for offset, suffix in sorted(there):
         if suffix == LOG_SUFFIX:
-            contents.segments[offset] = path
-        elif suffix in _INDEX_SUFFIXES and (offset, LOG_SUFFIX) not in plain:
-            contents.removals.append(path)
+            path = swapped.get((offset, suffix))
+            contents.segments[offset] = directory / numbered(offset, suffix) if path is None else path
+        elif suffix in _INDEX_SUFFIXES and (offset, LOG_SUFFIX) not in there:
+            contents.removals.append(swapped.get((offset, suffix), directory / numbered(offset, suffix)))
     return contents
 
 
@@ -88,10 +92,11 @@ def _finish_swaps(
     files: FileSystem,
     directory: Path,
     contents: FolderContents,
-    plain: dict[tuple[int, str], Path],
+    plain: set[tuple[int, str]],
     swaps: list[tuple[int, str, Path]],
     lowest_cleaned: int | None,
-) -> None:
+) -> dict[tuple[int, str], Path]:
+    """Takes out of `plain` what a swap replaces; returns the files that are to be renamed."""
     valid = []
     for offset, suffix, path in swaps:
         if lowest_cleaned is not None and offset >= lowest_cleaned:
@@ -104,10 +109,11 @@ def _finish_swaps(
         high = max(_end_of_swap(files, offset, path) for offset, path in logs)
         for offset, suffix in sorted(plain):
             if low <= offset < high and suffix != SNAPSHOT_SUFFIX:
-                contents.removals.append(plain.pop((offset, suffix)))
+                plain.discard((offset, suffix))
+                contents.removals.append(directory / numbered(offset, suffix))
     for offset, suffix, path in valid:
         contents.renames.append((path, directory / numbered(offset, suffix)))
-        plain[offset, suffix] = path
+    return {(offset, suffix): path for offset, suffix, path in valid}
 
 
 def _end_of_swap(files: FileSystem, base_offset: int, path: Path) -> int:

@@ -4,12 +4,17 @@ What the offset index and the time index have in common (docs/log_format.md, "In
 active segment has `segment.index.bytes` reserved (a sparse file of zeros) and is trimmed to its entries when
 its segment is no longer written to. Nothing is kept in memory: a search reads about as many small pieces of
 the page cache as it has steps.
+
+An index may be taken up without being looked at (`defer`): a start with many segments opens no index, the
+first use of one does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from struct import Struct
+from typing import Any
 
 from odradek.log.files import File, FileSystem
 
@@ -28,6 +33,8 @@ class IndexFile:
     """
 
     layout: Struct
+    entries: int
+    _deferred: Callable[[], None] | None = None
 
     def __init__(self, files: FileSystem, path: Path, max_bytes: int) -> None:
         self._files = files
@@ -36,6 +43,28 @@ class IndexFile:
         self.max_entries = max_bytes // self.entry_bytes
         self.entries = 0
         self._handle: File | None = None
+
+    def defer(self, load: Callable[[], None]) -> None:
+        """Have `load` called when the index is first used; it calls `load` or `replace_all` here."""
+        self._deferred = load
+        for name in self._loaded:
+            self.__dict__.pop(name, None)
+
+    _loaded: tuple[str, ...] = ("entries",)
+    """What `load` finds out."""
+
+    def __getattr__(self, name: str) -> Any:
+        # Only for what is not there: nothing is slower for it once the index is loaded.
+        load = self._deferred
+        if load is None or name not in self._loaded:
+            raise AttributeError(name)
+        self._deferred = None
+        try:
+            load()
+        except BaseException:
+            self.defer(load)
+            raise
+        return getattr(self, name)
 
     def _file(self) -> File:
         handle = self._handle

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from odradek.log import partition_metadata
 from odradek.log.checkpoints import CorruptCheckpointError
-from odradek.log.file_names import PARTITION_METADATA
+from odradek.log.file_names import LEADER_EPOCHS, PARTITION_METADATA
+from odradek.log.index_file import CorruptIndexError
 from odradek.log.leader_epochs import EpochEntry
 from odradek.log.recovery import (
     RecoveryPlan,
@@ -27,11 +28,14 @@ logger = logging.getLogger(__name__)
 def load(log: PartitionLog, plan: RecoveryPlan, recovery_point: int, log_start_offset: int) -> None:
     """Fill a new `PartitionLog`. Raises `OSError`; the same plan can then be made and carried out again."""
     files = log.files
-    log.topic_id = partition_metadata.read(files, log.directory / PARTITION_METADATA)
+    sizes = plan.contents.sizes
+    if PARTITION_METADATA in sizes:
+        log.topic_id = partition_metadata.read(files, log.directory / PARTITION_METADATA)
     plan.contents.tidy(files)
     now_ms = log._clock.now_ms()
-    log.snapshots.scan()
-    _load_epochs(log)
+    log.snapshots.know(sizes)
+    if LEADER_EPOCHS in sizes:
+        _load_epochs(log)
     for base in plan.kept:
         segment = open_segment(files, log.directory, base, log.config)
         scan = plan.scans.get(base)
@@ -39,7 +43,7 @@ def load(log: PartitionLog, plan: RecoveryPlan, recovery_point: int, log_start_o
             segment.created_ms = now_ms
             apply_scan(segment, scan, files)
         else:
-            segment.load(files.size(segment.path), now_ms)
+            segment.take_up(sizes, now_ms)
         segment.release()
         log.segments.add(segment)
     for base in plan.dropped:
@@ -131,6 +135,11 @@ def _load_producers(log: PartitionLog, plan: RecoveryPlan, now_ms: int) -> None:
     aborted = replay_producers(state, list(log.segments), log.log_end_offset, plan.scans)
     for segment in log.segments:
         if segment.base_offset in plan.scans:
-            segment.txn_index.load()
+            try:
+                segment.txn_index.load()
+            except CorruptIndexError as error:
+                logger.warning("finding the aborted transactions in the log again: %s", error)
+                log.files.remove(segment.txn_index.path)
+                segment.txn_index.load()
             segment.txn_index.replace_all(aborted.get(segment.base_offset, []))
     snapshots.take(state, sync=True)

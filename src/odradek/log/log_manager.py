@@ -267,9 +267,9 @@ class LogManager:
         recovery_points = self._read_checkpoint(path / RECOVERY_POINTS)
         log_starts = self._read_checkpoint(path / LOG_START_OFFSETS)
         high_watermarks = self._read_checkpoint(path / HIGH_WATERMARKS)
-        for name in self._files.list(path):
+        for name, size in self._files.entries(path).items():
             folder = path / name
-            if not self._files.is_dir(folder):
+            if size >= 0:
                 continue
             marker = marker_of_dir(name)
             if marker == "delete":

@@ -301,6 +301,14 @@ class MemoryFileSystem:
         here = [path for path in [*self.files, *self.dirs] if path.parent == directory and path != directory]
         return sorted(path.name for path in here)
 
+    def entries(self, directory: Path) -> dict[str, int]:
+        """See `FileSystem.entries`."""
+        sizes = {}
+        for name in self.list(directory):
+            inode = self.files.get(directory / name)
+            sizes[name] = -1 if inode is None else len(inode.data)
+        return sizes
+
     def make_dirs(self, directory: Path) -> None:
         """See `FileSystem.make_dirs`."""
         missing = [path for path in [directory, *directory.parents] if path not in self.dirs]

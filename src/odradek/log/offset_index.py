@@ -27,6 +27,8 @@ class OffsetIndex(IndexFile):
     """The offset index of one segment. `last_offset` is the base offset while it is empty."""
 
     layout = Struct(">ii")
+    last_offset: int
+    _loaded = ("entries", "last_offset")
 
     def __init__(self, files: FileSystem, path: Path, base_offset: int, max_bytes: int) -> None:
         super().__init__(files, path, max_bytes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 
 from fastcrc import crc32
@@ -99,10 +100,10 @@ class ProducerSnapshots:
         """The newest snapshot's offset."""
         return self.offsets[-1] if self.offsets else None
 
-    def scan(self) -> None:
-        """Find out which there are."""
-        names = (parse_numbered(name) for name in self._files.list(self.directory))
-        self.offsets = sorted(name[0] for name in names if name and name[1:] == (SNAPSHOT_SUFFIX, ""))
+    def know(self, names: Iterable[str]) -> None:
+        """Take note of those among the names in the folder."""
+        parsed = (parse_numbered(name) for name in names if name.endswith(SNAPSHOT_SUFFIX))
+        self.offsets = sorted(name[0] for name in parsed if name and name[1:] == (SNAPSHOT_SUFFIX, ""))
 
     def remove(self, offset: int) -> None:
         """Remove one."""

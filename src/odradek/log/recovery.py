@@ -21,12 +21,13 @@ from odradek.errors import KafkaError
 from odradek.log.config import LogConfig
 from odradek.log.damage import find_batch_after
 from odradek.log.errors import LogDamagedError
+from odradek.log.file_names import TXN_INDEX_SUFFIX, numbered
 from odradek.log.files import FileSystem
 from odradek.log.folder import FolderContents, read_folder
 from odradek.log.index_file import CorruptIndexError
 from odradek.log.producer_state import BATCHES_KEPT, BatchMetadata, ProducerState, replay
 from odradek.log.scan import SCAN_BLOCK, TAIL_KEPT, SegmentScan, scan_segment
-from odradek.log.segment import Segment
+from odradek.log.segment import Segment, check_index_sizes
 from odradek.log.txn_index import AbortedTxn
 from odradek.log.walking import SMALLEST_ENTRY, BrokenBatchError, Step
 from odradek.records.batch import (
@@ -38,7 +39,7 @@ from odradek.records.batch import (
     BatchHeader,
     batch_records,
 )
-from odradek.records.control import EndTransactionMarker, parse_end_marker
+from odradek.records.control import ControlType, EndTransactionMarker, parse_end_marker
 from odradek.records.message_set import INT32
 
 logger = logging.getLogger(__name__)
@@ -71,7 +72,8 @@ class RecoveryPlan:
     @property
     def kept(self) -> list[int]:
         """The base offsets of the segments that stay."""
-        return [base for base in self.contents.segments if base not in set(self.dropped)]
+        dropped = set(self.dropped)
+        return [base for base in self.contents.segments if base not in dropped]
 
 
 def plan_recovery(
@@ -111,21 +113,88 @@ def _bases_to_scan(
     to_scan = []
     for number, base in enumerate(bases):
         path = plan.contents.segments[base]
-        if number >= first_unflushed or path in renamed or not _indexes_are_sane(files, path, base, config):
+        is_last = number == len(bases) - 1
+        if (
+            number >= first_unflushed
+            or path in renamed
+            or not _indexes_are_sane(files, plan.contents, path, base, config, look=is_last)
+            or not _aborted_are_sane(files, plan, path, base, config)
+        ):
             to_scan.append(base)
     return to_scan
 
 
-def _indexes_are_sane(files: FileSystem, path: Path, base: int, config: LogConfig) -> bool:
-    segment = open_segment(files, path.parent, base, config)
+def _indexes_are_sane(
+    files: FileSystem, contents: FolderContents, path: Path, base: int, config: LogConfig, *, look: bool
+) -> bool:
+    """Whether a segment's indexes can be what they should be; with `look` also by what is in them.
+
+    Those of complete segments are looked at when they are first used (`Segment.take_up`).
+    """
     try:
-        segment.load(files.size(path), 0)
+        if not look:
+            check_index_sizes(contents.sizes, base)
+            return True
+        segment = open_segment(files, path.parent, base, config)
+        try:
+            segment.load(contents.sizes[path.name], 0)
+        finally:
+            segment.release()
     except CorruptIndexError as error:
+        logger.warning("building the indexes of %s again: %s", path, error)
+        return False
+    return True
+
+
+def _aborted_are_sane(
+    files: FileSystem, plan: RecoveryPlan, path: Path, base: int, config: LogConfig
+) -> bool:
+    """Whether a segment's transaction index can be read; after an unclean stop also whether it is so."""
+    if numbered(base, TXN_INDEX_SUFFIX) not in plan.contents.sizes:
+        return True
+    segment = open_segment(files, path.parent, base, config)
+    segment.looks_only = True
+    try:
+        segment.txn_index.load()
+        if plan.clean:
+            return True
+        segment.load(plan.contents.sizes[path.name], 0)
+        wrong = next((one for one in segment.txn_index.entries if not _is_aborted(segment, one)), None)
+        if wrong is not None:
+            raise CorruptIndexError(f"{segment.txn_index.path} has {wrong}, the log has no such transaction")
+    except (CorruptIndexError, BrokenBatchError) as error:
         logger.warning("building the indexes of %s again: %s", path, error)
         return False
     finally:
         segment.release()
     return True
+
+
+def _is_aborted(segment: Segment, entry: AbortedTxn) -> bool:
+    """Whether the entry's last offset is a marker that aborts, its first one the producer's if it is here."""
+    if not entry.first_offset <= entry.last_offset or entry.last_stable_offset > entry.last_offset + 1:
+        return False
+    at_end = _batch_at(segment, entry.last_offset)
+    if at_end is None or not at_end[0].is_control or at_end[0].producer_id != entry.producer_id:
+        return False
+    marker = read_marker(at_end[0], segment.pread(at_end[0].size, at_end[1]))
+    if marker is None or marker.control_type is not ControlType.ABORT:
+        return False
+    if entry.first_offset < segment.base_offset:
+        return True
+    first = _batch_at(segment, entry.first_offset)
+    # A cleaner may have taken the first records away, never the marker alone.
+    if first is None or first[0].base_offset > entry.first_offset:
+        return True
+    return first[0].producer_id == entry.producer_id
+
+
+def _batch_at(segment: Segment, offset: int) -> tuple[BatchHeader, int] | None:
+    """The first batch that reaches an offset, and its position; None without one that has producers."""
+    step = segment.translate(offset)
+    if step is None or segment.pread(1, step.position + MAGIC_AT) != bytes([MAGIC_V2]):
+        return None
+    return BatchHeader.parse(segment.pread(HEADER_BYTES, step.position)), step.position
 
 
 def open_segment(files: FileSystem, directory: Path, base: int, config: LogConfig) -> Segment:
@@ -136,7 +205,7 @@ def open_segment(files: FileSystem, directory: Path, base: int, config: LogConfi
 def _walk_tail(files: FileSystem, plan: RecoveryPlan, config: LogConfig, base: int) -> int | None:
     """The log's end offset by walking from the last index entry on; scans the segment if that fails."""
     path = plan.contents.segments[base]
-    size = files.size(path)
+    size = plan.contents.sizes[path.name]
     segment = open_segment(files, path.parent, base, config)
     try:
         segment.load(size, 0)

@@ -12,7 +12,8 @@ import logging
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from odradek.log.file_names import (
@@ -25,6 +26,7 @@ from odradek.log.file_names import (
     with_marker,
 )
 from odradek.log.files import Buffer, File, FileRange, FileSystem
+from odradek.log.index_checks import begins_there, holds_time
 from odradek.log.index_file import CorruptIndexError
 from odradek.log.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
 from odradek.log.time_index import NO_TIMESTAMP, TimeIndex, TimestampOffset
@@ -47,6 +49,17 @@ _NO_OFFSET_REACHES = 2**64
 _MAGIC_V2 = bytes([MAGIC_V2])
 
 
+def check_index_sizes(sizes: Mapping[str, int], base_offset: int) -> None:
+    """Raise `CorruptIndexError` where an index is missing, or has a size that none can have."""
+    for suffix, layout in ((INDEX_SUFFIX, OffsetIndex.layout), (TIME_INDEX_SUFFIX, TimeIndex.layout)):
+        name = numbered(base_offset, suffix)
+        size = sizes.get(name)
+        if size is None:
+            raise CorruptIndexError(f"{name} is missing")
+        if size % layout.size:
+            raise CorruptIndexError(f"{name} has {size} bytes, no multiple of {layout.size}")
+
+
 class Segment:
     """One segment. Every method may raise `OSError`.
 
@@ -59,16 +72,12 @@ class Segment:
         self, files: FileSystem, directory: Path, base_offset: int, index_interval: int, index_bytes: int
     ) -> None:
         self._files = files
+        self._directory = directory
         self.base_offset = base_offset
         self.index_interval = index_interval
-        self.path = directory / numbered(base_offset, LOG_SUFFIX)
-        self.offset_index = OffsetIndex(
-            files, directory / numbered(base_offset, INDEX_SUFFIX), base_offset, index_bytes
-        )
-        self.time_index = TimeIndex(
-            files, directory / numbered(base_offset, TIME_INDEX_SUFFIX), base_offset, index_bytes
-        )
-        self.txn_index = TxnIndex(files, directory / numbered(base_offset, TXN_INDEX_SUFFIX), base_offset)
+        self._index_bytes = index_bytes
+        self._deferred = False
+        """Whether the indexes are loaded when they are first used."""
         self.size = 0
         self.created_ms = 0
         self.max_timestamp: TimestampOffset | None = None
@@ -76,6 +85,8 @@ class Segment:
         self._handle: File | None = None
         self._unclean_end = False
         """Whether a failed write may have left bytes behind `size`."""
+        self.looks_only = False
+        """Whether an index that turns out wrong raises `CorruptIndexError`, and is not built again."""
         self._bytes_since_index_entry = 0
         # Invariant: these describe all batches from _tail_positions[0] to the end of the segment, which are
         # all that hold an offset from _tail_base_offset on.
@@ -87,7 +98,54 @@ class Segment:
         self._found_steps: dict[int, Step] = {}
         self._found_ends: dict[tuple[int, int], int] = {}
 
-    # Opening and closing.
+    # Opening and closing. Paths and indexes are made when they are first asked for: a start has many segments
+    # and needs few of them.
+
+    @cached_property
+    def path(self) -> Path:
+        """The file."""
+        return self._directory / numbered(self.base_offset, LOG_SUFFIX)
+
+    @cached_property
+    def offset_index(self) -> OffsetIndex:
+        """Where offsets are."""
+        path = self._directory / numbered(self.base_offset, INDEX_SUFFIX)
+        index = OffsetIndex(self._files, path, self.base_offset, self._index_bytes)
+        if self._deferred:
+            index.defer(lambda: self._load_index(lambda: index.load(self.size)))
+        return index
+
+    @cached_property
+    def time_index(self) -> TimeIndex:
+        """Which offsets times are at."""
+        path = self._directory / numbered(self.base_offset, TIME_INDEX_SUFFIX)
+        index = TimeIndex(self._files, path, self.base_offset, self._index_bytes)
+        if self._deferred:
+            index.defer(lambda: self._load_index(index.load))
+        return index
+
+    @cached_property
+    def txn_index(self) -> TxnIndex:
+        """Aborted transactions."""
+        path = self._directory / numbered(self.base_offset, TXN_INDEX_SUFFIX)
+        return TxnIndex(self._files, path, self.base_offset)
+
+    def _load_index(self, load: Callable[[], None]) -> None:
+        try:
+            load()
+        except CorruptIndexError as error:
+            logger.warning("building the indexes of %s again: %s", self.path, error)
+            self.rebuild_indexes()
+
+    def rebuild_indexes(self) -> None:
+        """Give the segment new indexes, from what can be read of it."""
+        from odradek.log.scan import scan_segment
+
+        scan = scan_segment(self._files, self.path, self.base_offset, self.index_interval)
+        if scan.problem is not None:
+            logger.error("%s is damaged at position %d: %s", self.path, scan.valid_bytes, scan.problem)
+        self.offset_index.replace_all(bytes(scan.offset_entries))
+        self.time_index.replace_all(bytes(scan.time_entries))
 
     def _file(self) -> File:
         handle = self._handle
@@ -105,6 +163,18 @@ class Segment:
         self.offset_index.create()
         self.time_index.create()
         self.created_ms = now_ms
+
+    def take_up(self, sizes: Mapping[str, int], now_ms: int) -> None:
+        """As `load`, but for the indexes' content, which is looked at when it is needed.
+
+        An index that is bad then is built again. `sizes` are those of the folder's files.
+        """
+        self.size = sizes[numbered(self.base_offset, LOG_SUFFIX)]
+        self.created_ms = now_ms
+        check_index_sizes(sizes, self.base_offset)
+        if numbered(self.base_offset, TXN_INDEX_SUFFIX) in sizes:
+            self.txn_index.load()
+        self._deferred = True
 
     def load(self, size: int, now_ms: int) -> None:
         """Take the segment as it is. Raises `CorruptIndexError` where an index is missing or bad."""
@@ -126,8 +196,10 @@ class Segment:
 
     def release(self) -> None:
         """Let go of the descriptors; further use opens the files again."""
-        self.offset_index.close()
-        self.time_index.close()
+        for name in ("offset_index", "time_index"):
+            index = self.__dict__.get(name)
+            if index is not None:
+                index.close()
         handle, self._handle = self._handle, None
         if handle is not None:
             handle.close()
@@ -346,9 +418,7 @@ class Segment:
         """
         if self.size <= MAGIC_AT:
             return False
-        last = deque(
-            self.walk(self.offset_index.lookup(self.offset_index.last_offset).position, self.size), 1
-        )
+        last = deque(self.walk(self.seek(self.offset_index.last_offset), self.size), 1)
         positions = [0, *(step.position for step in last)]
         return any(self.pread(1, position + MAGIC_AT) == _MAGIC_V2 for position in positions)
 
@@ -357,8 +427,42 @@ class Segment:
     def known_max_timestamp(self) -> TimestampOffset:
         """The largest timestamp and the last offset of its batch; (-1, base offset) if there is none."""
         if self.max_timestamp is None:
-            self.max_timestamp = self.time_index.last
+            self.max_timestamp = self._checked_time(None)
         return self.max_timestamp
+
+    def reached_before(self, timestamp: int) -> TimestampOffset:
+        """The time index's last entry at or below the timestamp; (-1, base offset) if there is none."""
+        return self._checked_time(timestamp)
+
+    def _checked_time(self, timestamp: int | None) -> TimestampOffset:
+        """An entry of the time index, the last one for None, that is as its batch says."""
+        for _ in range(2):
+            entry = self.time_index.last if timestamp is None else self.time_index.lookup(timestamp)
+            if entry.timestamp == NO_TIMESTAMP or self._has_time(entry):
+                return entry
+            self._distrust(self.time_index.path, entry)
+        return TimestampOffset(NO_TIMESTAMP, self.base_offset)
+
+    def _has_time(self, entry: TimestampOffset) -> bool:
+        found = self.translate(entry.offset)
+        step = next(self.walk(found.position, self.size), None) if found is not None else None
+        return holds_time(step, entry)
+
+    def _distrust(self, path: Path, entry: object) -> None:
+        what = f"it is not as {path.name} has it: {entry}"
+        if self.looks_only:
+            raise CorruptIndexError(what)
+        logger.warning("building the indexes of %s again: %s", self.path, what)
+        self.rebuild_indexes()
+
+    def seek(self, offset: int) -> int:
+        """A boundary from which a walk comes to the offset: where the offset index says, if that can be."""
+        for _ in range(2):
+            entry = self.offset_index.lookup(offset)
+            if not entry.position or begins_there(self.pread, entry, self.base_offset, self.size):
+                return entry.position
+            self._distrust(self.offset_index.path, entry)
+        return 0
 
     def largest_from(self, offset: int) -> TimestampOffset:
         """The largest timestamp among the batches that reach the offset or come after it."""
@@ -366,14 +470,14 @@ class Segment:
         if known.offset >= offset or offset <= self.base_offset:
             return known
         largest = TimestampOffset(NO_TIMESTAMP, offset)
-        for step in self.walk(self.offset_index.lookup(offset).position, self.size):
+        for step in self.walk(self.seek(offset), self.size):
             if step.last_offset >= offset and step.max_timestamp > largest.timestamp:
                 largest = TimestampOffset(step.max_timestamp, step.last_offset)
         return largest
 
     def _find_max_timestamp(self) -> TimestampOffset:
         largest = self.time_index.last
-        for step in self.walk(self.offset_index.lookup(largest.offset).position, self.size):
+        for step in self.walk(self.seek(largest.offset), self.size):
             if step.max_timestamp > largest.timestamp:
                 largest = TimestampOffset(step.max_timestamp, step.last_offset)
         return largest
@@ -407,9 +511,7 @@ class Segment:
         found = self._found_steps.get(offset)
         if found is not None:
             return found
-        step = walk_to(
-            self.pread, self.path, self.offset_index.lookup(offset).position, self.size, offset, self.size
-        )
+        step = walk_to(self.pread, self.path, self.seek(offset), self.size, offset, self.size)
         if step is not None:
             self._keep_step(offset, step)
         return step
@@ -431,7 +533,9 @@ class Segment:
             return found
         boundary = known
         if position - known > WALK_BLOCK:
-            boundary = max(known, self.offset_index.lookup_position(position).position)
+            entry = self.offset_index.lookup_position(position)
+            if entry.position > known and begins_there(self.pread, entry, self.base_offset, self.size):
+                boundary = entry.position
         step = walk_to(self.pread, self.path, boundary, self.size, _NO_OFFSET_REACHES, position)
         if step is None:
             boundary = self.size

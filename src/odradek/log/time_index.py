@@ -27,6 +27,8 @@ class TimeIndex(IndexFile):
     """The time index of one segment. `last` is (-1, base offset) while it is empty."""
 
     layout = Struct(">qi")
+    last: TimestampOffset
+    _loaded = ("entries", "last")
 
     def __init__(self, files: FileSystem, path: Path, base_offset: int, max_bytes: int) -> None:
         super().__init__(files, path, max_bytes)
