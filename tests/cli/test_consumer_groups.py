@@ -13,6 +13,7 @@ from cli.conftest import RunTool
 from odradek import Admin, Consumer, NewTopic, OffsetAndMetadata, Producer, TopicPartition
 from odradek.cli.group_tables import end_offsets, group_rows, member_rows, offset_rows, remark
 from odradek.client.types import GroupDescription, GroupListing, MemberDescription
+from odradek.testing import Broker
 
 #: When the records of `group` were made: 100 ms apart, within what retention leaves.
 BEGAN_MS = int(time.time() * 1000) - 3_600_000
@@ -370,11 +371,28 @@ def test_delete(tool: RunTool, admin: Admin, group: str, servers: str) -> None:
     assert whole.stdout == f"Deletion of requested consumer groups ('{active}') was successful.\n"
 
 
-def test_delete_offsets_needs_a_broker_that_can(tool: RunTool, admin: Admin, group: str) -> None:
+def test_delete_offsets(tool: RunTool, admin: Admin, group: str, servers: str) -> None:
     words = ("--delete-offsets", "--group", group, "--topic", f"{group}:0")
-    if any(api.api_name == "OffsetDelete" for api in admin.api_versions()):
-        assert rows(tool("consumer-groups", *words).stdout)[1] == [group, "0", "Successful"]
-        assert committed(admin, group) == {1: 4}
-    else:
-        assert "The broker does not serve OffsetDelete" in tool("consumer-groups", *words, status=1).stderr
-        assert committed(admin, group) == {0: 3, 1: 4}
+    assert tool("consumer-groups", *words).stdout == (
+        f"Request succeeded for deleting offsets from group {group}.\n\n"
+        f"TOPIC{' ' * 10} PARTITION  STATUS         \n"
+        f"{group:<15} 0          Successful     \n"
+    )
+    assert committed(admin, group) == {1: 4}
+    with member(servers, group, group):
+        refused = tool("consumer-groups", *words, status=1)
+    assert "actively subscribed to it" in refused.stdout
+    assert "1 of 1 offsets could not be deleted" in refused.stderr
+    missing = tool("consumer-groups", "--delete-offsets", "--group", "nobody", "--topic", group, status=1)
+    assert [row[2][:6] for row in rows(missing.stdout)[1:]] == ["Error:", "Error:"]
+
+
+def test_delete_offsets_needs_a_broker_that_can(run: RunTool) -> None:
+    with Broker(kafka_version="2.2") as old:
+        with Admin(bootstrap_servers=old.bootstrap_servers) as admin:
+            admin.create_topics([NewTopic("t", 1, 1)])
+            admin.alter_group_offsets("g", {("t", 0): OffsetAndMetadata(3)})
+        words = ("--bootstrap-server", old.bootstrap_servers, "--delete-offsets", "--group", "g")
+        refused = run("consumer-groups", *words, "--topic", "t")
+    assert refused.exit_code == 1
+    assert "The broker does not serve OffsetDelete" in refused.stderr

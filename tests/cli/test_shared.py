@@ -22,6 +22,8 @@ CALLS = {
     "consumer-groups": ["--list", "--timeout", "200"],
     "broker-api-versions": [],
     "get-offsets": [],
+    "log-dirs": ["--describe"],
+    "leader-election": ["--election-type", "preferred", "--all-topic-partitions"],
     "consumer-perf-test": ["--topic", "t", "--num-records", "1"],
     "producer-perf-test": ["--topic", "t", "--num-records", "1", "--record-size", "1", "--throughput", "-1"],
 }

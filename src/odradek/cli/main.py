@@ -22,6 +22,8 @@ TOOLS = {
     "consumer-groups": "List, describe, delete groups; reset their offsets.",
     "broker-api-versions": "Show the API versions that brokers serve.",
     "get-offsets": "Show the offsets of topic partitions.",
+    "log-dirs": "Show brokers' data folders and the partitions in them.",
+    "leader-election": "Have preferred or unclean leaders elected.",
     "dump-log": "Print what is in log and index files.",
     "producer-perf-test": "Measure producing.",
     "consumer-perf-test": "Measure consuming.",

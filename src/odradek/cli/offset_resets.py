@@ -307,15 +307,17 @@ def delete_offsets(admin: Admin, group: str, words: Iterable[str]) -> None:
             "A group without members can be deleted whole, by --delete."
         )
     partitions = _partitions(admin, group, {"topics": tuple(words), "all_topics": False})
+    problems: dict[TopicPartition, KafkaError] = {}
+    try:
+        admin.delete_group_offsets(group, partitions)
+        click.echo(f"Request succeeded for deleting offsets from group {group}.")
+    except KafkaError as error:
+        # Without a list the error is the group's, and holds for all.
+        problems = getattr(error, "errors", None) or dict.fromkeys(partitions, error)
     rows = [["TOPIC", "PARTITION", "STATUS"]]
-    failures = 0
     for p in partitions:
-        status = "Successful"
-        try:
-            admin.delete_group_offsets(group, [p])
-        except KafkaError as error:
-            status, failures = f"Error: {error}", failures + 1
+        status = f"Error: {problems[p]}" if p in problems else "Successful"
         rows.append([p.topic, str(p.partition), status])
-    echo_lines(["", *table(rows, (15, 10, 0))])
-    if failures:
-        raise OdradekError(f"{failures} of {len(partitions)} offsets could not be deleted")
+    echo_lines(["", *table(rows, (15, 10, 15))])
+    if problems:
+        raise OdradekError(f"{len(problems)} of {len(partitions)} offsets could not be deleted")

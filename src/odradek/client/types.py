@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from odradek.errors import KafkaError
+
 Headers = Sequence[tuple[str, bytes | None]]
 
 
@@ -173,6 +175,33 @@ class GroupDescription:
     protocol: str
     members: tuple[MemberDescription, ...]
     coordinator: Node | None
+
+
+class ReplicaInfo(NamedTuple):
+    """A replica in a data folder: `size` in bytes; `offset_lag`: how far it is behind; `is_future`: it is a
+    copy that will take the present one's place."""
+
+    size: int
+    offset_lag: int
+    is_future: bool
+
+
+@dataclass(frozen=True)
+class LogDirDescription:
+    """A data folder of a broker; bytes are -1 where the broker does not say."""
+
+    error: KafkaError | None
+    replicas: Mapping[TopicPartition, ReplicaInfo]
+    total_bytes: int = -1
+    usable_bytes: int = -1
+
+
+class PartitionReassignment(NamedTuple):
+    """A move that is under way: all replicas, those that come and those that go."""
+
+    replicas: tuple[int, ...]
+    adding_replicas: tuple[int, ...]
+    removing_replicas: tuple[int, ...]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`AsyncAdmin`: topics, configs, groups, offsets, the cluster.
+"""`AsyncAdmin`: topics, configs, groups, offsets, placement, quotas, credentials, the cluster.
 
 Calls about several things return a dictionary and raise the first error after all were asked; `errors` on the
 exception has the others. A request that may go to any broker does; one for the controller, a
@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from odradek.client.aio.admin_access import AccessAdmin
 from odradek.client.aio.admin_base import check
 from odradek.client.aio.admin_configs import ConfigAdmin
 from odradek.client.aio.admin_groups import GroupAdmin
+from odradek.client.aio.admin_placement import PlacementAdmin
 from odradek.client.aio.admin_topics import TopicAdmin
 from odradek.client.types import (
     ApiVersionRange,
@@ -21,7 +23,7 @@ from odradek.client.types import (
 from odradek.wire.api import ApiKey
 
 
-class AsyncAdmin(TopicAdmin, ConfigAdmin, GroupAdmin):
+class AsyncAdmin(TopicAdmin, ConfigAdmin, GroupAdmin, PlacementAdmin, AccessAdmin):
     """The administrator, for coroutines.
 
         async with AsyncAdmin(bootstrap_servers="127.0.0.1:9092") as admin:

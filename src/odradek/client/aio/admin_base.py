@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from odradek.client.aio.cluster import Cluster
@@ -19,6 +19,17 @@ T = TypeVar("T")
 def check(code: int, what: str, message: str | None = None) -> None:
     if code:
         raise error_for(code, f"{what}: {message or to_code(code).message}")
+
+
+def failure(what: object, code: int, message: str | None = None) -> KafkaError:
+    """The error that a broker told of one thing."""
+    return error_for(code, f"{what}: {message or to_code(code).message}")
+
+
+def not_controller(results: Iterable[Any]) -> int:
+    """NOT_CONTROLLER if it is the error of any of `results`, else 0."""
+    code = ErrorCode.NOT_CONTROLLER
+    return code if any(one.error_code == code for one in results) else 0
 
 
 def raise_first(problems: Mapping[Any, KafkaError]) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from odradek.client.aio.admin_base import AdminBase, check, raise_first
+from odradek.client.aio.admin_base import AdminBase, check, failure, raise_first
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.group_requests import COORDINATOR, fetch_committed, find_coordinator
 from odradek.client.core.group_offsets import commit_request
@@ -140,7 +140,10 @@ class GroupAdmin(AdminBase):
         await self._coordinator(group_id, "commit", ask)
 
     async def delete_group_offsets(self, group_id: str, partitions: Iterable[Any]) -> None:
-        """Forget committed offsets of topics that the group does not subscribe to (KIP-496)."""
+        """Forget committed offsets of topics that the group does not subscribe to (KIP-496).
+
+        Raises `GroupSubscribedToTopicError`, `GroupIdNotFoundError` and the like.
+        """
         from odradek.wire.messages.offset_delete import (
             OffsetDeleteRequest,
             OffsetDeleteRequestPartition,
@@ -156,14 +159,19 @@ class GroupAdmin(AdminBase):
             topics=[OffsetDeleteRequestTopic(name=name, partitions=p) for name, p in topics.items()],
         )
 
-        async def ask(connection: Any) -> None:
+        async def ask(connection: Any) -> Any:
             response = await connection.send(request, connection.pick(ApiKey.OFFSET_DELETE))
             check(response.error_code, f"group {group_id!r}")
-            for t in response.topics:
-                for p in t.partitions:
-                    check(p.error_code, f"group {group_id!r}, {t.name}-{p.partition_index}")
+            return response
 
-        await self._coordinator(group_id, "delete offsets", ask)
+        response = await self._coordinator(group_id, "delete offsets", ask)
+        problems: dict[TopicPartition, KafkaError] = {}
+        for t in response.topics:
+            for p in t.partitions:
+                if p.error_code:
+                    tp = TopicPartition(t.name, p.partition_index)
+                    problems[tp] = failure(f"group {group_id!r}, {tp}", p.error_code)
+        raise_first(problems)
 
     async def remove_members(self, group_id: str, group_instance_ids: Iterable[str]) -> None:
         """Take static members out of a group (KIP-345)."""

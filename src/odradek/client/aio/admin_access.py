@@ -1,0 +1,170 @@
+"""Quotas of clients and SCRAM credentials of users, as the administrator sees them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from odradek.client.aio.admin_base import AdminBase, check, failure, not_controller, raise_first
+from odradek.errors import KafkaError
+from odradek.wire.api import ApiKey
+
+#: A user, a client id, both, or an address: (type, name) pairs; a name of None stands for the default.
+QuotaEntity = tuple[tuple[str, str | None], ...]
+
+MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
+_NAMES = {number: name for name, (number, _) in MECHANISMS.items()}
+_EXACT, _DEFAULT, _ANY = 0, 1, 2
+
+
+class AccessAdmin(AdminBase):
+    """The calls about what clients may use, and who they are."""
+
+    async def describe_client_quotas(
+        self, components: Mapping[str, Any] | None = None, *, strict: bool = False
+    ) -> dict[QuotaEntity, dict[str, float]]:
+        """Quotas of users ('user'), client ids ('client-id') and addresses ('ip').
+
+        Args:
+            components: what an entity has to have: type → its name, None for the default, `...` for
+                any; nothing for all entities.
+            strict: whether it may have nothing else.
+
+        Returns: entity, its parts in the order of their types → quota → value.
+        """
+        from odradek.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+
+        wanted: list[ComponentData] = []
+        for kind, name in (components or {}).items():
+            if name is ...:
+                wanted.append(ComponentData(entity_type=kind, match_type=_ANY, match=None))
+            elif name is None:
+                wanted.append(ComponentData(entity_type=kind, match_type=_DEFAULT, match=None))
+            else:
+                wanted.append(ComponentData(entity_type=kind, match_type=_EXACT, match=str(name)))
+        request = DescribeClientQuotasRequest(components=wanted, strict=strict)
+        response = await self._any("quotas", lambda _: request, ApiKey.DESCRIBE_CLIENT_QUOTAS)
+        check(response.error_code, "quotas", response.error_message)
+        return {
+            _entity({one.entity_type: one.entity_name for one in entry.entity}): {
+                one.key: one.value for one in entry.values
+            }
+            for entry in response.entries or ()
+        }
+
+    async def alter_client_quotas(
+        self,
+        quotas: Mapping[QuotaEntity, Mapping[str, float | None]],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Set quotas of entities, such as `(("user", "bob"),)`; None removes one.
+
+        Raises `InvalidRequestError` for what cannot be.
+        """
+        from odradek.wire.messages import alter_client_quotas as messages
+
+        request = messages.AlterClientQuotasRequest(
+            entries=[
+                messages.EntryData(
+                    entity=[messages.EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+                    ops=[
+                        messages.OpData(key=key, value=0.0 if value is None else value, remove=value is None)
+                        for key, value in values.items()
+                    ],
+                )
+                for entity, values in quotas.items()
+            ],
+            validate_only=validate_only,
+        )
+        response = await self._controller("alter quotas", request, lambda r: not_controller(r.entries))
+        problems: dict[QuotaEntity, KafkaError] = {}
+        for entry in response.entries:
+            if entry.error_code:
+                entity = _entity({one.entity_type: one.entity_name for one in entry.entity})
+                problems[entity] = failure(entity, entry.error_code, entry.error_message)
+        raise_first(problems)
+
+    async def describe_user_scram_credentials(
+        self, users: Iterable[str] | None = None
+    ) -> dict[str, dict[str, int]]:
+        """The SCRAM mechanisms of users (None: of all that have any), with their iterations.
+
+        Raises `ResourceNotFoundError` for a user without.
+        """
+        from odradek.wire.messages.describe_user_scram_credentials import (
+            DescribeUserScramCredentialsRequest,
+            UserName,
+        )
+
+        names = None if users is None else [UserName(name=name) for name in users]
+        if names == []:
+            return {}  # an empty list would ask for all
+        request = DescribeUserScramCredentialsRequest(users=names)
+        key = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
+        response = await self._any("SCRAM credentials", lambda _: request, key)
+        check(response.error_code, "SCRAM credentials", response.error_message)
+        raise_first(
+            {
+                one.user: failure(f"user {one.user!r}", one.error_code, one.error_message)
+                for one in response.results
+                if one.error_code
+            }
+        )
+        return {
+            one.user: {
+                _NAMES.get(info.mechanism, str(info.mechanism)): info.iterations
+                for info in one.credential_infos
+            }
+            for one in response.results
+        }
+
+    async def alter_user_scram_credentials(
+        self,
+        passwords: Mapping[tuple[str, str], str | None],
+        *,
+        iterations: int = 4096,
+    ) -> None:
+        """Give users passwords for SCRAM; None takes one away. The password stays here, its hash is sent.
+
+        Args:
+            passwords: (user, 'SCRAM-SHA-256' or 'SCRAM-SHA-512') → password.
+            iterations: 4096 to 16384; more are harder to guess from what is kept.
+
+        Raises `ValueError` for another mechanism, `ResourceNotFoundError` and the like from the broker.
+        """
+        from odradek.wire.messages import alter_user_scram_credentials as messages
+
+        request = messages.AlterUserScramCredentialsRequest()
+        for (user, mechanism), password in passwords.items():
+            if mechanism not in MECHANISMS:
+                raise ValueError(f"{mechanism!r} is no SCRAM mechanism: {', '.join(MECHANISMS)}")
+            number, algorithm = MECHANISMS[mechanism]
+            if password is None:
+                deletion = messages.ScramCredentialDeletion(name=user, mechanism=number)
+                request.deletions.append(deletion)
+                continue
+            salt = secrets.token_bytes(24)
+            salted = await asyncio.to_thread(
+                hashlib.pbkdf2_hmac, algorithm, password.encode(), salt, iterations
+            )
+            request.upsertions.append(
+                messages.ScramCredentialUpsertion(
+                    name=user, mechanism=number, iterations=iterations, salt=salt, salted_password=salted
+                )
+            )
+        response = await self._controller("SCRAM credentials", request, lambda r: not_controller(r.results))
+        raise_first(
+            {
+                one.user: failure(f"user {one.user!r}", one.error_code, one.error_message)
+                for one in response.results
+                if one.error_code
+            }
+        )
+
+
+def _entity(names: Mapping[str, str | None]) -> QuotaEntity:
+    return tuple(sorted(names.items(), key=lambda item: item[0]))

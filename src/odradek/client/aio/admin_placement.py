@@ -1,0 +1,169 @@
+"""Where replicas lie and who leads, as the administrator sees it: data folders, elections, reassignments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from odradek.client.aio.admin_base import AdminBase, check, failure, not_controller, raise_first
+from odradek.client.types import LogDirDescription, PartitionReassignment, ReplicaInfo, TopicPartition
+from odradek.errors import KafkaError
+from odradek.wire.api import ApiKey
+
+ELECTION_TYPES = {"preferred": 0, "unclean": 1}
+
+
+class PlacementAdmin(AdminBase):
+    """The calls about the placement of replicas."""
+
+    async def describe_log_dirs(
+        self, brokers: Iterable[int] | None = None
+    ) -> dict[int, dict[str, LogDirDescription]]:
+        """The data folders of brokers (None: of all), and the replicas in them.
+
+        Returns: broker id → path → folder. A folder that has failed has an `error` and no replicas.
+        """
+        cluster = self._started()
+        if not cluster.metadata.brokers:
+            await cluster.wait_update(self._config.default_api_timeout_ms)
+        nodes = sorted(cluster.metadata.brokers) if brokers is None else list(dict.fromkeys(brokers))
+        return {node: await self._log_dirs_of(node) for node in nodes}
+
+    async def _log_dirs_of(self, node: int) -> dict[str, LogDirDescription]:
+        from odradek.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+
+        async def step() -> Any:
+            connection = await self._connection_to(node)
+            version = connection.pick(ApiKey.DESCRIBE_LOG_DIRS)
+            return await connection.send(DescribeLogDirsRequest(topics=None), version)
+
+        what = f"log directories of broker {node}"
+        response = await self._retry(what, step)
+        check(response.error_code, what)
+        return {one.log_dir: _folder(one) for one in response.results}
+
+    async def elect_leaders(
+        self,
+        partitions: Iterable[Any] | None = None,
+        *,
+        election_type: str = "preferred",
+        timeout_ms: int | None = None,
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Have partitions (None: all) led by their preferred replicas or, `unclean`, by anybody alive where
+        nobody leads, which may lose records.
+
+        Returns: what became of each partition; None: it has a new leader. Asked for all, brokers name only
+            those that needed an election.
+
+        Raises `ValueError` for another `election_type`.
+        """
+        from odradek.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+
+        if election_type not in ELECTION_TYPES:
+            raise ValueError(f"{election_type!r} is no type of election: {', '.join(ELECTION_TYPES)}")
+        wanted = None
+        if partitions is not None:
+            grouped = _grouped(TopicPartition(*tp) for tp in partitions)
+            wanted = [TopicPartitions(topic=name, partitions=found) for name, found in grouped.items()]
+        request = ElectLeadersRequest(
+            election_type=ELECTION_TYPES[election_type],
+            topic_partitions=wanted,
+            timeout_ms=timeout_ms or self._config.request_timeout_ms,
+        )
+        response = await self._controller(
+            "elect leaders",
+            request,
+            lambda r: not_controller(p for t in r.replica_election_results for p in t.partition_result),
+            at_least=1 if request.election_type else None,
+        )
+        check(response.error_code, "elect leaders")
+        return {
+            TopicPartition(t.topic, p.partition_id): _error(
+                TopicPartition(t.topic, p.partition_id), p.error_code, p.error_message
+            )
+            for t in response.replica_election_results
+            for p in t.partition_result
+        }
+
+    async def alter_partition_reassignments(
+        self, reassignments: Mapping[Any, Sequence[int] | None], *, timeout_ms: int | None = None
+    ) -> None:
+        """Begin to move partitions to other brokers, the preferred leader first; None takes a move back.
+
+        Raises `InvalidReplicaAssignmentError`, `NoReassignmentInProgressError` and the like.
+        """
+        from odradek.wire.messages import alter_partition_reassignments as messages
+
+        topics: dict[str, list[messages.ReassignablePartition]] = {}
+        for key, replicas in reassignments.items():
+            tp = TopicPartition(*key)
+            target = None if replicas is None else list(replicas)
+            topics.setdefault(tp.topic, []).append(
+                messages.ReassignablePartition(partition_index=tp.partition, replicas=target)
+            )
+        request = messages.AlterPartitionReassignmentsRequest(
+            timeout_ms=timeout_ms or self._config.request_timeout_ms,
+            topics=[messages.ReassignableTopic(name=name, partitions=p) for name, p in topics.items()],
+        )
+        response = await self._controller("reassign partitions", request, lambda r: r.error_code)
+        check(response.error_code, "reassign partitions", response.error_message)
+        problems: dict[TopicPartition, KafkaError] = {}
+        for t in response.responses:
+            for p in t.partitions:
+                tp = TopicPartition(t.name, p.partition_index)
+                problem = _error(tp, p.error_code, p.error_message)
+                if problem is not None:
+                    problems[tp] = problem
+        raise_first(problems)
+
+    async def list_partition_reassignments(
+        self, partitions: Iterable[Any] | None = None, *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, PartitionReassignment]:
+        """The moves that are under way, of these partitions or of all."""
+        from odradek.wire.messages import list_partition_reassignments as messages
+
+        wanted = None
+        if partitions is not None:
+            grouped = _grouped(TopicPartition(*tp) for tp in partitions)
+            wanted = [
+                messages.ListPartitionReassignmentsTopics(name=name, partition_indexes=found)
+                for name, found in grouped.items()
+            ]
+        request = messages.ListPartitionReassignmentsRequest(
+            timeout_ms=timeout_ms or self._config.request_timeout_ms, topics=wanted
+        )
+        response = await self._controller("list reassignments", request, lambda r: r.error_code)
+        check(response.error_code, "list reassignments", response.error_message)
+        return {
+            TopicPartition(t.name, p.partition_index): PartitionReassignment(
+                tuple(p.replicas), tuple(p.adding_replicas), tuple(p.removing_replicas)
+            )
+            for t in response.topics
+            for p in t.partitions
+        }
+
+
+def _folder(found: Any) -> LogDirDescription:
+    return LogDirDescription(
+        _error(found.log_dir, found.error_code, None),
+        {
+            TopicPartition(t.name, p.partition_index): ReplicaInfo(
+                p.partition_size, p.offset_lag, p.is_future_key
+            )
+            for t in found.topics
+            for p in t.partitions
+        },
+        found.total_bytes,
+        found.usable_bytes,
+    )
+
+
+def _grouped(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    grouped: dict[str, list[int]] = {}
+    for tp in partitions:
+        grouped.setdefault(tp.topic, []).append(tp.partition)
+    return grouped
+
+
+def _error(what: object, code: int, message: str | None) -> KafkaError | None:
+    return failure(what, code, message) if code else None
