@@ -40,7 +40,7 @@ def find_not_older(
     for segment in segments:
         largest = segment.known_max_timestamp().timestamp
         if segment.size and (largest < 0 or largest >= timestamp):
-            near = segment.time_index.lookup(timestamp).offset
+            near = segment.reached_before(timestamp).offset
             found = first_record(segment, timestamp, log_start_offset, near)
             if found is not None:
                 return found
@@ -52,8 +52,7 @@ def first_record(segment: Segment, timestamp: int, from_offset: int, near: int) 
 
     `near` is the last offset of a batch before which there is none. Raises as `find_newest`.
     """
-    position = segment.offset_index.lookup(max(near, from_offset)).position
-    for step in segment.walk(position, segment.size):
+    for step in segment.walk(segment.seek(max(near, from_offset)), segment.size):
         if step.max_timestamp < timestamp or step.last_offset < from_offset:
             continue
         entry = segment.pread(step.size, step.position)
