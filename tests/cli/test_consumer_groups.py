@@ -381,7 +381,7 @@ def test_delete_offsets(tool: RunTool, admin: Admin, group: str, servers: str) -
     assert committed(admin, group) == {1: 4}
     with member(servers, group, group):
         refused = tool("consumer-groups", *words, status=1)
-    assert "actively subscribed to it" in refused.stdout
+    assert "is subscribed to the topic" in refused.stdout
     assert "1 of 1 offsets could not be deleted" in refused.stderr
     missing = tool("consumer-groups", "--delete-offsets", "--group", "nobody", "--topic", group, status=1)
     assert [row[2][:6] for row in rows(missing.stdout)[1:]] == ["Error:", "Error:"]
