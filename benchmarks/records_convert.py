@@ -1,8 +1,9 @@
 """Section `convert`: records converted down for old consumers, and up from old producers, in this process.
 
-A log of record batches as producers send them (16 KiB uncompressed, 64 KiB of records compressed), read `DownConversion` piece by piece; message sets of the same records through validation and `messages_to_batch`.
-Megabytes are those of keys and values with the overhead of a record. Compressed with gzip this measures zlib, at
-the level that is Kafka's default.
+A log of record batches as producers send them (16 KiB uncompressed, 64 KiB of records compressed), through
+`DownConversion` piece by piece; message sets of the same records through validation and `messages_to_batch`.
+Megabytes are those of keys and values with the overhead of a record. With gzip this measures zlib, at the
+level that is Kafka's default.
 """
 
 from __future__ import annotations
@@ -31,22 +32,7 @@ LEAST = 100.0
 """MB/s."""
 SIZES = (100, 1000)
 CODECS = (Codec.NONE, Codec.LZ4, Codec.SNAPPY, Codec.GZIP)
-WORDS = [
-    word.encode()
-    for word in [
-        "amber",
-        "birch",
-        "cedar",
-        "delta",
-        "ember",
-        "fjord",
-        "grove",
-        "heron",
-        "islet",
-        "juniper",
-        "kelp",
-    ]
-]
+WORDS = (b"amber", b"birch", b"cedar", b"delta", b"ember", b"fjord", b"grove", b"heron", b"islet", b"juniper")
 
 
 def values(size: int, count: int) -> list[bytes]:
