@@ -533,3 +533,27 @@ def take_messages(messages, Py_ssize_t position, int magic, bint nested, bint ap
     finally:
         PyBuffer_Release(&view)
     return taken.position, taken.count, taken.first, taken.last, taken.base, taken.largest
+
+
+def skim_messages(messages, Py_ssize_t position):
+    """See the twin."""
+    cdef Py_buffer view
+    cdef const uint8_t *data
+    cdef int64_t largest = -1
+    cdef int64_t offset
+    cdef int32_t length
+    cdef uint8_t magic
+    PyObject_GetBuffer(messages, &view, PyBUF_SIMPLE)
+    data = <const uint8_t *>view.buf
+    with nogil:
+        while view.len - position >= 26:
+            magic = data[position + 16]
+            length = <int32_t>read32(data + position + 8)
+            if magic > 1 or length < (22 if magic else 14) or <int64_t>length + 12 > view.len - position:
+                break
+            offset = read64(data + position)
+            if offset > largest:
+                largest = offset
+            position += 12 + length
+    PyBuffer_Release(&view)
+    return position, largest

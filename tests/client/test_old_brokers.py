@@ -13,11 +13,13 @@ from client.scripted import ScriptedBroker
 from odradek.client.aio.connection import connect
 from odradek.client.blocking import BlockingConnection
 from odradek.client.config import ConsumerConfig, build
+from odradek.client.core.fetched import end_of_fetched
 from odradek.client.core.handshake import KnownBrokers
 from odradek.client.core.releases import KAFKA_0_8_2
 from odradek.client.core.versions import V0_8_2, V0_9_0
 from odradek.client.errors import ConnectionFailedError, UnsupportedByBrokerError
-from odradek.errors import RecordTooLargeError, UnknownTopicOrPartitionError
+from odradek.errors import CorruptRecordError, RecordTooLargeError, UnknownTopicOrPartitionError
+from odradek.records.builder import build_batch
 from odradek.records.compression import Codec
 from odradek.records.message_set import iter_all_records
 from odradek.records.message_set_builder import MessageSetBuilder
@@ -203,6 +205,26 @@ def message_set(magic: int, codec: Codec) -> bytes:
     for i in range(10):
         builder.append(1_000 + i, b"k%d" % i, b"v%d" % i)
     return builder.build()
+
+
+def test_the_end_of_what_was_fetched() -> None:
+    plain, packed = message_set(0, Codec.NONE), message_set(1, Codec.GZIP)
+    batch = build_batch([(1, b"k", b"v", ()), (1, b"k", b"v", ())], base_offset=10)
+    assert end_of_fetched(b"", 3) == 3
+    assert end_of_fetched(plain, 0) == 10
+    assert end_of_fetched(packed, 0) == 10
+    assert end_of_fetched(plain[:-1], 0) == 9
+    assert end_of_fetched(plain[:20], 4) == 4
+    for mixed in (plain + batch, batch + plain, plain + packed + batch + packed + plain):
+        assert end_of_fetched(mixed, 0) == 12
+        assert end_of_fetched(mixed, 40) == 40
+    damaged = b"\0" * 8 + b"\0\0\0\x05" + b"\0" * 30
+    assert end_of_fetched(plain + damaged, 3) == 10
+    assert end_of_fetched(batch + plain + damaged, 3) == 12
+    with pytest.raises(CorruptRecordError):
+        end_of_fetched(damaged, 3)
+    with pytest.raises(CorruptRecordError):
+        end_of_fetched(plain + damaged, 10)
 
 
 @pytest.mark.parametrize("magic", [0, 1])

@@ -241,3 +241,30 @@ def test_taking_ends_where_no_batch_goes_on() -> None:
     assert both_take(b"", 0, 0, False, False, None, True, 10)[0] == (0, 0, -1, -1, -1, -1)
     far = raw_set([(5, b"k", b"v")], 1, 2 + 2**31)
     assert both_take(good + far, 0, 1, False, False, None, True, 2**31 - 1)[0][1] == 2
+
+
+def both_skim(data: bytes, position: int) -> Any:
+    result = native.skim_messages(data, position)
+    assert result == _pymessages.skim_messages(data, position)
+    return result
+
+
+@given(
+    ROWS,
+    st.sampled_from([0, 1]),
+    st.sampled_from([0, 1]),
+    st.integers(0, 20),
+    st.randoms(use_true_random=False),
+)
+def test_skimming(
+    rows: list[tuple[int, bytes | None, bytes | None]], magic: int, other: int, cut: int, rng: random.Random
+) -> None:
+    data = raw_set(rows, magic, 7)
+    more = data + raw_set(rows, other, 7 + len(rows))
+    assert both_skim(data, 0) == (len(data), 6 + len(rows))
+    assert both_skim(more, 0) == (len(more), 6 + 2 * len(rows))
+    batch = build_batch([(1, b"k", b"v", ())])
+    assert both_skim(data + batch, 0) == (len(data), 6 + len(rows))
+    for attempt in (more[: len(more) - cut], mutate(rng, more), mutate_message(rng, more)):
+        for position in (0, min(40, len(attempt))):
+            both_skim(attempt, position)

@@ -238,6 +238,25 @@ def take_messages(
     return position, count, first, last, base, largest
 
 
+def skim_messages(messages: Buffer, position: int) -> tuple[int, int]:
+    """Walk over whole messages of magic 0 and 1, compressed or not, looking at nothing but their lengths.
+
+    Returns:
+        (where the first other thing stands: a batch, nonsense, or what is cut off; the largest offset on
+        the way, -1 for none).
+    """
+    view = memoryview(messages)
+    end = len(view)
+    largest = -1
+    while end - position >= MESSAGE_OVERHEAD[0]:
+        offset, length, _, magic, _ = HEAD.unpack_from(view, position)
+        if not 0 <= magic <= 1 or length < MIN_LENGTH[magic] or length + 12 > end - position:
+            break
+        largest = max(largest, offset)
+        position += 12 + length
+    return position, largest
+
+
 Written = tuple[int, int, int, int, int, int, int]
 
 

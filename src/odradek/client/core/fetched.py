@@ -11,6 +11,7 @@ from odradek.errors import KafkaError, RecordTooLargeError, UnsupportedForMessag
 from odradek.records.batch import BatchHeader, batch_records, iter_batches
 from odradek.records.control import ControlType, parse_control_type
 from odradek.records.message_batches import iter_fetched
+from odradek.records.message_kernel import message_kernel
 from odradek.records.message_set import iter_entries
 
 
@@ -54,13 +55,31 @@ def end_of_fetched(records: Any, from_offset: int) -> int:
                 if header.next_offset > next_offset:
                     next_offset = header.next_offset
         except UnsupportedForMessageFormatError:
-            for entry, _ in iter_entries(records):
-                if entry.next_offset > next_offset:
-                    next_offset = entry.next_offset
+            next_offset = _end_of_entries(records, next_offset)
     except KafkaError:
         if next_offset == from_offset:
             raise
     return next_offset
+
+
+def _end_of_entries(records: Any, from_offset: int) -> int:
+    """As `end_of_fetched`, where there are messages among the batches."""
+    next_offset = from_offset
+    position = 0
+    while True:
+        position, last = message_kernel.skim_messages(records, position)
+        next_offset = max(next_offset, last + 1)
+        try:
+            found = next(iter_entries(records, position), None)
+        except KafkaError:
+            if next_offset == from_offset:
+                raise
+            return next_offset
+        if found is None:
+            return next_offset
+        entry, raw = found
+        position += len(raw)
+        next_offset = max(next_offset, entry.next_offset)
 
 
 def batch_too_large(tp: TopicPartition, offset: int) -> RecordTooLargeError:
