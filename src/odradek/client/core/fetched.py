@@ -68,7 +68,7 @@ def _end_of_entries(records: Any, from_offset: int) -> int:
     position = 0
     while True:
         position, last = message_kernel.skim_messages(records, position)
-        next_offset = max(next_offset, last + 1)
+        next_offset = max(next_offset, int(last) + 1)
         try:
             found = next(iter_entries(records, position), None)
         except KafkaError:
