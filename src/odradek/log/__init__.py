@@ -15,7 +15,6 @@ from odradek.log.errors import (
     DataDirectoryInUseError,
     InconsistentIdentityError,
     LogDamagedError,
-    UnsupportedLogError,
 )
 from odradek.log.files import FileSystem, RealFileSystem
 from odradek.log.leader_epochs import EpochEntry
@@ -41,5 +40,4 @@ __all__ = [
     "PartitionLog",
     "ReadResult",
     "RealFileSystem",
-    "UnsupportedLogError",
 ]

@@ -1,4 +1,4 @@
-"""What can be wrong with a data folder: refusals at start, and log folders this version cannot serve."""
+"""What can be wrong with a data folder: refusals at start."""
 
 from __future__ import annotations
 
@@ -42,18 +42,3 @@ class LogDamagedError(DataDirectoryError):
         self.file = file
         self.position = position
         self.reason = reason
-
-
-class UnsupportedLogError(DataDirectoryError):
-    """A log holds message sets of magic 0 or 1, which this version does not serve.
-
-    Attributes: `file`; `magic`.
-    """
-
-    def __init__(self, file: Path, magic: int) -> None:
-        super().__init__(
-            f"{file} holds messages of the old format (magic {magic}), which this version cannot serve. "
-            f"The folder is left as it is; a broker that knows the format can go on with it."
-        )
-        self.file = file
-        self.magic = magic

@@ -21,7 +21,7 @@ from odradek.log.checkpointing import CheckpointJob, Checkpoints
 from odradek.log.checkpoints import CorruptCheckpointError, TopicPartition, read_offsets
 from odradek.log.config import LogConfig
 from odradek.log.data_directory import DataDirectory, DirectoryState, ReplicaState, is_disk_failure
-from odradek.log.errors import DataDirectoryError, UnsupportedLogError
+from odradek.log.errors import DataDirectoryError
 from odradek.log.file_names import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
@@ -69,9 +69,8 @@ class LogManager:
     Making it creates the folders that are missing and locks them: `DataDirectoryInUseError` where another
     broker is at work, `DataDirectoryError` for a folder given twice, or when none can be used.
 
-    Attributes: `data_dirs`; `unsupported`: partitions whose folders hold message sets of the old formats;
-    they are left alone; `on_failure`: told when a folder goes offline, in the middle of what found it out;
-    `checkpoints`: writes them.
+    Attributes: `data_dirs`; `on_failure`: told when a folder goes offline, in the middle of what found it
+    out; `checkpoints`: writes them.
     """
 
     def __init__(
@@ -85,7 +84,6 @@ class LogManager:
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._offline: dict[TopicPartition, Path] = {}
         """Partitions that were in folders which have failed."""
-        self.unsupported: dict[TopicPartition, UnsupportedLogError] = {}
         self._deleted: list[tuple[int, Path]] = []
         """Folders of deleted partitions, and when they are to be removed."""
         self._stale: set[TopicPartition] = set()
@@ -281,14 +279,9 @@ class LogManager:
                 continue
             config = LogConfig.from_topic(configs.get(key[0], {}), self.defaults)
             recovery_point = recovery_points.get(key, 0)
-            try:
-                plan = plan_recovery(
-                    self._files, folder, config, clean=directory.was_clean, recovery_point=recovery_point
-                )
-            except UnsupportedLogError as error:
-                logger.warning("%s-%d is not served: %s", *key, error)
-                self.unsupported[key] = error
-                continue
+            plan = plan_recovery(
+                self._files, folder, config, clean=directory.was_clean, recovery_point=recovery_point
+            )
             yield _Found(
                 *key, config, plan, recovery_point, log_starts.get(key, 0), high_watermarks.get(key, 0)
             )
@@ -346,9 +339,7 @@ class LogManager:
         fresh = [
             (topic, partition, topic_id)
             for topic, partition, topic_id in wanted
-            if (topic, partition) not in self._logs
-            and (topic, partition) not in self.unsupported
-            and (topic, partition) not in self._offline
+            if (topic, partition) not in self._logs and (topic, partition) not in self._offline
         ]
         if not fresh:
             return
@@ -391,8 +382,6 @@ class LogManager:
         Raises `KafkaError` KAFKA_STORAGE_ERROR.
         """
         key = (topic, partition)
-        if key in self.unsupported:
-            raise KafkaStorageError(str(self.unsupported[key]))
         log = self._logs.get(key)
         if log is None:
             self._require_room_for(key, is_new)

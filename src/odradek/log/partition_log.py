@@ -122,7 +122,7 @@ class PartitionLog:
         """Open the log in a folder, which is made if need be.
 
         `recovery_point`, `clean_shutdown` and `log_start_offset` are what the data folder's checkpoints say.
-        Raises `LogDamagedError`, `UnsupportedLogError`, `OSError`; nothing is changed then.
+        Raises `LogDamagedError`, `OSError`; nothing is changed then.
         """
         from odradek.log.loading import load
 
