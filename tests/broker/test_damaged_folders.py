@@ -145,17 +145,18 @@ def test_a_file_in_the_folders_place(tmp_path: Path) -> None:
     run(main)
 
 
-def test_metadata_that_is_lost_is_reported_and_its_logs_are_kept(sound: Path, tmp_path: Path) -> None:
+def test_lost_metadata_is_made_again_of_the_logs(sound: Path, tmp_path: Path) -> None:
     async def main() -> None:
         data = tmp_path / "data"
         shutil.copytree(sound, data)
         (data / "metadata.sqlite").unlink()
         logs = {name: content for name, content in tree(data).items() if name.endswith(".log")}
         with warnings_of() as lines:
-            async with live.running(data):
-                pass
-        (line,) = [one for one in lines if "belong to no topic" in one]
-        assert "count=2 partitions=__consumer_offsets-0,t-0" in line
+            async with live.running(data) as broker:
+                assert set(broker.image.topics) == {"__consumer_offsets", "t"}
+                assert broker.replicas.get("t", 0).log.config.retention_ms == -1
+        (line,) = [one for one in lines if "no metadata was there" in one]
+        assert "count=2" in line
         assert {name: content for name, content in tree(data).items() if name.endswith(".log")} == logs
 
     run(main)

@@ -34,6 +34,7 @@ from odradek.broker.registry import SERVED, Handlers
 from odradek.broker.replicas import Replicas
 from odradek.broker.server import AddressInUse, Listener, NetworkLimits
 from odradek.cluster import nodes, paths
+from odradek.cluster.adoption import KEEP_EVERYTHING, FoundPartition
 from odradek.cluster.config_def import ConfigError
 from odradek.cluster.controller import Controller
 from odradek.cluster.embedded import EmbeddedStore, peek
@@ -235,6 +236,7 @@ class Broker:
         self.controller.add_listener(self._on_image)
         self.controller.start(self._registration())
         self._undo.append(("controller", self.controller.stop))
+        self._adopt_topics()
         self._follow_failures()
         self._turns = ControllerThread(self.loop, self.replicas, self.logs)
         self.controller.turns = self._turns
@@ -316,6 +318,32 @@ class Broker:
                 # Looked at again when the store is open; by then the logs have been touched.
                 self.logs.check_identity(self.broker_id, nodes.decode_cluster_id(store_file.name, cluster_id))
         self.logs.load()
+
+    def _adopt_topics(self) -> None:
+        """A folder of Kafka's, or one whose metadata was lost: its logs say which topics there are."""
+        logs = self.logs.all()
+        if not logs or self.image.topics:
+            return
+        from odradek.broker.auto_creation import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, new_topic
+
+        def configs(topic: str) -> Mapping[str, str]:
+            if topic in (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC):
+                return {name: value for name, value in new_topic(self.config, topic).configs.items() if value}
+            return KEEP_EVERYTHING
+
+        left = self.controller.adopt_topics(
+            [FoundPartition(one.topic, one.partition, one.topic_id, one.epochs.latest) for one in logs],
+            configs,
+            max((producer for one in logs for producer in one.producers.entries), default=-1),
+        )
+        if self.image.topics:
+            log.warning(
+                "no metadata was there: topics were made of the logs count=%d. Their configs are not known: "
+                "they keep all records (retention.ms and retention.bytes are -1) until they are configured",
+                len(self.image.topics),
+            )
+        for topic, why in left.items():
+            log.warning("topic not taken over topic=%s: %s", topic, why)
 
     def _report_strangers(self) -> None:
         """Logs that no topic is known for are left alone; whoever has lost the metadata should know."""

@@ -21,6 +21,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from odradek.cluster import decisions, loading, nodes, paths
+from odradek.cluster.adoption import FoundPartition, adopt
 from odradek.cluster.chance import Chance, SystemChance, random_uuid
 from odradek.cluster.config_def import ConfigValue
 from odradek.cluster.decisions import Decision, IsrChange, Put, Remove, Write
@@ -450,6 +451,35 @@ class Controller(PartitionAdmin):
                 old.append(Remove(path))
         if old:
             self._commit(Decision(tuple(old)))
+
+    def adopt_topics(
+        self,
+        found: Iterable[FoundPartition],
+        configs: Callable[[str], Mapping[str, str]],
+        highest_producer_id: int,
+    ) -> Mapping[str, str]:
+        """Make topics of logs, where the store has never known any; see `adoption.adopt`.
+
+        Returns:
+            Topics that cannot be taken over, with the reason.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        stat = self.store.exists(paths.TOPICS)
+        if not self.is_active or stat is None or stat.cversion:
+            return {}
+        adoption = adopt(
+            found,
+            self.broker_id,
+            self.epoch,
+            configs=configs,
+            new_topic_id=self._new_topic_id,
+            highest_producer_id=highest_producer_id,
+        )
+        if adoption.decision:
+            self._commit(adoption.decision)
+        return adoption.left
 
     def note_offline(self, broker_id: int, partitions: Iterable[tuple[str, int]]) -> None:
         """A live broker cannot use its replicas of these partitions any more: others lead them, or nobody.
