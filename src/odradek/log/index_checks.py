@@ -30,13 +30,15 @@ def begins_there(pread: PRead, entry: OffsetPosition, base_offset: int, end: int
 
     Raises `OSError`.
     """
+    if not 0 <= entry.position < end:
+        return False
     left = end - entry.position
-    head = pread(min(HEADER_BYTES, left), entry.position) if left > 0 else b""
+    head = pread(min(HEADER_BYTES, left), entry.position)
     if len(head) <= MAGIC_AT:
         return False
     magic = head[MAGIC_AT]
-    (first,) = INT64.unpack_from(head, 0)
-    (length,) = INT32.unpack_from(head, 8)
+    first: int = INT64.unpack_from(head, 0)[0]
+    length: int = INT32.unpack_from(head, 8)[0]
     if not base_offset <= first <= entry.offset or length + LOG_OVERHEAD > left:
         return False
     if magic < MAGIC_V2:

@@ -306,6 +306,19 @@ class LogManager:
                 )
 
     def _open(self, item: _Found) -> None:
+        end, start = item.plan.end_offset, item.log_start_offset
+        if end is not None and start > end and start > item.high_watermark:
+            # No log starts above its high watermark; believing it would cost everything that is here.
+            logger.error(
+                "%s-%d: %s has %d, but the log ends at %d and its high watermark is %d; going on without it",
+                item.topic,
+                item.partition,
+                LOG_START_OFFSETS,
+                start,
+                end,
+                item.high_watermark,
+            )
+            start = 0
         log = PartitionLog.from_plan(
             item.plan,
             item.topic,
@@ -314,7 +327,7 @@ class LogManager:
             self._files,
             self._clock,
             item.recovery_point,
-            item.log_start_offset,
+            start,
         )
         log.update_high_watermark(item.high_watermark)
         log.on_write_error = self._on_write_error
