@@ -12,18 +12,22 @@ import copy
 import functools
 import os
 import random
+import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from log.batches import NOW_MS, batch, marker, records_of
+from odradek import Admin, Consumer, NewTopic, Producer, TopicPartition
 from odradek.log import LogConfig, LogManager, PartitionLog
 from odradek.log.errors import DataDirectoryError
 from odradek.log.memory_files import MemoryFileSystem
 from odradek.log.producer_state import Origin
 from odradek.records.batch import iter_batches
 from odradek.util.clock import ManualClock
+
+from .server import Server, free_port
 
 SEEDS = int(os.environ.get("ODRADEK_DAMAGE_SEEDS", "240"))
 BLOCKS = 4
@@ -260,3 +264,53 @@ def test_a_log_start_beyond_everything_is_not_believed() -> None:
     damage = {LOG_STARTS: 0}
     life.files.files[LOG_STARTS].data = bytearray(b"0\n2\nt 0 912\nt 1 0\n")
     check_start(life, damage)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_a_killed_process(seed: int, tmp_path: Path) -> None:
+    """The same with a real process, real files and clients: SIGKILL, damage, start, read."""
+    rng = random.Random(seed)
+    data, port = tmp_path / "data", free_port()
+    server = Server(data, port)
+    sent = []
+    try:
+        server.wait_ready()
+        with Admin(bootstrap_servers=f"127.0.0.1:{port}") as admin:
+            admin.create_topics([NewTopic("t", 1, 1)])
+        with Producer(bootstrap_servers=f"127.0.0.1:{port}", linger_ms=0) as producer:
+            for number in range(1500):
+                value = b"%d" % number + b"." * rng.choice((10, 300))
+                producer.send("t", value, partition=0)
+                sent.append(value)
+                if number % 10 == 0:
+                    producer.flush()
+    finally:
+        server.end(signal.SIGKILL)
+    folder = data / "t-0"
+    paths = sorted(folder.iterdir())
+    last = max(path for path in paths if path.suffix == ".log")
+    paths = [path for path in paths if path.suffix in (".index", ".timeindex")] + [last] * 4
+    path = rng.choice(paths)
+    content = bytearray(path.read_bytes())
+    at = rng.randrange(len(content))
+    content[at : at + 4] = rng.randbytes(len(content[at : at + 4]))
+    path.write_bytes(content)
+    again = Server(data, port)
+    try:
+        line = again.process.stdout.readline()
+        if not line:
+            assert again.process.wait(30) == 1
+            assert path.name in Path(again.errors.name).read_text()
+            return
+        with Consumer(bootstrap_servers=f"127.0.0.1:{port}", auto_offset_reset="earliest") as consumer:
+            partition = TopicPartition("t", 0)
+            consumer.assign([partition])
+            end = consumer.end_offsets([partition])[partition]
+            found = []
+            while len(found) < end:
+                found += [record.value for record in consumer.poll(1000)]
+        assert found == sent[: len(found)]
+        assert len(found) >= (int(last.stem) if path == last else len(sent))
+    finally:
+        again.end(signal.SIGKILL)
