@@ -24,7 +24,7 @@ def test_a_topic_s_life(tool: RunTool, name: str) -> None:
         "Configs: retention.ms=1000",
     ]
     assert lines[1:] == [
-        f"\tTopic: {name}\tPartition: {p}\tLeader: 0\tReplicas: 0\tIsr: 0\tElr: N/A\tLastKnownElr: N/A"
+        f"\tTopic: {name}\tPartition: {p}\tLeader: 0\tReplicas: 0\tIsr: 0\tElr: \tLastKnownElr: "
         for p in range(3)
     ]
     assert tool("topics", "--delete", "--topic", name).stdout == ""

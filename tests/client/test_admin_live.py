@@ -19,7 +19,6 @@ from odradek.errors import (
     TopicExistsError,
     UnknownTopicOrPartitionError,
 )
-
 from odradek.testing import Broker
 
 from .conftest import new_topic, until

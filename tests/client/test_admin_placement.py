@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from odradek.client import Admin, AsyncAdmin, OffsetAndMetadata, Producer, TopicPartition
+from odradek.client import Admin, AsyncAdmin, NewTopic, OffsetAndMetadata, Producer, TopicPartition
+from odradek.client.aio import admin_topics
 from odradek.errors import (
     ElectionNotNeededError,
     GroupIdNotFoundError,
@@ -19,6 +20,9 @@ from odradek.errors import (
     UnacceptableCredentialError,
     UnknownTopicOrPartitionError,
 )
+from odradek.testing import Broker
+
+from .conftest import new_topic
 
 
 def test_data_folders(admin: Admin, servers: str, topic: str) -> None:
@@ -127,3 +131,27 @@ def test_the_same_for_coroutines(servers: str, topic: str) -> None:
             assert isinstance(became[TopicPartition(topic, 1)], ElectionNotNeededError)
 
     asyncio.run(main())
+
+
+def test_topics_are_described_in_pages(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin_topics, "_PARTITIONS_PER_PAGE", 2)
+    names = [new_topic(admin, count) for count in (3, 1, 4)]
+    described = admin.describe_topics(names)
+    assert {name: [p.partition for p in one.partitions] for name, one in described.items()} == {
+        name: list(range(count)) for name, count in zip(names, (3, 1, 4), strict=True)
+    }
+    partition = described[names[0]].partitions[2]
+    assert (partition.leader, partition.replicas, partition.eligible_leader_replicas) == (0, (0,), ())
+    everything = admin.describe_topics()
+    assert {name: everything[name] for name in names} == described
+    assert admin.describe_topics([]) == {}
+
+
+def test_topics_of_brokers_that_have_no_pages() -> None:
+    with Broker(kafka_version="2.2") as old, Admin(bootstrap_servers=old.bootstrap_servers) as client:
+        client.create_topics([NewTopic("t", 2, 1)])
+        for described in (client.describe_topics(), client.describe_topics(["t"])):
+            assert [p.leader for p in described["t"].partitions] == [0, 0]
+            assert described["t"].partitions[0].eligible_leader_replicas is None
+        with pytest.raises(UnknownTopicOrPartitionError):
+            client.describe_topics(["t", "u"])

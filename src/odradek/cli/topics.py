@@ -298,13 +298,13 @@ def _headline(topic: TopicDescription, overrides: Mapping[str, str | None]) -> s
 
 
 def _partition_line(partition: PartitionInfo) -> str:
-    def ids(brokers: tuple[int, ...]) -> str:
-        return ",".join(map(str, brokers))
+    def ids(brokers: tuple[int, ...] | None) -> str:
+        return "N/A" if brokers is None else ",".join(map(str, brokers))
 
     leader = partition.leader if partition.leader >= 0 else "none"
-    # The eligible leader replicas (KIP-966) are not in Metadata, from which this is.
     return (
         f"\tTopic: {partition.topic}\tPartition: {partition.partition}\tLeader: {leader}\t"
         f"Replicas: {ids(partition.replicas)}\tIsr: {ids(partition.in_sync_replicas)}\t"
-        "Elr: N/A\tLastKnownElr: N/A"
+        f"Elr: {ids(partition.eligible_leader_replicas)}\t"
+        f"LastKnownElr: {ids(partition.last_known_eligible_leader_replicas)}"
     )

@@ -94,7 +94,8 @@ class NewTopic:
 
 @dataclass(frozen=True)
 class PartitionInfo:
-    """One partition as the metadata has it; `leader` -1: none at the moment."""
+    """One partition as the metadata has it; `leader` -1: none at the moment. Of the replicas that may lead
+    beside those in sync (KIP-966) only newer brokers tell; None: nothing is known."""
 
     topic: str
     partition: int
@@ -103,6 +104,8 @@ class PartitionInfo:
     in_sync_replicas: tuple[int, ...]
     offline_replicas: tuple[int, ...]
     leader_epoch: int = -1
+    eligible_leader_replicas: tuple[int, ...] | None = None
+    last_known_eligible_leader_replicas: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)

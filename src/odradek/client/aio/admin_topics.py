@@ -25,6 +25,8 @@ from odradek.client.types import (
 from odradek.errors import ErrorCode, KafkaError, error_for
 from odradek.wire.api import ApiKey
 
+_PARTITIONS_PER_PAGE = 2000
+
 
 class TopicAdmin(AdminBase):
     """The calls about topics."""
@@ -111,16 +113,18 @@ class TopicAdmin(AdminBase):
 
     async def describe_topics(self, topics: Iterable[str] | None = None) -> dict[str, TopicDescription]:
         """Partitions, leaders and replicas; of all topics for None. Raises `UnknownTopicOrPartitionError`."""
-        topics = None if topics is None else list(topics)
-        response = await self._metadata(topics)
+        topics = None if topics is None else list(dict.fromkeys(topics))
+        if topics == []:
+            return {}
+        found = await self._found(topics)
         described: dict[str, TopicDescription] = {}
         problems: dict[str, KafkaError] = {}
-        named = {t.name for t in response.topics}
+        named = {t.name for t in found}
         for name in topics or ():
             if name not in named:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 problems[name] = error_for(code, f"topic {name!r}: {code.message}")
-        for t in response.topics:
+        for t in found:
             if topics is not None and t.name not in topics:
                 continue  # a broker before 0.11 was asked for all, so that it makes none
             # A topic that is being made has no leader yet; that is not a reason not to describe it.
@@ -138,6 +142,8 @@ class TopicAdmin(AdminBase):
                     tuple(p.isr_nodes),
                     tuple(p.offline_replicas),
                     p.leader_epoch,
+                    _or_none(getattr(p, "eligible_leader_replicas", None)),
+                    _or_none(getattr(p, "last_known_elr", None)),
                 )
                 for p in sorted(t.partitions, key=lambda p: p.partition_index)
             )
@@ -146,6 +152,19 @@ class TopicAdmin(AdminBase):
             )
         raise_first(problems)
         return described
+
+    async def _found(self, topics: list[str] | None) -> list[Any]:
+        """The topics as a broker tells of them: in pages where it can, else by Metadata."""
+        cluster = self._started()
+
+        async def step() -> list[Any] | None:
+            connection = await cluster.any_connection()
+            if not connection.has_api(ApiKey.DESCRIBE_TOPIC_PARTITIONS):
+                return None
+            return await _pages(connection, topics)
+
+        found = await self._retry("topics", step)
+        return (await self._metadata(topics)).topics if found is None else found
 
     async def _metadata(self, topics: list[str] | None) -> Any:
         from odradek.wire.messages.metadata import MetadataRequest
@@ -241,3 +260,36 @@ class TopicAdmin(AdminBase):
         wanted = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
         isolation = 1 if isolation_level == "read_committed" else 0
         return await list_offsets(self._started(), wanted, isolation, self._config.default_api_timeout_ms)
+
+
+async def _pages(connection: Any, topics: list[str] | None) -> list[Any]:
+    from odradek.wire.messages.describe_topic_partitions import (
+        Cursor,
+        DescribeTopicPartitionsRequest,
+        TopicRequest,
+    )
+
+    version = connection.pick(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
+    found: dict[str, Any] = {}
+    cursor: Cursor | None = None
+    while True:
+        wanted = [
+            TopicRequest(name=name) for name in topics or () if cursor is None or name >= cursor.topic_name
+        ]
+        request = DescribeTopicPartitionsRequest(
+            topics=wanted, response_partition_limit=_PARTITIONS_PER_PAGE, cursor=cursor
+        )
+        response = await connection.send(request, version)
+        for topic in response.topics:
+            present = found.setdefault(topic.name, topic)
+            if present is not topic:
+                present.partitions += topic.partitions
+        if response.next_cursor is None:
+            return list(found.values())
+        cursor = Cursor(
+            topic_name=response.next_cursor.topic_name, partition_index=response.next_cursor.partition_index
+        )
+
+
+def _or_none(brokers: list[int] | None) -> tuple[int, ...] | None:
+    return None if brokers is None else tuple(brokers)

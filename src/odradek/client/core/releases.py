@@ -43,6 +43,7 @@ BROUGHT_BY: dict[int, str] = {
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "2.7",
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: "2.7",
     ApiKey.DESCRIBE_CLUSTER: "2.8 3.7",
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: "3.8",
 }
 
 _GROUPS: dict[int, tuple[int, int]] = {
