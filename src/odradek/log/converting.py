@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from odradek.log.files import Buffer
 from odradek.log.preparing import AppendRules
-from odradek.log.time_index import TimestampOffset
+from odradek.log.time_index import NO_TIMESTAMP, TimestampOffset
 from odradek.records.batch import MAGIC_V2, BatchHeader
 from odradek.records.message_set import is_message_set, iter_messages
 from odradek.records.message_validation import validate_message_set
@@ -31,6 +31,7 @@ class Prepared(NamedTuple):
             topic's config has changed meanwhile, or the log's end and with it the offsets of `placed`.
         records, headers: record batches for a log of magic 2, without their offsets.
         placed: or messages with their offsets.
+        entries, newest: of these the size and offset of each, and the largest timestamp.
     """
 
     rules: AppendRules
@@ -39,6 +40,8 @@ class Prepared(NamedTuple):
     records: Buffer = b""
     headers: Sequence[BatchHeader] = ()
     placed: PlacedMessages | None = None
+    entries: Sequence[tuple[int, int]] = ()
+    newest: TimestampOffset = TimestampOffset(NO_TIMESTAMP, -1)
 
 
 def prepare(
@@ -83,7 +86,7 @@ def prepare(
             now_ms=now_ms,
             max_message_bytes=rules.max_message_bytes,
         )
-        return Prepared(rules, records, produce_version, placed=placed)
+        return _placed(rules, records, produce_version, placed)
     if rules.magic == MAGIC_V2:
         made, headers = rules.validated(
             records, from_client=from_client, now_ms=now_ms, produce_version=produce_version
@@ -101,11 +104,13 @@ def prepare(
         now_ms=now_ms,
         max_message_bytes=rules.max_message_bytes,
     )
-    return Prepared(rules, records, produce_version, placed=placed)
+    return _placed(rules, records, produce_version, placed)
 
 
-def entries_of(placed: PlacedMessages) -> tuple[list[tuple[int, int]], TimestampOffset]:
-    """Size and offset of each message to be written, and the largest timestamp."""
+def _placed(
+    rules: AppendRules, source: Buffer, produce_version: int | None, placed: PlacedMessages
+) -> Prepared:
     entries = [(header.size, header.offset) for header, _ in iter_messages(placed.records)]
     offset = placed.offset_of_max_timestamp
-    return entries, TimestampOffset(placed.max_timestamp, offset if offset >= 0 else placed.last_offset)
+    newest = TimestampOffset(placed.max_timestamp, offset if offset >= 0 else placed.last_offset)
+    return Prepared(rules, source, produce_version, placed=placed, entries=entries, newest=newest)

@@ -23,7 +23,7 @@ from odradek.errors import (
 )
 from odradek.log import appending, flushing, partition_metadata, retention, trimming
 from odradek.log.config import LogConfig
-from odradek.log.converting import Prepared, entries_of, prepare
+from odradek.log.converting import Prepared, prepare
 from odradek.log.file_names import LEADER_EPOCHS, PARTITION_METADATA
 from odradek.log.files import Buffer, FileRange, FileSystem
 from odradek.log.flushing import FlushJob, SyncState
@@ -286,9 +286,14 @@ class PartitionLog:
             return AppendInfo(NO_OFFSET, NO_OFFSET, time_ms, self.log_start_offset)
         if self.epochs.latest >= 0:
             self._forget_epochs()
-        entries, newest = entries_of(placed)
         appending.write(
-            self, [placed.records], len(placed.records), entries, newest, placed.first_offset, now_ms
+            self,
+            [placed.records],
+            len(placed.records),
+            prepared.entries,
+            prepared.newest,
+            placed.first_offset,
+            now_ms,
         )
         appending.flush_if_due(self)
         return AppendInfo(placed.first_offset, placed.last_offset, time_ms, self.log_start_offset)
