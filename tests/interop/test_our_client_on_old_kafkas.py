@@ -344,3 +344,27 @@ def test_a_log_that_has_lived_through_upgrades(peer: Peer) -> None:
     assert [row["value"] for row in rows] == expected[15:45]
     assert [row["timestampType"] for row in rows] == [int(kind) for kind in kinds[15:45]]
     assert [row["timestamp"] for row in rows] == [record.timestamp for record in got[15:45]]
+
+
+def test_times_that_the_broker_sets(peer: Peer) -> None:
+    if peer.number < (0, 10, 1):
+        pytest.skip("topics with LogAppendTime are made with CreateTopics, which 0.10.1 brought")
+    settings = {"message.timestamp.type": "LogAppendTime"}
+    with odradek.Admin(bootstrap_servers=peer.at) as admin:
+        admin.create_topics([odradek.NewTopic("stamped", 2, 1, configs=settings)])
+    expected = []
+    for codec in ("none", "gzip"):
+        with odradek.Producer(
+            bootstrap_servers=peer.at, compression_type=codec, linger_ms=500, **FAST
+        ) as producer:
+            sent = [producer.send("stamped", b"%d" % i, partition=0, timestamp_ms=5) for i in range(5)]
+            producer.flush()
+            expected += [future.result(30).timestamp for future in sent]
+    got = read(peer, "stamped", 10)
+    assert [record.timestamp for record in got] == expected
+    assert min(expected) > 1_500_000_000_000
+    assert {record.timestamp_type for record in got} == {TimestampType.LOG_APPEND_TIME}
+    pytest.importorskip("pyarrow")
+    with RawReader(peer.at) as reader:
+        rows = [row for batch in reader.fetch_columns("stamped", 0, 2, 8) for row in batch.to_pylist()]
+    assert [(row["timestamp"], row["timestampType"]) for row in rows] == [(t, 1) for t in expected[2:8]]
