@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,19 @@ from interop.tap import Tap
 class OdradekServer:
     """`odradek server` as a child process that can be stopped, killed and started again on its port."""
 
-    def __init__(self, directory: Path, tap: Tap | None = None) -> None:
+    def __init__(
+        self, directory: Path, tap: Tap | None = None, *, words: Sequence[str] = (), port: int = 0
+    ) -> None:
         """
         Args:
             directory: gets the data and the log.
             tap: what clients connect to instead; its port is the one advertised.
+            words: further words of its command line.
+            port: where to listen, 0 for a free port.
         """
         self.directory = directory
-        self.port = 0
+        self.words = words
+        self.port = port
         self.tap = tap
         self._child: subprocess.Popen[str] | None = None
 
@@ -37,7 +42,7 @@ class OdradekServer:
     def start(self) -> None:
         """Start it; the first time on a free port, afterwards on the same one."""
         command = [sys.executable, "-m", "odradek", "server", "--data", str(self.directory / "data")]
-        command += ["--set", "group.initial.rebalance.delay.ms=0"]
+        command += ["--set", "group.initial.rebalance.delay.ms=0", *self.words]
         if self.tap is None:
             command += ["--port", str(self.port)]
         else:
@@ -103,9 +108,10 @@ def tapped(tmp_path: Path) -> Iterator[OdradekServer]:
 
 @pytest.fixture
 def compatibility_row(
-    request: pytest.FixtureRequest, tapped: OdradekServer
+    request: pytest.FixtureRequest,
 ) -> Iterator[Callable[..., compatibility.Row]]:
-    """Makes rows of `docs/compatibility.md`; they get the requests and the outcome of this test."""
+    """Makes rows of `docs/compatibility.md`; they get the outcome of this test, and what its tap has seen."""
+    tapped = request.getfixturevalue("tapped") if "tapped" in request.fixturenames else None
     rows: list[compatibility.Row] = []
 
     def make(family: str, client: str, version: str, registry: str) -> compatibility.Row:
@@ -115,7 +121,7 @@ def compatibility_row(
     yield make
     report = request.node.stash.get(CALLED, None)
     for row in rows:
-        if tapped.tap is not None:
+        if tapped is not None:
             row.asked(tapped.tap.seen)
         row.result = "failed" if report is None else _result(report)
         request.node.user_properties.append(compatibility.as_property(row))
