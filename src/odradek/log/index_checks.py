@@ -11,12 +11,14 @@ from collections.abc import Callable
 
 from odradek.log.offset_index import OffsetPosition
 from odradek.log.time_index import TimestampOffset
-from odradek.log.walking import Step
-from odradek.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC_AT, MAGIC_V2, BatchHeader
-from odradek.records.message_set import INT32, INT64, MIN_LENGTH
+from odradek.log.walking import MESSAGE, SPAN, Step
+from odradek.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC_AT, MAGIC_V2
+from odradek.records.message_set import MIN_LENGTH
 
 PRead = Callable[[int, int], bytes]
 """`(size, position) -> bytes`, fewer only at the end of the file."""
+
+SPAN_BYTES = SPAN.size
 
 
 def begins_there(pread: PRead, entry: OffsetPosition, base_offset: int, end: int) -> bool:
@@ -30,23 +32,24 @@ def begins_there(pread: PRead, entry: OffsetPosition, base_offset: int, end: int
 
     Raises `OSError`.
     """
-    if not 0 <= entry.position < end:
+    first: int
+    length: int
+    offset, position = entry
+    left = end - position
+    if position < 0 or left <= MAGIC_AT:
         return False
-    left = end - entry.position
-    head = pread(min(HEADER_BYTES, left), entry.position)
-    if len(head) <= MAGIC_AT:
+    head = pread(min(SPAN_BYTES, left), position)
+    if head[MAGIC_AT] < MAGIC_V2:
+        first, length, magic = MESSAGE.unpack_from(head)
+        smallest, last = MIN_LENGTH[magic], first
+    elif len(head) < SPAN_BYTES:
         return False
-    magic = head[MAGIC_AT]
-    first: int = INT64.unpack_from(head, 0)[0]
-    length: int = INT32.unpack_from(head, 8)[0]
-    if not base_offset <= first <= entry.offset or length + LOG_OVERHEAD > left:
-        return False
-    if magic < MAGIC_V2:
-        return length >= MIN_LENGTH[magic]
-    if magic > MAGIC_V2 or len(head) < HEADER_BYTES or length + LOG_OVERHEAD < HEADER_BYTES:
-        return False
-    header = BatchHeader.parse(head)
-    return first <= header.last_offset <= entry.offset
+    else:
+        first, length, magic, delta = SPAN.unpack_from(head)
+        smallest, last = HEADER_BYTES - LOG_OVERHEAD, first + delta
+        if magic != MAGIC_V2 or delta < 0:
+            return False
+    return base_offset <= first and last <= offset and smallest <= length <= left - LOG_OVERHEAD
 
 
 def holds_time(step: Step | None, entry: TimestampOffset) -> bool:

@@ -27,10 +27,10 @@ PRead = Callable[[int, int], bytes]
 _BATCH = Struct(">qi4xb6xi8xq")
 """Base offset, length, magic, last offset delta, max timestamp of a batch's header."""
 
-_SPAN = Struct(">qi4xb6xi")
+SPAN = Struct(">qi4xb6xi")
 """Base offset, length, magic, last offset delta."""
 
-_MESSAGE = Struct(">qi4xb")
+MESSAGE = Struct(">qi4xb")
 """Offset, length, magic of a message."""
 
 _TIMESTAMP = Struct(">q")
@@ -89,7 +89,7 @@ def walk(pread: PRead, path: Path, position: int, end: int) -> Iterator[Step]:
 
 
 def _message_at(block: bytes, start: int, position: int) -> Step | None:
-    offset, length, magic = _MESSAGE.unpack_from(block, start)
+    offset, length, magic = MESSAGE.unpack_from(block, start)
     if length < MIN_LENGTH[magic] or offset < 0:
         return None
     timestamp = NO_TIMESTAMP
@@ -105,7 +105,7 @@ def walk_to(pread: PRead, path: Path, position: int, end: int, offset: int, beyo
     block_at = position
     block = b""
     limit = 0
-    unpack = _SPAN.unpack_from
+    unpack = SPAN.unpack_from
     while position + HEADER_BYTES <= end:
         if position + HEADER_BYTES > limit:
             block_at = position
