@@ -9,6 +9,7 @@ from odradek.broker.authorization import Operation, Resource
 from odradek.broker.config import BrokerConfig
 from odradek.broker.context import RequestContext
 from odradek.broker.registry import Handlers
+from odradek.broker.telemetry import ClientTelemetry
 from odradek.cluster.controller import Controller
 from odradek.cluster.image import ClusterDelta, ClusterImage
 from odradek.cluster.memory import MemoryServer, MemoryStore
@@ -58,6 +59,7 @@ class World:
         self.controller.start(BrokerRegistration((Endpoint("PLAINTEXT", host, port),)))
         self.sessions = {other: self.add_broker(other) for other in others}
         self.handlers = Handlers()
+        self.telemetry = ClientTelemetry(self.config.telemetry_max_bytes)
 
     @property
     def image(self) -> ClusterImage:

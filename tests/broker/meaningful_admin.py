@@ -18,15 +18,22 @@ from odradek.wire.messages.describe_producers import TopicRequest as ProducersTo
 from odradek.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from odradek.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from odradek.wire.messages.list_config_resources import ListConfigResourcesRequest
 from odradek.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from odradek.wire.messages.list_transactions import ListTransactionsRequest
+from odradek.wire.messages.push_telemetry import PushTelemetryRequest
 from odradek.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 from .meaningful import GROUP, TOPIC, fine, walk
 from .sweep import Sweeper, error_codes
 
-REFUSED_KEYS = {ApiKey.DESCRIBE_TRANSACTIONS, ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.UPDATE_FEATURES}
+REFUSED_KEYS = {
+    ApiKey.DESCRIBE_TRANSACTIONS,
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+    ApiKey.UPDATE_FEATURES,
+    ApiKey.PUSH_TELEMETRY,
+}
 """Those that have nothing to be about here, whatever is asked."""
 
 
@@ -135,3 +142,18 @@ async def describe_partitions(sweeper: Sweeper, version: int) -> None:
 async def describe_log_dirs(sweeper: Sweeper, version: int) -> None:
     (result,) = (await fine(sweeper, DescribeLogDirsRequest(topics=None), version)).results
     assert TOPIC in [topic.name for topic in result.topics]
+
+
+@walk(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS)
+async def subscribe_to_telemetry(sweeper: Sweeper, version: int) -> None:
+    answer = await fine(sweeper, GetTelemetrySubscriptionsRequest(), version)
+    assert answer.requested_metrics == []
+
+
+@walk(ApiKey.PUSH_TELEMETRY)
+async def push_telemetry(sweeper: Sweeper, version: int) -> None:
+    known = await fine(sweeper, GetTelemetrySubscriptionsRequest(), 0)
+    request = PushTelemetryRequest(
+        client_instance_id=known.client_instance_id, subscription_id=known.subscription_id
+    )
+    await fine(sweeper, request, version)

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from odradek.broker.group_runtime import GroupRuntime
     from odradek.broker.kafka_versions.release import Release
     from odradek.broker.request_log import RequestLog
+    from odradek.broker.telemetry import ClientTelemetry
     from odradek.cluster.store import MetadataStore
     from odradek.log.files import FileSystem
     from odradek.util.clock import Clock
@@ -129,6 +130,7 @@ class Broker:
         self._undo: list[tuple[str, Callable[[], object]]] = []
         self._started = False
         self._groups: GroupRuntime | None = None
+        self._telemetry: ClientTelemetry | None = None
         self._log_defaults = LogConfig()
 
     # ------------------------------------------------------------------ what handlers ask for
@@ -182,6 +184,16 @@ class Broker:
             )
             groups.follow(self.image)
         return groups
+
+    @property
+    def telemetry(self) -> ClientTelemetry:
+        """What clients are told of their metrics; made when the first asks."""
+        telemetry = self._telemetry
+        if telemetry is None:
+            from odradek.broker.telemetry import ClientTelemetry
+
+            telemetry = self._telemetry = ClientTelemetry(self.config.telemetry_max_bytes)
+        return telemetry
 
     def _load_groups(self) -> None:
         if self._started:

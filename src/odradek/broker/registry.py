@@ -148,6 +148,8 @@ SERVED: dict[int, Served] = {
     65: Served("transactions", range(1)),
     66: Served("transactions", range(3)),
     69: Served("consumer_group_describe", range(2)),
+    71: Served("telemetry", range(1)),
+    72: Served("telemetry", range(1)),
     74: Served("list_config_resources", range(2)),
     75: Served("describe_topic_partitions", range(1)),
 }
