@@ -9,6 +9,7 @@ power.
 Knows records and errors; knows no sockets, no clock (times are handed in), no asyncio.
 """
 
+from odradek.log.appending import AppendInfo
 from odradek.log.config import LogConfig
 from odradek.log.errors import (
     DataDirectoryError,
@@ -19,7 +20,7 @@ from odradek.log.errors import (
 from odradek.log.files import FileSystem, RealFileSystem
 from odradek.log.leader_epochs import EpochEntry
 from odradek.log.log_manager import LogManager
-from odradek.log.partition_log import AppendInfo, PartitionLog, ReadResult
+from odradek.log.partition_log import PartitionLog, ReadResult
 from odradek.log.producer_state import Origin
 from odradek.log.searching import OffsetForTimestamp
 from odradek.log.txn_index import AbortedTxn

@@ -10,14 +10,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.errors import KafkaStorageError, OffsetOutOfRangeError, RecordBatchTooLargeError
+from odradek.log.converting import Prepared, prepare
 from odradek.log.files import Buffer
 from odradek.log.leader_epochs import EpochEntry
+from odradek.log.preparing import newest_of, stamped
 from odradek.log.producer_state import Origin
 from odradek.log.recovery import open_segment, read_marker
 from odradek.log.segment import Segment
-from odradek.log.time_index import TimestampOffset
+from odradek.log.time_index import NO_TIMESTAMP, TimestampOffset
 from odradek.log.txn_index import AbortedTxn
-from odradek.records.batch import BatchHeader
+from odradek.records.batch import BatchHeader, TimestampType
 from odradek.records.control import EndTransactionMarker
 from odradek.records.message_set import check_entry, iter_entries
 
@@ -27,12 +29,95 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+class AppendInfo(NamedTuple):
+    """What an append came to. `log_append_time_ms` is -1 for CreateTime topics.
+
+    With `duplicate` nothing was appended: the offsets are those of the first time the batch was sent.
+    """
+
+    first_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool = False
+
+
 class Duplicate(NamedTuple):
     """A batch that is here already: its offsets and the timestamp that it got."""
 
     first_offset: int
     last_offset: int
     timestamp: int
+
+
+def append_prepared(
+    log: PartitionLog, prepared: Prepared, leader_epoch: int, origin: Origin, now_ms: int
+) -> AppendInfo:
+    """See `PartitionLog.append_prepared`."""
+    rules, placed = log.rules, prepared.placed
+    if prepared.rules is not rules or (placed is not None and placed.first_offset != log.log_end_offset):
+        prepared = prepare(
+            rules,
+            prepared.source,
+            base_offset=log.log_end_offset,
+            from_client=origin is Origin.CLIENT,
+            now_ms=now_ms,
+            produce_version=prepared.produce_version,
+        )
+        placed = prepared.placed
+    if prepared.headers:
+        return append_batches(log, prepared.records, prepared.headers, leader_epoch, origin, now_ms)
+    time_ms = now_ms if rules.kind is TimestampType.LOG_APPEND_TIME else NO_TIMESTAMP
+    if placed is None:
+        return AppendInfo(-1, -1, time_ms, log.log_start_offset)
+    if log.epochs.latest >= 0:
+        _forget_epochs(log)
+    records = placed.records
+    write(log, [records], len(records), prepared.entries, prepared.newest, placed.first_offset, now_ms)
+    flush_if_due(log)
+    return AppendInfo(placed.first_offset, placed.last_offset, time_ms, log.log_start_offset)
+
+
+def _forget_epochs(log: PartitionLog) -> None:
+    """The format was set back: what was known of epochs says nothing of what comes now (as in Kafka)."""
+    try:
+        log.epochs.clear()
+    except OSError as error:
+        raise log.storage_error("writing the leader epochs", error) from error
+
+
+def append_batches(
+    log: PartitionLog,
+    records: Buffer,
+    headers: Sequence[BatchHeader],
+    leader_epoch: int,
+    origin: Origin,
+    now_ms: int,
+) -> AppendInfo:
+    """Append batches that were validated, and are in the codec that the topic wants."""
+    kind = log.rules.kind
+    markers = check_producers(log, headers, records, origin)
+    if isinstance(markers, Duplicate):
+        return AppendInfo(*markers, log.log_start_offset, True)
+    base_offset = log.log_end_offset
+    parts, size, headers = stamped(
+        records, headers, kind, base_offset=base_offset, leader_epoch=leader_epoch, now_ms=now_ms
+    )
+    if leader_epoch != log.epochs.latest and leader_epoch >= 0:
+        log.assign_epochs([EpochEntry(leader_epoch, base_offset)])
+    last = headers[-1]
+    last_offset = last[0] + last[6]
+    if len(headers) == 1:
+        newest = TimestampOffset(last[8], last_offset)
+        entries = [(size, last_offset)]
+    else:
+        newest = newest_of(headers)
+        entries = [(header.size, header.last_offset) for header in headers]
+    segment = write(log, parts, size, entries, newest, base_offset, now_ms)
+    note_producers(log, segment, headers, markers)
+    flush_if_due(log)
+    time_ms = now_ms if kind is TimestampType.LOG_APPEND_TIME else NO_TIMESTAMP
+    return AppendInfo(base_offset, log.log_end_offset - 1, time_ms, log.log_start_offset)
 
 
 def check_producers(
@@ -150,8 +235,8 @@ def note_producer(
             logger.warning("%s not yet in %s: %s", entry, segment.txn_index.path, error)
 
 
-def append_as_given(log: PartitionLog, records: Buffer, now_ms: int) -> int | None:
-    """See `PartitionLog.append_follower`; the first offset, None if there is no whole batch."""
+def append_as_given(log: PartitionLog, records: Buffer, now_ms: int) -> AppendInfo | None:
+    """See `PartitionLog.append_follower`."""
     headers, markers = [], []
     entries: list[tuple[int, int]] = []
     epochs: list[EpochEntry] = []
@@ -188,7 +273,7 @@ def append_as_given(log: PartitionLog, records: Buffer, now_ms: int) -> int | No
     segment = write(log, [memoryview(records)[:size]], size, entries, newest, first_offset, now_ms)
     note_producers(log, segment, headers, markers)
     flush_if_due(log)
-    return first_offset
+    return AppendInfo(first_offset, log.log_end_offset - 1, NO_TIMESTAMP, log.log_start_offset)
 
 
 def roll(log: PartitionLog, now_ms: int, first_offset: int | None) -> Segment:

@@ -11,7 +11,7 @@ Not for several threads at once. Times are milliseconds since the epoch and are 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,27 +22,26 @@ from odradek.errors import (
     UnsupportedForMessageFormatError,
 )
 from odradek.log import appending, flushing, partition_metadata, retention, trimming
+from odradek.log.appending import AppendInfo
 from odradek.log.config import LogConfig
 from odradek.log.converting import Prepared, prepare
 from odradek.log.file_names import LEADER_EPOCHS, PARTITION_METADATA
 from odradek.log.files import Buffer, FileRange, FileSystem
 from odradek.log.flushing import FlushJob, SyncState
 from odradek.log.leader_epochs import EpochEntry, LeaderEpochs
-from odradek.log.preparing import PREFIX, AppendRules, newest_of, stamped
+from odradek.log.preparing import PREFIX, AppendRules
 from odradek.log.producer_snapshots import ProducerSnapshots
 from odradek.log.producer_state import Origin, ProducerState
 from odradek.log.recovery import (
     RecoveryPlan,
     plan_recovery,
-    recall_recent_batches,
-    replay_producers,
 )
 from odradek.log.searching import OffsetForTimestamp, bases_before, find_newest, find_not_older
 from odradek.log.segment import Segment
 from odradek.log.segments import SegmentList
-from odradek.log.time_index import NO_TIMESTAMP, TimestampOffset
+from odradek.log.time_index import NO_TIMESTAMP
 from odradek.log.txn_index import AbortedTxn
-from odradek.records.batch import LOG_OVERHEAD, MAGIC_V2, BatchHeader, TimestampType
+from odradek.records.batch import LOG_OVERHEAD, MAGIC_V2, BatchHeader
 from odradek.util.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -52,19 +51,6 @@ NO_OFFSET = -1
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
 NEVER = 2**63 - 1
-
-
-class AppendInfo(NamedTuple):
-    """What an append came to. `log_append_time_ms` is -1 for CreateTime topics.
-
-    With `duplicate` nothing was appended: the offsets are those of the first time the batch was sent.
-    """
-
-    first_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    log_start_offset: int
-    duplicate: bool = False
 
 
 class ReadResult(NamedTuple):
@@ -152,6 +138,11 @@ class PartitionLog:
         log = cls(plan.directory, topic, partition, config, files, clock)
         load(log, plan, recovery_point, log_start_offset)
         return log
+
+    @property
+    def rules(self) -> AppendRules:
+        """What the config means for appends."""
+        return self._rules
 
     @property
     def config(self) -> LogConfig:
@@ -244,7 +235,7 @@ class PartitionLog:
         records, headers = rules.validated(
             records, from_client=from_client, now_ms=now_ms, produce_version=produce_version
         )
-        return self._append_batches(records, headers, leader_epoch, origin, now_ms)
+        return appending.append_batches(self, records, headers, leader_epoch, origin, now_ms)
 
     def prepare(
         self, records: Buffer, *, now_ms: int, produce_version: int | None, from_client: bool = True
@@ -266,64 +257,7 @@ class PartitionLog:
         self, prepared: Prepared, *, leader_epoch: int, origin: Origin = Origin.CLIENT, now_ms: int
     ) -> AppendInfo:
         """The rest of `append`."""
-        placed = prepared.placed
-        if prepared.rules is not self._rules or (
-            placed is not None and placed.first_offset != self.log_end_offset
-        ):
-            prepared = prepare(
-                self._rules,
-                prepared.source,
-                base_offset=self.log_end_offset,
-                from_client=origin is Origin.CLIENT,
-                now_ms=now_ms,
-                produce_version=prepared.produce_version,
-            )
-            placed = prepared.placed
-        if prepared.headers:
-            return self._append_batches(prepared.records, prepared.headers, leader_epoch, origin, now_ms)
-        time_ms = now_ms if self._rules.kind is TimestampType.LOG_APPEND_TIME else NO_TIMESTAMP
-        if placed is None:
-            return AppendInfo(NO_OFFSET, NO_OFFSET, time_ms, self.log_start_offset)
-        if self.epochs.latest >= 0:
-            self._forget_epochs()
-        appending.write(
-            self,
-            [placed.records],
-            len(placed.records),
-            prepared.entries,
-            prepared.newest,
-            placed.first_offset,
-            now_ms,
-        )
-        appending.flush_if_due(self)
-        return AppendInfo(placed.first_offset, placed.last_offset, time_ms, self.log_start_offset)
-
-    def _append_batches(
-        self, records: Buffer, headers: Sequence[BatchHeader], leader_epoch: int, origin: Origin, now_ms: int
-    ) -> AppendInfo:
-        rules = self._rules
-        markers = appending.check_producers(self, headers, records, origin)
-        if isinstance(markers, appending.Duplicate):
-            return AppendInfo(*markers, self.log_start_offset, True)
-        base_offset = self.log_end_offset
-        parts, size, headers = stamped(
-            records, headers, rules.kind, base_offset=base_offset, leader_epoch=leader_epoch, now_ms=now_ms
-        )
-        if leader_epoch != self.epochs.latest and leader_epoch >= 0:
-            self.assign_epochs([EpochEntry(leader_epoch, base_offset)])
-        last = headers[-1]
-        last_offset = last[0] + last[6]
-        if len(headers) == 1:
-            newest = TimestampOffset(last[8], last_offset)
-            entries = [(size, last_offset)]
-        else:
-            newest = newest_of(headers)
-            entries = [(header.size, header.last_offset) for header in headers]
-        segment = appending.write(self, parts, size, entries, newest, base_offset, now_ms)
-        appending.note_producers(self, segment, headers, markers)
-        appending.flush_if_due(self)
-        time_ms = now_ms if rules.kind is TimestampType.LOG_APPEND_TIME else NO_TIMESTAMP
-        return AppendInfo(base_offset, self.log_end_offset - 1, time_ms, self.log_start_offset)
+        return appending.append_prepared(self, prepared, leader_epoch, origin, now_ms)
 
     def plain_limits(self, now_ms: int) -> tuple[int, int, int, bool] | None:
         """What a batch must keep to, to be appended as it is.
@@ -396,12 +330,7 @@ class PartitionLog:
         Raises `KafkaError`: CORRUPT_MESSAGE; OFFSET_OUT_OF_RANGE where the records begin below the log's end;
         KAFKA_STORAGE_ERROR. Nothing is appended then.
         """
-        first_offset = appending.append_as_given(
-            self, records, self._clock.now_ms() if now_ms is None else now_ms
-        )
-        if first_offset is None:
-            return None
-        return AppendInfo(first_offset, self.log_end_offset - 1, NO_TIMESTAMP, self.log_start_offset)
+        return appending.append_as_given(self, records, self._clock.now_ms() if now_ms is None else now_ms)
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
         """A leader of that epoch takes over at the offset. Raises `KafkaError` KAFKA_STORAGE_ERROR."""
@@ -413,13 +342,6 @@ class PartitionLog:
             return
         try:
             self.epochs.assign_all(entries)
-        except OSError as error:
-            raise self.storage_error("writing the leader epochs", error) from error
-
-    def _forget_epochs(self) -> None:
-        """The format was set back: what was known of epochs says nothing of what comes now (as in Kafka)."""
-        try:
-            self.epochs.clear()
         except OSError as error:
             raise self.storage_error("writing the leader epochs", error) from error
 
@@ -643,18 +565,7 @@ class PartitionLog:
 
     def reload_producers(self, end_offset: int) -> None:
         """Build the producer state again as it was at the offset. Raises `OSError`."""
-        state = self.producers
-        state.clear()
-        self.snapshots.load(
-            state,
-            self.log_start_offset,
-            end_offset,
-            self._clock.now_ms(),
-            self._config.producer_id_expiration_ms,
-        )
-        recall_recent_batches(state, list(self.segments))
-        replay_producers(state, list(self.segments), end_offset, {})
-        self.snapshots.take(state, sync=True)
+        trimming.reload_producers(self, end_offset, self._clock.now_ms())
 
     def drop_segment(self, segment: Segment) -> None:
         """Take a segment out of the log; its files go after `file.delete.delay.ms`. Raises `OSError`."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odradek.log.file_names import DELETED_SUFFIX, with_marker
-from odradek.log.recovery import open_segment
+from odradek.log.recovery import open_segment, recall_recent_batches, replay_producers
 from odradek.log.segment import Segment
 
 if TYPE_CHECKING:
@@ -71,3 +71,13 @@ def mark_deleted(log: PartitionLog, segment: Segment) -> list[Path]:
         log.snapshots.forget(segment.base_offset)
         marked.append(with_marker(path, DELETED_SUFFIX))
     return marked
+
+
+def reload_producers(log: PartitionLog, end_offset: int, now_ms: int) -> None:
+    """Build the producer state again as it was at the offset."""
+    state = log.producers
+    state.clear()
+    log.snapshots.load(state, log.log_start_offset, end_offset, now_ms, log.config.producer_id_expiration_ms)
+    recall_recent_batches(state, list(log.segments))
+    replay_producers(state, list(log.segments), end_offset, {})
+    log.snapshots.take(state, sync=True)

@@ -39,8 +39,9 @@ from odradek.replication.lookups import OffsetLookup, look_up, look_up_segments
 from odradek.replication.reading import FetchedRecords, Isolation
 
 if TYPE_CHECKING:
+    from odradek.log.appending import AppendInfo
     from odradek.log.converting import Prepared
-    from odradek.log.partition_log import AppendInfo, PartitionLog
+    from odradek.log.partition_log import PartitionLog
     from odradek.records.batch import BatchHeader
 
 logger = logging.getLogger(__name__)
