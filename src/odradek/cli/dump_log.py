@@ -140,7 +140,8 @@ class Dump:
             data |= {"key": key, "payload": payload}
             words += [] if key is None else [f"key: {key}"]
             words += [] if payload is None else [f"payload: {payload}"]
-        self.say("| " + " ".join(words), **data)
+        # With nothing to be said of a record, the line is empty.
+        self.say("| " + " ".join(words) if words else "", **data)
 
     # What stands beside it.
 
