@@ -89,10 +89,12 @@ def handler(
 
 
 class Served(NamedTuple):
-    """An API that this broker serves: the module of `odradek.broker.handlers`, and the versions."""
+    """An API that this broker serves: the module of `odradek.broker.handlers`, the versions, and whether
+    ApiVersions lists it."""
 
     module: str
     versions: range
+    listed: bool = True
 
 
 SERVED: dict[int, Served] = {
@@ -148,12 +150,16 @@ SERVED: dict[int, Served] = {
     65: Served("transactions", range(1)),
     66: Served("transactions", range(3)),
     69: Served("consumer_group_describe", range(2)),
-    71: Served("telemetry", range(1)),
-    72: Served("telemetry", range(1)),
+    71: Served("telemetry", range(1), listed=False),
+    72: Served("telemetry", range(1), listed=False),
     74: Served("list_config_resources", range(2)),
     75: Served("describe_topic_partitions", range(1)),
 }
-"""What a broker serves, by API key. A handler that registers other versions than stand here is refused."""
+"""What a broker serves, by API key. A handler that registers other versions than stand here is refused.
+
+Telemetry is not listed, as by a Kafka that has no receiver for it: clients would hold up their end for their
+last words about it.
+"""
 
 
 class Handlers:
@@ -212,6 +218,11 @@ class Handlers:
         """API keys and versions, in the order of the keys: what ApiVersions lists."""
         ranges = {key: handler.versions for key, handler in self._loaded.items()}
         ranges.update((key, entry.versions) for key, entry in self._served.items())
+        ranges = {
+            key: versions
+            for key, versions in ranges.items()
+            if key not in self._served or self._served[key].listed
+        }
         if self.release is not None:
             shown = self.release.advertised
             ranges = {key: _common(ranges[key], shown[key]) for key in ranges.keys() & shown.keys()}
