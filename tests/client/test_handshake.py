@@ -23,6 +23,7 @@ from odradek.wire.api import ApiKey
 from odradek.wire.headers import encode_response
 from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from odradek.wire.messages.heartbeat import HeartbeatResponse
 from odradek.wire.messages.list_groups import ListGroupsResponse
 from odradek.wire.messages.list_offsets import ListOffsetsResponse
 
@@ -39,6 +40,10 @@ def groups(correlation_id: int) -> bytes:
 
 def offsets(correlation_id: int) -> bytes:
     return frame(encode_response(ApiKey.LIST_OFFSETS, 0, correlation_id, ListOffsetsResponse(topics=[])))
+
+
+def heartbeat(correlation_id: int, error: int) -> bytes:
+    return frame(encode_response(ApiKey.HEARTBEAT, 0, correlation_id, HeartbeatResponse(error_code=error)))
 
 
 def versions(correlation_id: int) -> bytes:
@@ -73,34 +78,66 @@ def test_a_broker_that_was_only_slow_answers_both() -> None:
     assert state.versions.release is None
 
 
-def test_a_broker_that_hangs_up_between_offsets_and_groups_is_a_0_8_2() -> None:
+def test_a_broker_that_cannot_serve_a_heartbeat_is_a_0_8_2() -> None:
     first = ConnectionState("me")
     first.start_handshake(0.0)
     approach = first.after_hang_up()
     assert approach is Opening.FEEL
     second = ConnectionState("me", approach)
-    assert key_of(second.start_handshake(0.0)) == ApiKey.LIST_OFFSETS
-    again = second.continue_handshake(offsets(0))
-    assert again is not None
-    assert key_of(again) == ApiKey.LIST_GROUPS
-    approach = second.after_hang_up()
-    assert approach is V0_8_2
-    third = ConnectionState("me", approach)
-    assert third.start_handshake(0.0) == []
-    assert third.versions is V0_8_2
-    assert third.after_hang_up() is None
+    assert key_of(second.start_handshake(0.0)) == ApiKey.HEARTBEAT
+    assert second.broker_is_silent() == []
+    assert second.continue_handshake(heartbeat(0, -1)) is None
+    assert second.versions is V0_8_2
 
 
-def test_a_0_9_0_that_hangs_up_at_api_versions_answers_both() -> None:
+def test_a_broker_that_hung_up_by_accident_is_asked_again() -> None:
     state = ConnectionState("me", Opening.FEEL)
     state.start_handshake(0.0)
-    state.continue_handshake(offsets(0))
-    assert state.continue_handshake(groups(1)) is None
+    again = state.continue_handshake(heartbeat(0, 24))
+    assert again is not None
+    assert key_of(again) == ApiKey.API_VERSIONS
+    assert state.continue_handshake(versions(1)) is None
+    assert state.versions is not None
+    assert state.versions.release is None
+
+
+def test_a_0_9_0_may_hang_up_first_and_be_silent_then() -> None:
+    state = ConnectionState("me", Opening.FEEL)
+    state.start_handshake(0.0)
+    state.continue_handshake(heartbeat(0, 16))
+    assert key_of(state.broker_is_silent()) == ApiKey.LIST_GROUPS
+    assert state.continue_handshake(groups(2)) is None
     assert state.versions is V0_9_0
 
 
+def test_who_hangs_up_at_the_heartbeat_too_is_a_0_8_2_if_it_knows_offsets() -> None:
+    assert after_hang_up(Opening.FEEL, 0) is Opening.GROPE
+    third = ConnectionState("me", Opening.GROPE)
+    assert key_of(third.start_handshake(0.0)) == ApiKey.LIST_OFFSETS
+    again = third.continue_handshake(offsets(0))
+    assert again is not None
+    assert key_of(again) == ApiKey.LIST_GROUPS
+    approach = third.after_hang_up()
+    assert approach is V0_8_2
+    fourth = ConnectionState("me", approach)
+    assert fourth.start_handshake(0.0) == []
+    assert fourth.versions is V0_8_2
+    assert fourth.after_hang_up() is None
+
+
+def test_who_knows_groups_is_asked_for_its_versions_again() -> None:
+    state = ConnectionState("me", Opening.GROPE)
+    state.start_handshake(0.0)
+    state.continue_handshake(offsets(0))
+    again = state.continue_handshake(groups(1))
+    assert again is not None
+    assert key_of(again) == ApiKey.API_VERSIONS
+    assert state.after_hang_up() is V0_9_0  # it knows groups, and hangs up at ApiVersions each time
+
+
 def test_who_hangs_up_at_once_is_no_kafka() -> None:
-    assert after_hang_up(Opening.FEEL, 0) is None
+    assert after_hang_up(Opening.GROPE, 0) is None
+    assert after_hang_up(Opening.FEEL, 1) is V0_9_0
     assert after_hang_up(Opening.ASK, 1) is None  # it had answered, and then died
     assert after_hang_up(V0_8_2, 0) is None
 
@@ -138,7 +175,9 @@ def test_0_8_2_answers_without_the_id_where_it_has_no_coordinator() -> None:
 
 
 def test_the_error_names_the_api_and_the_release_that_brought_it() -> None:
-    with pytest.raises(UnsupportedByBrokerError, match=r"0\.8\.2 .*not offer JoinGroup, which Kafka 0\.9\.0"):
+    with pytest.raises(
+        UnsupportedByBrokerError, match=r"0\.8\.2\) .*not offer JoinGroup, which Kafka 0\.9\.0"
+    ):
         V0_8_2.pick(ApiKey.JOIN_GROUP)
     with pytest.raises(UnsupportedByBrokerError, match=r"not offer CreateTopics, which Kafka 0\.10\.1"):
         V0_9_0.pick(ApiKey.CREATE_TOPICS)

@@ -87,10 +87,10 @@ class BlockingConnection:
         opening = self.state.start_handshake(self._deadline())
         if opening:
             self._write(opening)
-            if not self.readable(PATIENCE_MS) and (more := self.state.broker_is_silent()):
-                self._write(more)
         try:
             while self.state.versions is None:
+                if not self.readable(PATIENCE_MS) and (more := self.state.broker_is_silent()):
+                    self._write(more)
                 again = self.state.continue_handshake(self._read_frame())
                 if again:
                     self._write(again)

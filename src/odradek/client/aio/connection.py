@@ -64,7 +64,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         transport.writelines(opening)
         self._arm(deadline)
-        self._patience = self._loop.call_later(PATIENCE_MS / 1000, self._still_silent)
+        self._wait_patiently()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """See `asyncio.BufferedProtocol`."""
@@ -87,6 +87,7 @@ class Connection(asyncio.BufferedProtocol):
                 assert self._transport is not None
                 if again:
                     self._transport.writelines(again)
+                    self._wait_patiently()
                 return
             if self._patience is not None:
                 self._patience.cancel()
@@ -176,6 +177,11 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort() if reason else self._transport.close()
         if self.on_close is not None:
             self.on_close(self)
+
+    def _wait_patiently(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+        self._patience = self._loop.call_later(PATIENCE_MS / 1000, self._still_silent)
 
     def _still_silent(self) -> None:
         if not self.closed and self._transport is not None and (more := self.state.broker_is_silent()):

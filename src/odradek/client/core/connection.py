@@ -14,11 +14,12 @@ from odradek import __version__
 from odradek.client.core.handshake import Approach, Opening, after_hang_up
 from odradek.client.core.versions import (
     HANDSHAKE_VERSION,
+    V0_8_2,
     V0_9_0,
     NodeVersions,
     handshake_retry_version,
 )
-from odradek.errors import ProtocolError, error_for
+from odradek.errors import ErrorCode, ProtocolError, error_for
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import decode_response, encode_request
 
@@ -105,11 +106,13 @@ class ConnectionState:
             return []
         if self.approach is Opening.ASK:
             return self._ask_versions(HANDSHAKE_VERSION, deadline_ms)
+        if self.approach is Opening.FEEL:
+            return self._ask_heartbeat(deadline_ms)
         return self._ask_no_offsets(deadline_ms)
 
     def broker_is_silent(self) -> Buffers:
         """Nothing has come for `PATIENCE_MS`: what else to ask, if there is anything."""
-        if self.approach is not Opening.ASK or self.versions is not None or len(self.in_flight) != 1:
+        if self.versions is not None or [asked.key for asked in self.in_flight] != [ApiKey.API_VERSIONS]:
             return []
         return self._ask_groups(self.in_flight[0].deadline_ms)
 
@@ -143,14 +146,21 @@ class ConnectionState:
             if message.error_code:
                 raise error_for(message.error_code, f"ApiVersions failed with error {message.error_code}")
             self._found = NodeVersions.from_response(message.api_keys)
-        elif self.approach is Opening.FEEL:
-            if asked.key == ApiKey.LIST_OFFSETS:
-                return self._ask_groups(asked.deadline_ms)
-            self._found = V0_9_0
+        elif asked.key == ApiKey.LIST_OFFSETS:
+            return self._ask_groups(asked.deadline_ms)
+        elif asked.key == ApiKey.HEARTBEAT and message.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:
+            self._found = V0_8_2
+        elif self._found is None:
+            return self._ask_versions(HANDSHAKE_VERSION, asked.deadline_ms)
         if self.in_flight:
             return []
         self.versions = self._found
         return None
+
+    def _ask_heartbeat(self, deadline_ms: float) -> Buffers:
+        from odradek.wire.messages.heartbeat import HeartbeatRequest
+
+        return self.request(HeartbeatRequest(group_id="", generation_id=-1), 0, None, deadline_ms)
 
     def _ask_no_offsets(self, deadline_ms: float) -> Buffers:
         from odradek.wire.messages.list_offsets import ListOffsetsRequest

@@ -6,9 +6,13 @@ What brokers do with an ApiVersions request, as seen on real ones:
 - 0.9.0 neither answers nor hangs up; what is asked afterwards on the same connection is answered. So when
   nothing has come for `PATIENCE_MS`, ListGroups is sent behind: the answer that comes first tells. (A broker
   that was only slow answers both, in order.)
-- 0.8.2 hangs up. So on a second connection it is asked for no offsets at all, which every Kafka before 4.0
-  answers, and then for groups, which 0.8.2 does not know: it hangs up between the two. Who hangs up at once
-  is no Kafka; who answers both is a 0.9.0 of the kind that hangs up.
+- 0.8.2 hangs up. So on a second connection it gets a Heartbeat, of no group: its classes can read that, it
+  cannot serve it, and answers UNKNOWN (-1), as no other release does. Whoever answers otherwise is newer, and
+  is asked for its versions once more: its hanging up was an accident. (Taking a new broker for an old one
+  would cost records their headers and times.)
+- Who hangs up at the Heartbeat as well is asked, on a third connection, for no offsets at all, which every
+  Kafka before 4.0 answers, and then for groups. Hanging up between the two is what something that stands in
+  for a 0.8.2 does; who hangs up at once is no Kafka.
 
 What was found is remembered by address (`KnownBrokers`) for as long as the broker can be reached.
 """
@@ -30,7 +34,9 @@ class Opening(Enum):
     ASK = auto()
     """With ApiVersions."""
     FEEL = auto()
-    """With requests that old releases know."""
+    """With a Heartbeat, which 0.8.2 answers in a way of its own."""
+    GROPE = auto()
+    """With ListOffsets, then ListGroups."""
 
 
 Approach = Opening | NodeVersions
@@ -44,8 +50,11 @@ def after_hang_up(approach: Approach, answered: int) -> Approach | None:
     """
     if approach is Opening.ASK and not answered:
         return Opening.FEEL
-    if approach is Opening.FEEL and answered == 1:
-        return V0_8_2
+    if approach is Opening.FEEL:
+        # After an answer: at ApiVersions again.
+        return Opening.GROPE if not answered else V0_9_0 if answered == 1 else None
+    if approach is Opening.GROPE:
+        return V0_8_2 if answered == 1 else V0_9_0 if answered == 2 else None
     return None
 
 

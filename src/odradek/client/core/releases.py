@@ -55,7 +55,7 @@ _GROUPS: dict[int, tuple[int, int]] = {
     ApiKey.LIST_GROUPS: (0, 0),
 }
 
-#: What brokers of 0.8.2 answer. (Those of 0.8.1 do not find coordinators, and hang up when asked to.)
+#: What brokers of 0.8.2 answer.
 KAFKA_0_8_2: dict[int, tuple[int, int]] = {
     ApiKey.PRODUCE: (0, 0),
     ApiKey.FETCH: (0, 0),

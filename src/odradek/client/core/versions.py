@@ -99,7 +99,7 @@ class NodeVersions:
 
     @property
     def _who(self) -> str:
-        return f"the broker (Kafka {self.release} or older)" if self.release else "the broker"
+        return f"the broker (Kafka {self.release})" if self.release else "the broker"
 
     def _missing(self, key: int, at_least: int) -> UnsupportedByBrokerError:
         text = f"{self._who} does not offer {ApiKey(key).api_name}"
