@@ -7,6 +7,7 @@ from odradek.wire.api import ApiKey
 from odradek.wire.messages import (
     alter_client_quotas,
     alter_partition_reassignments,
+    alter_replica_log_dirs,
     alter_user_scram_credentials,
     elect_leaders,
 )
@@ -29,6 +30,7 @@ from .meaningful import GROUP, TOPIC, fine, walk
 from .sweep import Sweeper, error_codes
 
 REFUSED_KEYS = {
+    ApiKey.ALTER_REPLICA_LOG_DIRS,
     ApiKey.DESCRIBE_TRANSACTIONS,
     ApiKey.CONSUMER_GROUP_DESCRIBE,
     ApiKey.UPDATE_FEATURES,
@@ -157,3 +159,11 @@ async def push_telemetry(sweeper: Sweeper, version: int) -> None:
         client_instance_id=known.client_instance_id, subscription_id=known.subscription_id
     )
     await fine(sweeper, request, version)
+
+
+@walk(ApiKey.ALTER_REPLICA_LOG_DIRS)
+async def alter_log_dirs(sweeper: Sweeper, version: int) -> None:
+    path = str(sweeper.broker.logs.data_dirs[0])
+    topics = [alter_replica_log_dirs.AlterReplicaLogDirTopic(name=TOPIC, partitions=[0, 1])]
+    wanted = [alter_replica_log_dirs.AlterReplicaLogDir(path=path, topics=topics)]
+    await fine(sweeper, alter_replica_log_dirs.AlterReplicaLogDirsRequest(dirs=wanted), version)

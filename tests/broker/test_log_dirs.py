@@ -1,4 +1,4 @@
-"""DescribeLogDirs at every version, over one and several data folders."""
+"""DescribeLogDirs and AlterReplicaLogDirs at every version, over one and several data folders."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ import pytest
 
 from odradek.broker.authorization import Operation
 from odradek.errors.codes import ErrorCode
+from odradek.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from odradek.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 
 from .admin_world import Denying
@@ -88,6 +93,66 @@ def test_several_folders_one_of_which_fails(tmp_path: Path) -> None:
             results = {one.log_dir: one for one in (await describe(client, 5, None)).results}
             assert [one.error_code for one in results.values()] == [0, ErrorCode.KAFKA_STORAGE_ERROR]
             assert (results[str(second)].topics, results[str(second)].total_bytes) == ([], -1)
+            client.close()
+
+    run(main)
+
+
+async def alter(client: Client, version: int, *moves: tuple[Path, str, list[int]]) -> dict[Any, int]:
+    dirs = [
+        AlterReplicaLogDir(path=str(path), topics=[AlterReplicaLogDirTopic(name=name, partitions=indexes)])
+        for path, name, indexes in moves
+    ]
+    answer = await client.call(AlterReplicaLogDirsRequest(dirs=dirs), version)
+    return {
+        (topic.topic_name, one.partition_index): one.error_code
+        for topic in answer.results
+        for one in topic.partitions
+    }
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_replicas_that_lie_where_they_shall_and_others(version: int, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            create_topic(broker, "t", 2)
+            client = await connect(broker)
+            long = "x" * 214
+            assert await alter(
+                client,
+                version,
+                (tmp_path, "t", [0, 9]),
+                (tmp_path / "elsewhere", "t", [1]),
+                (tmp_path, "missing", [0]),
+                (tmp_path, long, [0]),
+            ) == {
+                ("t", 0): 0,
+                ("t", 9): ErrorCode.REPLICA_NOT_AVAILABLE,
+                ("t", 1): ErrorCode.LOG_DIR_NOT_FOUND,
+                ("missing", 0): ErrorCode.REPLICA_NOT_AVAILABLE,
+                (long, 0): ErrorCode.INVALID_TOPIC_EXCEPTION,
+            }
+            broker.authorizer = Denying((Operation.ALTER, "kafka-cluster"))
+            refused = await alter(client, version, (tmp_path, "t", [0]))
+            assert refused == {("t", 0): ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+            client.close()
+
+    run(main)
+
+
+def test_replicas_are_not_moved(tmp_path: Path) -> None:
+    async def main() -> None:
+        first, second = tmp_path / "first", tmp_path / "second"
+        async with running(Path(f"{first},{second}")) as broker:
+            create_topic(broker, "t", 1)
+            client = await connect(broker)
+            present = broker.replicas.get("t", 0).log.directory.parent
+            other = second if present == first else first
+            failed = {("t", 0): ErrorCode.KAFKA_STORAGE_ERROR}
+            assert await alter(client, 2, (other, "t", [0])) == failed
+            assert await alter(client, 2, (present, "t", [0])) == {("t", 0): 0}
+            broker.logs.fail_directory(other, "the test says so")
+            assert await alter(client, 2, (other, "t", [0])) == failed
             client.close()
 
     run(main)

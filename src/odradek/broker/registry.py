@@ -127,6 +127,7 @@ SERVED: dict[int, Served] = {
     31: Served("acls", range(4)),
     32: Served("describe_configs", range(5)),
     33: Served("alter_configs", range(3)),
+    34: Served("alter_replica_log_dirs", range(3)),
     35: Served("describe_log_dirs", range(6)),
     36: Served("sasl", range(3)),
     37: Served("create_partitions", range(4)),

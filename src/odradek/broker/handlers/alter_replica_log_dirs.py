@@ -1,0 +1,95 @@
+"""AlterReplicaLogDirs 0-2: have replicas lie in other data folders of this broker (KIP-113).
+
+Each partition for itself: LOG_DIR_NOT_FOUND for a folder that is not this broker's, KAFKA_STORAGE_ERROR for
+one that has failed, or a replica that cannot be used, REPLICA_NOT_AVAILABLE for a partition that is not here,
+INVALID_TOPIC_EXCEPTION where a folder's name would be too long. A replica that lies there already is left
+there. Moving one is not built: KAFKA_STORAGE_ERROR, with a line in the broker's log.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odradek.broker.authorization import CLUSTER, Operation
+from odradek.broker.registry import handler
+from odradek.errors import KafkaError
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+
+log = logging.getLogger(__name__)
+
+_LONGEST_NAME = 255
+_SUFFIX = len("-") + len(".") + 32 + len("-future")
+"""What the folder of a copy has behind the topic, besides the partition's digits."""
+
+
+def _error_response(
+    request: AlterReplicaLogDirsRequest, version: int, error: ErrorCode, message: str
+) -> AlterReplicaLogDirsResponse:
+    return _response(dict.fromkeys(_wanted(request), error))
+
+
+@handler(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=range(3), error_response=_error_response)
+def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+    """Leave what lies where it shall lie, and refuse the rest."""
+    wanted = _wanted(request)
+    if not context.authorize(Operation.ALTER, CLUSTER):
+        return _response(dict.fromkeys(wanted, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    return _response({key: _alter(context, *key, Path(path)) for key, path in wanted.items()})
+
+
+def _wanted(request: AlterReplicaLogDirsRequest) -> dict[tuple[str, int], str]:
+    """Where partitions shall lie; the last word counts, as in Kafka."""
+    return {
+        (topic.name, index): one.path
+        for one in request.dirs
+        for topic in one.topics
+        for index in topic.partitions
+    }
+
+
+def _alter(context: RequestContext, topic: str, index: int, folder: Path) -> ErrorCode:
+    if len(topic.encode()) + len(str(index)) + _SUFFIX > _LONGEST_NAME:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    logs = context.broker.logs
+    if folder not in logs.data_dirs:
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    if logs.failure_of(folder) is not None:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    try:
+        present = context.broker.replicas.get(topic, index).log.directory.parent
+    except KafkaError as error:
+        # Kafka says this of everything that is not here, whether it is elsewhere or nowhere.
+        offline = error.code == ErrorCode.KAFKA_STORAGE_ERROR
+        return error.code if offline else ErrorCode.REPLICA_NOT_AVAILABLE
+    if present == folder:
+        return ErrorCode.NONE
+    log.warning(
+        "a replica was not moved, this broker cannot do that topic=%s partition=%d from=%s to=%s",
+        topic,
+        index,
+        present,
+        folder,
+    )
+    return ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def _response(errors: dict[tuple[str, int], ErrorCode]) -> AlterReplicaLogDirsResponse:
+    topics: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for (name, index), error in errors.items():
+        topic = topics.setdefault(name, AlterReplicaLogDirTopicResult(topic_name=name, partitions=[]))
+        topic.partitions.append(
+            AlterReplicaLogDirPartitionResult(partition_index=index, error_code=int(error))
+        )
+    return AlterReplicaLogDirsResponse(results=list(topics.values()))
