@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,12 +10,16 @@ import pytest
 from odradek.broker.authorization import Operation
 from odradek.cluster.admin import NewTopic
 from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey, request_class
+from odradek.wire.check import read_golden
+from odradek.wire.headers import decode_request_header, decode_response
 from odradek.wire.messages import leader_and_isr, stop_replica
 from odradek.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from odradek.wire.messages.update_metadata import UpdateMetadataRequest
 
 from .admin_world import Denying, World
 
+TRANSCRIPTS = Path(__file__).parent.parent / "golden" / "transcripts"
 STALE = ErrorCode.STALE_CONTROLLER_EPOCH
 DENYING = Denying((Operation.CLUSTER_ACTION, "kafka-cluster"))
 
@@ -30,7 +35,7 @@ def sender(world: World) -> dict[str, Any]:
     return {
         "controller_id": world.image.controller_id,
         "controller_epoch": world.image.controller_epoch,
-        "broker_epoch": world.image.brokers[0].epoch,
+        "broker_epoch": world.image.brokers[world.broker_id].epoch,
     }
 
 
@@ -159,3 +164,34 @@ def test_only_the_controller_lets_brokers_leave(world: World) -> None:
     follower.controller._image = follower.image._replace(controller_id=2)  # type: ignore[attr-defined]
     answer = follower.call(ControlledShutdownRequest(broker_id=3), 3)
     assert answer.error_code == STALE
+
+
+@pytest.mark.parametrize("name", ["brokers-3.9.1-zookeeper", "brokers-3.9.1-zookeeper-two"])
+def test_what_a_real_controller_told_its_brokers(name: str) -> None:
+    world = World(broker_id=1)
+    asked: dict[Any, tuple[int, Any]] = {}
+    compared = 0
+    for line in read_golden(TRANSCRIPTS / f"{name}.jsonl.gz"):
+        key, version = line["key"], line["version"]
+        if key not in (4, 5, 6, 7):
+            continue
+        frame, place = bytes.fromhex(line["hex"]), (line["conn"], line["correlation"])
+        if line["dir"] == "request":
+            header, body = decode_request_header(frame)
+            asked[place] = version, request_class(key).decode(frame[body:], header.api_version)
+            continue
+        version, request = asked.pop(place)
+        # The controller is another, and its broker has been here for longer.
+        own = {"broker_id": 1, **sender(world)}
+        for field in own.keys() & {one.name for one in request.FIELDS}:
+            setattr(request, field, own[field])
+        ours, theirs = world.call(request, version), decode_response(frame, key, version)[1]
+        assert ours.error_code == theirs.error_code == 0
+        if key == ApiKey.LEADER_AND_ISR:
+            # None of its topics is known here.
+            assert {t.topic_id for t in ours.topics} == {t.topic_id for t in theirs.topics}
+            assert len(partition_errors(version, ours)) == len(partition_errors(version, theirs))
+        elif key != ApiKey.CONTROLLED_SHUTDOWN:
+            assert ours == theirs
+        compared += 1
+    assert compared > 10
