@@ -15,6 +15,7 @@ from odradek.wire.api import ApiKey
 from odradek.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.wire.messages.delete_topics import DeleteTopicsRequest
 from odradek.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.wire.messages.list_groups import ListGroupsRequest
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 WHO = ApiVersionsRequest(client_software_name="test", client_software_version="1")
@@ -36,13 +37,29 @@ def on(
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("name", ["0.8.2", "0.9"])
-def test_no_api_versions_before_0_10(tmp_path: Path, name: str) -> None:
+def test_no_api_versions_in_0_8_2(tmp_path: Path) -> None:
     async def test(broker: Any, client: live.Client) -> None:
         client.send(WHO, 0)
         assert await client.closed()
 
-    on(tmp_path, name, test)
+    on(tmp_path, "0.8.2", test)
+
+
+def test_0_9_says_nothing_to_what_it_does_not_know(tmp_path: Path) -> None:
+    async def test(broker: Any, client: live.Client) -> None:
+        client.send(WHO, 0)
+        client.send(ListGroupsRequest(), 2)
+        assert await client.silent()
+        # The connection lives, and its next request is answered.
+        reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+        for key, correlation in ((18, 1), (16, 2)):
+            frame = key.to_bytes(2, "big") + bytes(2) + correlation.to_bytes(4, "big") + b"\xff\xff"
+            writer.write(len(frame).to_bytes(4, "big") + frame)
+        answer = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+        assert answer[:4] == b"\0\0\0\x02"
+        writer.close()
+
+    on(tmp_path, "0.9", test)
 
 
 @pytest.mark.parametrize(
@@ -152,8 +169,10 @@ def test_a_topic_that_comes_into_being(tmp_path: Path, name: str, first: ErrorCo
 def test_topics_are_not_deleted_before_1_0(tmp_path: Path, name: str, version: int, code: ErrorCode) -> None:
     async def test(broker: Any, client: live.Client) -> None:
         live.create_topic(broker, "t")
-        response = await client.call(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), version)
-        assert response.responses[0].error_code == code
+        asked = DeleteTopicsRequest(topic_names=["t", "none"], timeout_ms=1000)
+        response = await client.call(asked, version)
+        codes = {one.name: one.error_code for one in response.responses}
+        assert codes == {"t": code, "none": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
         assert (broker.image.topic("t") is None) == (code == ErrorCode.NONE)
 
     on(tmp_path, name, test)

@@ -94,6 +94,7 @@ class Dispatcher:
         # Per API key, filled on first use: (handler, request class, metrics).
         self._routes: dict[int, tuple[Handler, Any, Any]] = {}
         self._fast: dict[int, FastPath] = {}
+        self._silent = handlers.release is not None and handlers.release.is_silent
 
     def dispatch(self, peer: Peer, frame: Any, later: Later) -> Answer | None:
         """Process one frame.
@@ -116,6 +117,8 @@ class Dispatcher:
                 if answer is not NotImplemented:
                     return answer
         frame = later.own(frame)
+        if self._silent and len(frame) >= 4 and self._handlers.ignores(frame[0] << 8 | frame[1]):
+            return NO_ANSWER
         header, body_offset = decode_request_header(frame)
         route = self._routes.get(header.api_key)
         if route is None:
@@ -129,6 +132,8 @@ class Dispatcher:
             if other is not None:
                 # The oldest releases did not look at the version.
                 return self.dispatch(peer, b"%b%b%b" % (frame[:2], other.to_bytes(2), frame[4:]), later)
+            if self._handlers.ignores(header.api_key, version):
+                return NO_ANSWER
             raise ProtocolError(
                 f"version {version} of {handler.api_key.api_name} is not supported "
                 f"({handler.versions[0]} to {handler.versions[-1]} are)"

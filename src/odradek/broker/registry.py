@@ -236,6 +236,13 @@ class Handlers:
         other = self.release.read_as(api_key, version)
         return other if other is not None and other in self._served[api_key].versions else None
 
+    def ignores(self, api_key: int, version: int | None = None) -> bool:
+        """Whether the release leaves an unknown API, or a version of a known one, without an answer."""
+        if self.release is None or not self.release.is_silent:
+            return False
+        known = self.release.answered.get(api_key)
+        return known is None or (version is not None and version not in known)
+
     def load_all(self) -> None:
         """Import what has not been yet."""
         for key in self._served:

@@ -7,7 +7,7 @@ the handlers themselves. Sources: docs/kafka_versions.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from odradek.broker.kafka_versions.config_names import knows_broker_config, knows_topic_config
 from odradek.broker.kafka_versions.release import Release
@@ -15,7 +15,10 @@ from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.message import Struct
 
-Adapter = Callable[[Release, Any], None]
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+
+Adapter = Callable[[Release, "RequestContext", Any], None]
 """Changes a response in place."""
 
 _OLDER_CODES: Mapping[int, int] = {
@@ -37,12 +40,13 @@ _OLDER_CODES: Mapping[int, int] = {
 """What stands for an error in a release that does not know it; UNKNOWN_SERVER_ERROR for all others."""
 
 
-def adapt(release: Release, api_key: int, response: Any) -> Any:
+def adapt(release: Release, api_key: int, context: RequestContext, response: Any) -> Any:
     """Make a response what the release would have sent, as far as the two differ.
 
     Args:
         release: the release.
         api_key: the API that was asked.
+        context: the request's surroundings.
         response: the message, changed in place; None passes through.
 
     Returns:
@@ -52,7 +56,7 @@ def adapt(release: Release, api_key: int, response: Any) -> Any:
         return None
     adapter = _ADAPTERS.get(api_key)
     if adapter is not None:
-        adapter(release, response)
+        adapter(release, context, response)
     if release.last_error_code < _NEWEST_ERROR_CODE:
         _age_errors(response, release.last_error_code)
     return response
@@ -81,7 +85,7 @@ def _age_errors(struct: Struct, last: int) -> None:
                 _age_errors(one, last)
 
 
-def _metadata(release: Release, response: Any) -> None:
+def _metadata(release: Release, context: RequestContext, response: Any) -> None:
     """With KRaft the creation of a topic is asked for at the controller, and meanwhile there is no such topic
     (`AutoTopicCreationManager`)."""
     if release.kraft:
@@ -90,19 +94,22 @@ def _metadata(release: Release, response: Any) -> None:
                 topic.error_code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _delete_topics(release: Release, response: Any) -> None:
+def _delete_topics(release: Release, context: RequestContext, response: Any) -> None:
     """Before 2.1 nobody looked at `delete.topic.enable` when asked to delete: the deletion never happened,
     and the request timed out. We do not let the client wait for that."""
     if not release.at_least("2.1"):
         for topic in response.responses:
             if topic.error_code in (ErrorCode.INVALID_REQUEST, ErrorCode.TOPIC_DELETION_DISABLED):
-                topic.error_code = int(ErrorCode.REQUEST_TIMED_OUT)
+                there = context.broker.image.topic(topic.name) is not None
+                topic.error_code = int(
+                    ErrorCode.REQUEST_TIMED_OUT if there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                )
 
 
 _TOPIC, _BROKER = 2, 4
 
 
-def _describe_configs(release: Release, response: Any) -> None:
+def _describe_configs(release: Release, context: RequestContext, response: Any) -> None:
     """Configs that came later, or had gone, are not shown."""
     for result in response.results:
         knows = {_TOPIC: knows_topic_config, _BROKER: knows_broker_config}.get(result.resource_type)

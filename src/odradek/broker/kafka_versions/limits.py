@@ -27,13 +27,13 @@ def aged(function: HandlerFunction, release: Release, api_key: int) -> HandlerFu
     def handle(context: RequestContext, request: Any) -> Any:
         response = function(context, request)
         if isinstance(response, asyncio.Future) or asyncio.isfuture(response):
-            return _aged_later(response, release, api_key)
-        return adapt(release, api_key, response)
+            return _aged_later(response, lambda later: adapt(release, api_key, context, later))
+        return adapt(release, api_key, context, response)
 
     return handle
 
 
-def _aged_later(future: asyncio.Future[Any], release: Release, api_key: int) -> asyncio.Future[Any]:
+def _aged_later(future: asyncio.Future[Any], age: Callable[[Any], Any]) -> asyncio.Future[Any]:
     after: asyncio.Future[Any] = future.get_loop().create_future()
 
     def done(before: asyncio.Future[Any]) -> None:
@@ -44,7 +44,7 @@ def _aged_later(future: asyncio.Future[Any], release: Release, api_key: int) -> 
         elif (error := before.exception()) is not None:
             after.set_exception(error)
         else:
-            after.set_result(adapt(release, api_key, before.result()))
+            after.set_result(age(before.result()))
 
     future.add_done_callback(done)
     return after

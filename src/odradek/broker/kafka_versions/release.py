@@ -110,6 +110,12 @@ class Release:
         return self.at_least("2.4")
 
     @property
+    def is_silent(self) -> bool:
+        """Whether a request that the broker does not know is neither answered nor a reason to close: 0.9.0.0
+        and 0.9.0.1 have an exception there that nobody catches."""
+        return self.name == "0.9"
+
+    @property
     def last_error_code(self) -> int:
         """The highest error code that the release knows."""
         return int(dict(word.split(":") for word in _LAST_ERROR_CODES.split())[self.name])
