@@ -286,3 +286,45 @@ def test_a_follower_keeps_the_offsets_of_messages(tmp_path):
     assert read_all(follower, 300) == expected_records(golden.expected("mixed-magic-0"), 0, 2**63)
     with pytest.raises(OffsetOutOfRangeError):
         follower.append_follower(path.read_bytes())
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_damage_is_never_served(seed, tmp_path):
+    """Some bytes of the last segment are cut off, turned over or zeroed: refused, or a prefix is served."""
+    chance = random.Random(seed)
+    archive, partition = chance.choice(OLD)
+    golden = GoldenFolder(archive, tmp_path)
+    records = expected_records(golden.expected(partition), 0, 2**63)
+    path = last_segment(golden.data / partition)
+    data = bytearray(path.read_bytes())
+    entries = list(iter_entries(bytes(data)))
+    at = chance.randrange(len(data))
+    size = min(chance.choice([1, 2, 9, 40, 300]), len(data) - at)
+    how = chance.randrange(3)
+    if how == 0:
+        del data[at:]
+    elif how == 1:
+        data[at : at + size] = bytes(size)
+    else:
+        for place in range(at, at + size):
+            data[place] ^= 1 << chance.randrange(8)
+    changed = bytes(data) != path.read_bytes()
+    path.write_bytes(data)
+    end, intact = 0, int(path.name.split(".")[0])
+    for header, entry in entries:
+        end += len(entry)
+        if end > at:
+            break
+        intact = header.last_offset + 1
+    try:
+        log = open_log(golden.data / partition)
+    except LogDamagedError:
+        assert how and changed
+        assert path.read_bytes() == bytes(data)
+        return
+    found = read_all(log, 1 << 20)
+    # Of the bytes that no CRC covers, the offset can be larger than it was.
+    kept = [record for record in records if record.offset < intact]
+    assert found[: len(kept)] == kept
+    contents = {(record.key, record.value) for record in records}
+    assert all((record.key, record.value) in contents for record in found)
