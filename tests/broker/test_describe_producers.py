@@ -43,7 +43,9 @@ def test_producers_of_a_partition(tmp_path: Path) -> None:
             # A client's would be refused: nobody coordinates transactions.
             log = broker.replicas.get("t", 0).log
             log.append(open_ended, leader_epoch=0, now_ms=broker.clock.now_ms())
-            answer = await client.call(request("t", 0, 1, 9), 0)
+            asked = request("t", 0, 1, 9, 0, 0)
+            asked.topics += request("t", 1).topics
+            answer = await client.call(asked, 0)
             (topic,) = answer.topics
             first, second, missing = topic.partitions
             assert states(first) == [(70, 3, 1, -1, -1), (71, 0, 0, -1, 3)]

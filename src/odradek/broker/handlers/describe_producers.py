@@ -30,14 +30,18 @@ if TYPE_CHECKING:
 @handler(ApiKey.DESCRIBE_PRODUCERS, versions=range(1))
 def handle(context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
     """Describe the producers of each partition."""
-    topics: list[TopicResponse] = []
+    # Each once: a description can be much longer than the number that asks for it.
+    wanted: dict[str, dict[int, None]] = {}
     for topic in request.topics:
-        failure = _topic_error(context, topic.name)
+        wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+    topics: list[TopicResponse] = []
+    for name, indexes in wanted.items():
+        failure = _topic_error(context, name)
         partitions = [
-            _describe(context, topic.name, index) if failure is None else _failed(index, failure)
-            for index in topic.partition_indexes
+            _describe(context, name, index) if failure is None else _failed(index, failure)
+            for index in indexes
         ]
-        topics.append(TopicResponse(name=topic.name, partitions=partitions))
+        topics.append(TopicResponse(name=name, partitions=partitions))
     return DescribeProducersResponse(topics=topics)
 
 
