@@ -27,7 +27,10 @@ BROKER_SINCE: Mapping[str, str] = {
         "sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor "
         "sasl.login.refresh.window.jitter sasl.server.callback.handler.class"
     ),
-    "2.1": "connection.failed.authentication.delay.ms",
+    "2.1": (
+        "connection.failed.authentication.delay.ms kafka.metrics.polling.interval.secs "
+        "kafka.metrics.reporters"
+    ),
     "2.2": "connections.max.reauth.ms control.plane.listener.name group.max.size ssl.principal.mapping.rules",
     "2.3": "log.cleaner.max.compaction.lag.ms max.connections",
     "2.4": "replica.selector.class security.providers",
