@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import time
 import uuid
 from collections.abc import Callable
 
@@ -10,7 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from interop import kafka_peer
+from odradek import Admin, NewTopic
 from odradek.cli.main import main
+from odradek.errors import InvalidReplicaAssignmentError, InvalidRequestError
 
 pytestmark = pytest.mark.interop
 
@@ -110,3 +114,48 @@ def test_figures(tool: Tool, name: str) -> None:
     assert sent.stdout.startswith("1000 records sent, ")
     read = tool("consumer-perf-test", "--topic", name, "--num-records", "1000", "--hide-header")
     assert read.stdout.split(", ")[4] == "1000"
+
+
+def test_folders_and_leaders(tool: Tool, name: str, real_kafka: kafka_peer.RealKafka) -> None:
+    tool("topics", "--create", "--topic", name, "--partitions", "2", "--replication-factor", "1")
+    described = tool("log-dirs", "--describe", "--topic-list", name).stdout.splitlines()[-1]
+    (broker,) = json.loads(described)["brokers"]
+    (folder,) = broker["logDirs"]
+    sizes = {one["partition"]: one["size"] for one in folder["partitions"]}
+    assert (broker["broker"], folder["error"], sizes) == (1, None, {f"{name}-0": 0, f"{name}-1": 0})
+    one = ("leader-election", "--election-type", "preferred", "--topic", name, "--partition")
+    elected = tool(*one, "1").stdout
+    # 2.2 calls it an election that was won.
+    expected = "Successfully completed" if real_kafka.version == "2.2.2" else "Valid replica already elected"
+    assert elected.startswith(expected)
+    assert "could not be elected" in tool(*one, "7", status=1).stderr
+
+
+def test_quotas_credentials_and_moves(name: str, real_kafka: kafka_peer.RealKafka) -> None:
+    if real_kafka.version == "2.2.2":
+        pytest.skip("Kafka 2.2.2 has no such requests")
+    entity = (("user", name),)
+    with Admin(bootstrap_servers=real_kafka.bootstrap_servers) as admin:
+        admin.alter_client_quotas({entity: {"producer_byte_rate": 1e6}})
+        wait_until(lambda: admin.describe_client_quotas({"user": name}))
+        assert admin.describe_client_quotas({"user": name}) == {entity: {"producer_byte_rate": 1e6}}
+        with pytest.raises(InvalidRequestError):
+            admin.alter_client_quotas({entity: {"speed": 1}})
+        admin.alter_user_scram_credentials({(name, "SCRAM-SHA-512"): "secret"}, iterations=8192)
+        wait_until(lambda: name in admin.describe_user_scram_credentials())
+        assert admin.describe_user_scram_credentials([name]) == {name: {"SCRAM-SHA-512": 8192}}
+        admin.create_topics([NewTopic(name, 1, 1)])
+        admin.alter_partition_reassignments({(name, 0): [1]})
+        with pytest.raises(InvalidReplicaAssignmentError):
+            admin.alter_partition_reassignments({(name, 0): [7]})
+        assert admin.list_partition_reassignments() == {}
+        (partition,) = admin.describe_topics([name])[name].partitions
+        assert partition.eligible_leader_replicas is not None
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """What a controller of KRaft has written, its broker knows a moment later."""
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
