@@ -66,8 +66,9 @@ profile: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks --only '$(ONLY)' $(BENCH)
 
+# Much of it waits for other programs: two workers share the time. A file's servers stay with one worker.
 interop: $(VENV)/.dev
-	$(BIN)/pytest tests/interop --compatibility build/compatibility.md $(PYTEST)
+	$(BIN)/pytest tests/interop -n 2 --dist loadfile --compatibility build/compatibility.md $(PYTEST)
 
 compatibility: interop
 	cp build/compatibility.md docs/compatibility.md

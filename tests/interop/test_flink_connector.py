@@ -41,7 +41,6 @@ def test_topic_to_topic(
     needs_java()
     job = _flink(flink, connector)
     at = tapped.bootstrap_servers
-    copied: list[str] = []
 
     def send(values: range) -> None:
         with Producer(bootstrap_servers=at, client_id=OURS) as producer:
@@ -71,10 +70,15 @@ def test_topic_to_topic(
     row.does("consume")
     members.until("the clock says something later", lambda: time.time() * 1000 > middle_ms)
     send(range(300, 400))
+    # A bounded job need not have committed its last records: the next one begins where the group stands.
+    with Admin(bootstrap_servers=at, client_id=OURS) as admin:
+        committed = {tp.partition: kept.offset for tp, kept in admin.list_group_offsets("flink").items()}
     job.run("copy", at, flink, "from", "to", "flink")
-    copied = copied_at_last("to", 400)
-    assert copied == sorted(f"{i}=value-{i}" for i in range(400))
-    row.does("commit, resume")
+    first = [f"{i}=value-{i}" for i in range(300)]
+    second = [f"{i}=value-{i}" for i in range(400) if i // 3 >= committed.get(i % 3, 0)]
+    assert copied_at_last("to", len(first) + len(second)) == sorted(first + second)
+    if sum(committed.values()):
+        row.does("commit, resume")
     job.run("since", at, flink, "from", "late", str(middle_ms))
     assert copied_at_last("late", 100) == sorted(f"{i}=value-{i}" for i in range(300, 400))
     row.does("offsets by time")

@@ -195,7 +195,13 @@ class KafkaPython:
         from kafka import KafkaConsumer
 
         consumer = KafkaConsumer(
-            topic, bootstrap_servers=self.bootstrap, group_id=group, auto_offset_reset="earliest"
+            topic,
+            bootstrap_servers=self.bootstrap,
+            group_id=group,
+            auto_offset_reset="earliest",
+            # One that could not say that it leaves is missed soon.
+            session_timeout_ms=6_000,
+            heartbeat_interval_ms=500,
         )
 
         class Joined:
