@@ -87,24 +87,29 @@ def _scan(scan: SegmentScan, file: File, index_interval: int) -> None:
     unpack, crc_of = HEADER_STRUCT.unpack_from, crc32.iscsi
     tail: list[tuple[int, int, int, int, int]] = []
     while position < size:
-        if position + HEADER_BYTES > block_end and block_end < size:
-            block_at, block = position, memoryview(file.pread(SCAN_BLOCK, position))
-            block_end = block_at + len(block)
         start = position - block_at
-        left = block_end - position
-        if left > MAGIC_AT and block[start + MAGIC_AT] < MAGIC_V2:
+        magic = MAGIC_V2
+        if position + HEADER_BYTES > block_end:
+            if block_end < size:
+                block_at, start, block = position, 0, memoryview(file.pread(SCAN_BLOCK, position))
+                block_end = block_at + len(block)
+            left = block_end - position
+            if left < HEADER_BYTES:
+                magic = block[start + MAGIC_AT] if left > MAGIC_AT else MAGIC_V2
+                if magic >= MAGIC_V2:
+                    scan.problem = f"{size - position} bytes are too few for a batch"
+                    scan.torn = True
+                    break
+        if magic == MAGIC_V2:
+            header = unpack(block, start)
+            offset, length, epoch, magic, crc, _, delta, _, max_timestamp, producer_id, _, _, _ = header
+        if 0 <= magic < MAGIC_V2:
             message = _message_at(scan, file, block, start, position, next_offset)
             if message is None:
                 break
             end, offset, last_offset, max_timestamp = message
             epoch = producer_id = -1
-        elif left < HEADER_BYTES:
-            scan.problem = f"{size - position} bytes are too few for a batch"
-            scan.torn = True
-            break
         else:
-            header = unpack(block, start)
-            offset, length, epoch, _, crc, _, delta, _, max_timestamp, producer_id, _, _, _ = header
             end = position + length + LOG_OVERHEAD
             scan.problem = _header_problem(header, next_offset, base_offset)
             if scan.problem is not None:
