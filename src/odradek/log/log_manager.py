@@ -10,35 +10,29 @@ asked of them is answered with KAFKA_STORAGE_ERROR, and whoever set `on_failure`
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from uuid import uuid4
 
 from odradek.errors import KafkaError, KafkaStorageError
 from odradek.log import meta_properties, partition_metadata
 from odradek.log.checkpointing import CheckpointJob, Checkpoints
-from odradek.log.checkpoints import CorruptCheckpointError, TopicPartition, read_offsets
+from odradek.log.checkpoints import TopicPartition
 from odradek.log.config import LogConfig
 from odradek.log.data_directory import DataDirectory, DirectoryState, ReplicaState, is_disk_failure
 from odradek.log.errors import DataDirectoryError
 from odradek.log.file_names import (
     CLEAN_SHUTDOWN,
-    HIGH_WATERMARKS,
-    LOG_START_OFFSETS,
     META_PROPERTIES,
     PARTITION_METADATA,
-    RECOVERY_POINTS,
     delete_dir,
-    marker_of_dir,
-    parse_partition_dir,
     partition_dir,
 )
 from odradek.log.files import FileSystem
 from odradek.log.flushing import FlushJob
+from odradek.log.looking import FolderView, FoundLog, look, refuse_duplicates
 from odradek.log.meta_properties import MetaProperties
 from odradek.log.partition_log import PartitionLog
-from odradek.log.recovery import RecoveryPlan, plan_recovery
 from odradek.log.removing import RemovalJob
 from odradek.util.clock import Clock
 
@@ -48,19 +42,6 @@ CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
 
 FailureListener = Callable[[Path, list[TopicPartition], str], None]
 """Called with the folder that failed, the partitions that are gone with it, and the reason."""
-
-
-@dataclass
-class _Found:
-    """A partition's folder that a start came upon."""
-
-    topic: str
-    partition: int
-    config: LogConfig
-    plan: RecoveryPlan
-    recovery_point: int
-    log_start_offset: int
-    high_watermark: int
 
 
 class LogManager:
@@ -236,89 +217,34 @@ class LogManager:
         Raises `LogDamagedError` or another `DataDirectoryError`, the logs being as they were.
         """
         configs = dict(topic_configs or {})
-        found: dict[Path, list[_Found]] = {}
+        views: dict[Path, FolderView] = {}
         for directory in self._dirs:
             if directory.is_online:
                 try:
-                    found[directory.path] = list(self._look(directory, configs))
+                    views[directory.path] = look(self._files, directory, configs, self.defaults)
                 except OSError as error:
                     self._fail_at_start(directory, f"loading the logs of {directory.path} failed", error)
-        self._refuse_duplicates([item for items in found.values() for item in items])
+        refuse_duplicates(item for view in views.values() for item in view.logs)
+        removal_ms = self._clock.now_ms() + self.defaults.file_delete_delay_ms
         for directory in self._dirs:
             if directory.is_online:
+                view = views[directory.path]
+                self._deleted += [(removal_ms, folder) for folder in view.deleted]
+                self._stale |= view.spoken_of
                 try:
                     # From here on only a clean stop makes it clean again.
                     self._files.remove(directory.path / CLEAN_SHUTDOWN)
-                    for item in found[directory.path]:
+                    for item in view.logs:
                         self._open(item)
                 except OSError as error:
                     self._fail_at_start(directory, f"loading the logs of {directory.path} failed", error)
         if self._logs:
-            scanned = sum(bool(item.plan.scans) for items in found.values() for item in items)
+            scanned = sum(bool(item.plan.scans) for view in views.values() for item in view.logs)
             logger.info("loaded %d logs, %d of them read through after a stop", len(self._logs), scanned)
         self._stale.difference_update(self._logs)
         return list(self._logs.values())
 
-    def _look(self, directory: DataDirectory, configs: Mapping[str, Mapping[str, str]]) -> Iterator[_Found]:
-        path = directory.path
-        directory.was_clean = self._files.exists(path / CLEAN_SHUTDOWN)
-        recovery_points = self._read_checkpoint(path / RECOVERY_POINTS)
-        log_starts = self._read_checkpoint(path / LOG_START_OFFSETS)
-        high_watermarks = self._read_checkpoint(path / HIGH_WATERMARKS)
-        for name, size in self._files.entries(path).items():
-            folder = path / name
-            if size >= 0:
-                continue
-            marker = marker_of_dir(name)
-            if marker == "delete":
-                self._deleted.append((self._clock.now_ms() + self.defaults.file_delete_delay_ms, folder))
-                continue
-            key = parse_partition_dir(name)
-            if key is None:
-                logger.info("%s is left alone: %s", folder, marker or "no partition's folder")
-                continue
-            config = LogConfig.from_topic(configs.get(key[0], {}), self.defaults)
-            recovery_point = recovery_points.get(key, 0)
-            plan = plan_recovery(
-                self._files, folder, config, clean=directory.was_clean, recovery_point=recovery_point
-            )
-            yield _Found(
-                *key, config, plan, recovery_point, log_starts.get(key, 0), high_watermarks.get(key, 0)
-            )
-
-    def _read_checkpoint(self, path: Path) -> dict[TopicPartition, int]:
-        try:
-            offsets = read_offsets(self._files, path)
-            self._stale.update(offsets)
-            return offsets
-        except CorruptCheckpointError as error:
-            logger.warning("going on without %s: %s", path.name, error)
-            return {}
-
-    def _refuse_duplicates(self, found: list[_Found]) -> None:
-        seen: dict[TopicPartition, Path] = {}
-        for item in found:
-            other = seen.setdefault((item.topic, item.partition), item.plan.directory)
-            if other is not item.plan.directory:
-                raise DataDirectoryError(
-                    f"{item.topic}-{item.partition} is in both {other} and {item.plan.directory}. "
-                    f"Move the folder away that is not the newer one."
-                )
-
-    def _open(self, item: _Found) -> None:
-        end, start = item.plan.end_offset, item.log_start_offset
-        if end is not None and start > end and start > item.high_watermark:
-            # No log starts above its high watermark; believing it would cost everything that is here.
-            logger.error(
-                "%s-%d: %s has %d, but the log ends at %d and its high watermark is %d; going on without it",
-                item.topic,
-                item.partition,
-                LOG_START_OFFSETS,
-                start,
-                end,
-                item.high_watermark,
-            )
-            start = 0
+    def _open(self, item: FoundLog) -> None:
         log = PartitionLog.from_plan(
             item.plan,
             item.topic,
@@ -327,7 +253,7 @@ class LogManager:
             self._files,
             self._clock,
             item.recovery_point,
-            start,
+            item.believable_log_start,
         )
         log.update_high_watermark(item.high_watermark)
         log.on_write_error = self._on_write_error

@@ -1,0 +1,122 @@
+"""What a start finds in a data folder: its checkpoints, and a plan for every log. Changes nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from odradek.log.checkpoints import CorruptCheckpointError, TopicPartition, read_offsets
+from odradek.log.config import LogConfig
+from odradek.log.data_directory import DataDirectory
+from odradek.log.errors import DataDirectoryError
+from odradek.log.file_names import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    marker_of_dir,
+    parse_partition_dir,
+)
+from odradek.log.files import FileSystem
+from odradek.log.recovery import RecoveryPlan, plan_recovery
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class FoundLog:
+    """A partition's folder, and what the checkpoints say of it."""
+
+    topic: str
+    partition: int
+    config: LogConfig
+    plan: RecoveryPlan
+    recovery_point: int
+    log_start_offset: int
+    high_watermark: int
+
+    @property
+    def believable_log_start(self) -> int:
+        """The log's start, if it can be: no log starts above its end and its high watermark.
+
+        Believing another one would cost everything that is there.
+        """
+        end, start = self.plan.end_offset, self.log_start_offset
+        if end is None or start <= end or start <= self.high_watermark:
+            return start
+        logger.error(
+            "%s-%d: %s has %d, but the log ends at %d and its high watermark is %d; going on without it",
+            self.topic,
+            self.partition,
+            LOG_START_OFFSETS,
+            start,
+            end,
+            self.high_watermark,
+        )
+        return 0
+
+
+@dataclass
+class FolderView:
+    """A data folder: its logs, the folders of deleted partitions, and of which partitions its checkpoints
+    speak."""
+
+    logs: list[FoundLog] = field(default_factory=list)
+    deleted: list[Path] = field(default_factory=list)
+    spoken_of: set[TopicPartition] = field(default_factory=set)
+
+
+def look(
+    files: FileSystem,
+    directory: DataDirectory,
+    configs: Mapping[str, Mapping[str, str]],
+    defaults: LogConfig,
+) -> FolderView:
+    """Look at a data folder; `configs` are the topics' own. Raises `LogDamagedError`, `OSError`."""
+    path, view = directory.path, FolderView()
+    directory.was_clean = files.exists(path / CLEAN_SHUTDOWN)
+    recovery_points = _offsets(files, path / RECOVERY_POINTS)
+    log_starts = _offsets(files, path / LOG_START_OFFSETS)
+    high_watermarks = _offsets(files, path / HIGH_WATERMARKS)
+    view.spoken_of.update(recovery_points, log_starts, high_watermarks)
+    for name, size in files.entries(path).items():
+        folder = path / name
+        if size >= 0:
+            continue
+        marker = marker_of_dir(name)
+        if marker == "delete":
+            view.deleted.append(folder)
+            continue
+        key = parse_partition_dir(name)
+        if key is None:
+            logger.info("%s is left alone: %s", folder, marker or "no partition's folder")
+            continue
+        config = LogConfig.from_topic(configs.get(key[0], {}), defaults)
+        point = recovery_points.get(key, 0)
+        plan = plan_recovery(files, folder, config, clean=directory.was_clean, recovery_point=point)
+        view.logs.append(
+            FoundLog(*key, config, plan, point, log_starts.get(key, 0), high_watermarks.get(key, 0))
+        )
+    return view
+
+
+def _offsets(files: FileSystem, path: Path) -> dict[TopicPartition, int]:
+    try:
+        return read_offsets(files, path)
+    except CorruptCheckpointError as error:
+        logger.warning("going on without %s: %s", path.name, error)
+        return {}
+
+
+def refuse_duplicates(found: Iterable[FoundLog]) -> None:
+    """Raise `DataDirectoryError` where two folders have the same partition."""
+    seen: dict[TopicPartition, Path] = {}
+    for item in found:
+        other = seen.setdefault((item.topic, item.partition), item.plan.directory)
+        if other is not item.plan.directory:
+            raise DataDirectoryError(
+                f"{item.topic}-{item.partition} is in both {other} and {item.plan.directory}. "
+                f"Move the folder away that is not the newer one."
+            )
