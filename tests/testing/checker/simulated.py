@@ -3,6 +3,7 @@
 One thread, a seeded source of chance, and steps that interleave: a client begins an operation, the log
 does some of its work, the client learns the end, or never does. Mutations of such histories plant one
 anomaly each.
+"""
 
 from __future__ import annotations
 
