@@ -19,10 +19,15 @@ PRead = Callable[[int, int], bytes]
 """`(size, position) -> bytes`, fewer only at the end of the file."""
 
 SPAN_BYTES = SPAN.size
+ATTRIBUTES_AT = MAGIC_AT + 1
+"""Of a message of magic 0 or 1."""
+CODEC_MASK = 7
 
 
 def begins_there(pread: PRead, entry: OffsetPosition, base_offset: int, end: int) -> bool:
-    """Whether an append that ends with the entry's offset can begin at its position.
+    """Whether an append that the entry tells of can begin at its position.
+
+    Its offset is that of the append's last record; before Kafka 2.0 of its first.
 
     Args:
         pread: reads the segment.
@@ -41,15 +46,18 @@ def begins_there(pread: PRead, entry: OffsetPosition, base_offset: int, end: int
     head = pread(min(SPAN_BYTES, left), position)
     if head[MAGIC_AT] < MAGIC_V2:
         first, length, magic = MESSAGE.unpack_from(head)
-        smallest, last = MIN_LENGTH[magic], first
+        smallest = MIN_LENGTH[magic]
+        if len(head) > ATTRIBUTES_AT and head[ATTRIBUTES_AT] & CODEC_MASK:
+            # A wrapper has the offset of its last message; the entry may be of its first.
+            first = min(first, max(offset, base_offset))
     elif len(head) < SPAN_BYTES:
         return False
     else:
         first, length, magic, delta = SPAN.unpack_from(head)
-        smallest, last = HEADER_BYTES - LOG_OVERHEAD, first + delta
+        smallest = HEADER_BYTES - LOG_OVERHEAD
         if magic != MAGIC_V2 or delta < 0:
             return False
-    return base_offset <= first and last <= offset and smallest <= length <= left - LOG_OVERHEAD
+    return base_offset <= first <= offset and smallest <= length <= left - LOG_OVERHEAD
 
 
 def holds_time(step: Step | None, entry: TimestampOffset) -> bool:
