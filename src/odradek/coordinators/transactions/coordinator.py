@@ -1,0 +1,321 @@
+"""The transaction coordinator: what a broker's handlers are to call.
+
+Answers come through a `Reply`, perhaps before the method returns. They are plain data: a handler puts them
+into the form of the request's version (`error_for_version` says what old clients cannot understand).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from odradek.coordinators.deadlines import Deadlines
+from odradek.coordinators.outcome import Outcome
+from odradek.coordinators.partitioner import partition_for
+from odradek.coordinators.reply import Reply
+from odradek.coordinators.runtime import Answer, CoordinatorRuntime, RecordLog, ShardState
+from odradek.coordinators.transactions.commands import Expected, ProducerResult, add, end, verify
+from odradek.coordinators.transactions.commands import init_producer_id as init
+from odradek.coordinators.transactions.config import TransactionConfig
+from odradek.coordinators.transactions.markers import Markers
+from odradek.coordinators.transactions.shard import TransactionEnv, TransactionShard
+from odradek.coordinators.transactions.states import STATE_BY_TITLE
+from odradek.coordinators.transactions.transaction import Partition, Transaction
+from odradek.errors import (
+    CoordinatorLoadInProgressError,
+    ErrorCode,
+    KafkaError,
+    NotCoordinatorError,
+    error_for,
+)
+from odradek.util.clock import Clock
+from odradek.util.timers import Timers
+
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+
+_FIRST_VERSION_WITH_FENCED = {
+    "InitProducerId": 4,
+    "AddPartitionsToTxn": 2,
+    "AddOffsetsToTxn": 2,
+    "EndTxn": 2,
+}
+
+PartitionErrors = dict[Partition, ErrorCode]
+
+
+def error_for_version(error: ErrorCode, api: str, version: int) -> ErrorCode:
+    """The code that a client of this version understands (`KafkaApis.scala`).
+
+    Args:
+        error: what happened.
+        api: the request's name.
+        version: the request's version.
+    """
+    if error is ErrorCode.PRODUCER_FENCED and version < _FIRST_VERSION_WITH_FENCED[api]:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return error
+
+
+class Added(NamedTuple):
+    """One transaction of a batched AddPartitionsToTxn (v4+, sent by brokers)."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    partitions: Sequence[Partition]
+    verify_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The data of a ListTransactions response."""
+
+    transactions: list[Transaction]
+    unknown_states: list[str]
+
+
+class TransactionCoordinator:
+    """Coordinates the transactional ids whose partitions of `__transaction_state` this broker leads.
+
+    Args:
+        config: the broker's settings.
+        log: the partitions of the topic.
+        clock: the time.
+        timers: for timeouts, expiry and retries.
+        new_producer_id: a producer id that nobody has; raises `KafkaError` if there is none at the moment.
+        send: takes markers that are to be written; `markers_answered` is to be called with what came of it.
+        partition_count: partitions of the topic as it is; 0 while it does not exist.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: TransactionConfig,
+        log: RecordLog,
+        clock: Clock,
+        timers: Timers,
+        new_producer_id: Callable[[], int],
+        send: Callable[[Markers], None],
+        partition_count: int = 0,
+    ) -> None:
+        self.config = config
+        self.partition_count = partition_count
+        self._clock = clock
+        self._timers = timers
+        self._new_producer_id = new_producer_id
+        self._send = send
+        self._loading_epoch = -1
+        self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
+            topic=TRANSACTION_STATE_TOPIC,
+            log=log,
+            clock=clock,
+            timers=timers,
+            new_shard=self._new_shard,
+            commit_timeout_ms=config.commit_timeout_ms,
+        )
+
+    def _new_shard(self, partition: int) -> tuple[TransactionShard, list[Answer]]:
+        def run(name: str, command: Callable[[], Outcome]) -> None:
+            self.runtime.run(partition, name, lambda shard: command())
+
+        env = TransactionEnv(
+            self.config,
+            self._clock,
+            Deadlines(self._timers, self._clock),
+            self._loading_epoch,
+            self._new_producer_id,
+            self._send,
+            run,
+        )
+        return TransactionShard(env), env.outbox
+
+    def load(self, partition: int, leader_epoch: int) -> None:
+        """Take a partition over as its leader; markers will carry `leader_epoch`."""
+        self._loading_epoch = leader_epoch
+        self.runtime.load(partition, leader_epoch)
+
+    def partition_of(self, transactional_id: str) -> int:
+        """The partition that coordinates an id.
+
+        Raises:
+            NotCoordinatorError: the topic does not exist yet, so nobody does.
+        """
+        if self.partition_count <= 0:
+            raise NotCoordinatorError
+        return partition_for(transactional_id, self.partition_count)
+
+    # Requests
+
+    def init_producer_id(
+        self,
+        transactional_id: str | None,
+        timeout_ms: int,
+        expected: Expected | None,
+        reply: Reply[ProducerResult],
+    ) -> None:
+        """InitProducerId.
+
+        Args:
+            transactional_id: `None` for a producer that is idempotent only.
+            timeout_ms: of the producer's transactions.
+            expected: id and epoch that the producer has, if it goes on after an error (v3+).
+            reply: gets the producer's id and epoch.
+        """
+        if transactional_id is None:
+            try:
+                reply.answer(ProducerResult(ErrorCode.NONE, self._new_producer_id(), 0))
+            except KafkaError as error:
+                reply.fail(error.code)
+            return
+        self._run(transactional_id, "init", lambda s: init(s, transactional_id, timeout_ms, expected), reply)
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        partitions: Sequence[Partition],
+        reply: Reply[PartitionErrors],
+        *,
+        verify_only: bool = False,
+    ) -> None:
+        """AddPartitionsToTxn for one transaction."""
+        command = verify if verify_only else add
+        self._run(
+            transactional_id,
+            "add",
+            lambda shard: command(shard, transactional_id, producer_id, epoch, partitions),
+            reply,
+        )
+
+    def add_partitions_batched(
+        self, transactions: Sequence[Added], deliver: Callable[[dict[str, PartitionErrors]], None]
+    ) -> None:
+        """AddPartitionsToTxn v4+; `deliver` gets the answers by transactional id when all are there."""
+        answers: dict[str, PartitionErrors] = {}
+        open_ids = {added.transactional_id for added in transactions}
+        if not open_ids:
+            deliver(answers)
+
+        def reply_for(added: Added) -> Reply[PartitionErrors]:
+            def take(errors: PartitionErrors) -> None:
+                answers[added.transactional_id] = errors
+                open_ids.discard(added.transactional_id)
+                if not open_ids:
+                    deliver(answers)
+
+            return Reply(take, lambda error: dict.fromkeys(added.partitions, error))
+
+        for added in transactions:
+            self.add_partitions(
+                added.transactional_id,
+                added.producer_id,
+                added.epoch,
+                added.partitions,
+                reply_for(added),
+                verify_only=added.verify_only,
+            )
+
+    def add_offsets(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        offsets_partition: Partition,
+        reply: Reply[PartitionErrors],
+    ) -> None:
+        """AddOffsetsToTxn: adds the partition of `__consumer_offsets` that has the group."""
+        self.add_partitions(transactional_id, producer_id, epoch, [offsets_partition], reply)
+
+    def end(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        *,
+        commit: bool,
+        client_version: int,
+        reply: Reply[ProducerResult],
+    ) -> None:
+        """EndTxn; `client_version` is 2 for request versions from 5 on (KIP-890), else 0."""
+        self._run(
+            transactional_id,
+            "end",
+            lambda shard: end(
+                shard, transactional_id, producer_id, epoch, commit=commit, client_version=client_version
+            ),
+            reply,
+        )
+
+    def _run(
+        self,
+        transactional_id: str,
+        name: str,
+        command: Callable[[TransactionShard], Outcome],
+        reply: Reply[ProducerResult] | Reply[PartitionErrors],
+    ) -> None:
+        if not transactional_id:
+            reply.fail(ErrorCode.INVALID_REQUEST)
+            return
+        try:
+            partition = self.partition_of(transactional_id)
+        except KafkaError as error:
+            reply.fail(error.code)
+            return
+        self.runtime.run(partition, name, command, reply)  # type: ignore[misc]
+
+    # Markers
+
+    def markers_answered(self, markers: Markers, results: Mapping[Partition, ErrorCode]) -> None:
+        """Take what came of markers that were given out; see `TransactionShard.markers_answered`."""
+        self.runtime.run(
+            self.partition_of(markers.transactional_id),
+            "markers",
+            lambda shard: shard.markers_answered(markers, results),
+        )
+
+    # Reading
+
+    def describe(self, transactional_id: str) -> Transaction:
+        """What DescribeTransactions tells of an id (`handleDescribeTransactions`).
+
+        Raises:
+            KafkaError: it is not known, or not known here.
+        """
+        if not transactional_id:
+            raise error_for(ErrorCode.INVALID_REQUEST)
+        shard = self.runtime.shard(self.partition_of(transactional_id))
+        transaction = shard.transactions.get(transactional_id)
+        if transaction is None:
+            raise error_for(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        return transaction
+
+    def list(
+        self, *, producer_ids: Iterable[int] = (), states: Iterable[str] = (), longer_than_ms: int = -1
+    ) -> Listing:
+        """What ListTransactions tells (`listTransactionStates`).
+
+        Args:
+            producer_ids: only of these producers; none given: of all.
+            states: only in these states, by name; none given: in all.
+            longer_than_ms: only what began more than this ago; negative: all.
+
+        Raises:
+            CoordinatorLoadInProgressError: a partition is being loaded.
+        """
+        partitions = self.runtime.partitions()
+        if any(self.runtime.state(partition) is ShardState.LOADING for partition in partitions):
+            raise CoordinatorLoadInProgressError
+        ids, names, now_ms = set(producer_ids), list(states), self._clock.now_ms()
+        wanted = {STATE_BY_TITLE[name] for name in names if name in STATE_BY_TITLE}
+        found = [
+            transaction
+            for partition in partitions
+            if self.runtime.state(partition) is ShardState.ACTIVE
+            for transaction in self.runtime.shard(partition).transactions.values()
+            if (not ids or transaction.producer_id in ids)
+            and (not names or transaction.state in wanted)
+            and (longer_than_ms < 0 or now_ms - transaction.start_ms > longer_than_ms)
+        ]
+        return Listing(found, [name for name in names if name not in STATE_BY_TITLE])

@@ -1,0 +1,285 @@
+"""One partition of `__transaction_state`: its transactional ids, `replay`, and the markers that are owed.
+
+Durable state, changed by `replay` alone: `transactions`. What the log has no room for (a transaction's
+`last_epoch`, and with value version 0 some more) is filled in when the append has succeeded, and forgotten in
+a crash: a producer that then repeats a request whose answer was lost is fenced, as by Kafka.
+Volatile state: `owed`, rebuilt from the prepared transactions when the partition has been loaded.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from odradek.coordinators.deadlines import Deadlines
+from odradek.coordinators.outcome import Outcome
+from odradek.coordinators.reply import Reply
+from odradek.coordinators.transactions.config import TransactionConfig
+from odradek.coordinators.transactions.markers import Effect, Markers, effect_of
+from odradek.coordinators.transactions.records import read_transaction, tombstone, transaction_record
+from odradek.coordinators.transactions.states import AT_REST, PREPARED, TransactionState
+from odradek.coordinators.transactions.transaction import (
+    Partition,
+    Transaction,
+    complete,
+    fence_and_abort,
+)
+from odradek.errors import ErrorCode, ProtocolError
+from odradek.util.clock import Clock
+from odradek.wire.schemas.transaction_log_key import TransactionLogKey
+from odradek.wire.schemas.transaction_log_value import TransactionLogValue
+
+logger = logging.getLogger("odradek.coordinators.transactions")
+
+NOTHING = Outcome()
+
+
+@dataclass(slots=True)
+class TransactionEnv:
+    """One shard's surroundings.
+
+    Attributes:
+        config: the broker's settings.
+        clock: the time.
+        deadlines: the shard's timers, by key.
+        coordinator_epoch: the leader epoch that the partition was taken over with.
+        new_producer_id: a producer id that nobody has; raises `KafkaError` if there is none at the moment.
+        send: takes markers; called from a timer, never inside of a command.
+        run: executes a command of a timer as the runtime does those of requests.
+        outbox: answers that leave when everything appended before them is committed.
+    """
+
+    config: TransactionConfig
+    clock: Clock
+    deadlines: Deadlines
+    coordinator_epoch: int
+    new_producer_id: Callable[[], int]
+    send: Callable[[Markers], None]
+    run: Callable[[str, Callable[[], Outcome]], None]
+    outbox: list[tuple[Reply[object], object]] = field(default_factory=list)
+
+
+class TransactionShard:
+    """The transactional ids of one partition.
+
+    Attributes:
+        env: its surroundings.
+        transactions: by transactional id.
+        owed: per decided transaction, the partitions whose marker has not been confirmed.
+    """
+
+    def __init__(self, env: TransactionEnv) -> None:
+        self.env = env
+        self.transactions: dict[str, Transaction] = {}
+        self.owed: dict[str, set[Partition]] = {}
+        self._unloaded = False
+
+    # Replay
+
+    def replay_bytes(self, offset: int, producer_id: int, key: bytes | None, value: bytes | None) -> None:
+        """Apply a record as it stands in the log; one with an unknown key version is left alone.
+
+        Raises:
+            ProtocolError: the record is not what its key says.
+        """
+        if key is None or len(key) < 2:
+            raise ProtocolError("a record of the transaction topic without a key version")
+        if int.from_bytes(key[:2], "big", signed=True) != 0:
+            logger.warning("a record of an unknown kind at offset %d was left alone", offset)
+            return
+        decoded, _ = TransactionLogKey.decode_from(key, TransactionLogKey.VERSIONS[-1], 2)
+        self.replay(
+            offset,
+            producer_id,
+            decoded,
+            None if value is None else TransactionLogValue.decode_prefixed(value),
+        )
+
+    def replay(self, offset: int, producer_id: int, key: object, value: object) -> None:
+        """Apply a record; see `replay_bytes`."""
+        assert isinstance(key, TransactionLogKey)
+        if value is None:
+            self.transactions.pop(key.transactional_id, None)
+            return
+        assert isinstance(value, TransactionLogValue)
+        self.transactions[key.transactional_id] = read_transaction(key.transactional_id, value)
+
+    def replay_end_of_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """Nothing in this topic is transactional."""
+
+    # Life
+
+    def on_loaded(self) -> Outcome:
+        """Everything is replayed: what was decided is completed, what is ongoing may go on or time out."""
+        for transaction in self.transactions.values():
+            if transaction.state in PREPARED:
+                self._owe(transaction)
+        self._schedule_aborts()
+        self._schedule_expiry()
+        return NOTHING
+
+    def on_unloaded(self) -> None:
+        """Let go of everything; the next leader writes what is owed."""
+        self._unloaded = True
+        self.env.deadlines.cancel_all()
+        self.owed.clear()
+
+    # Writing
+
+    def write(self, after: Transaction, response: object | None = None) -> Outcome:
+        """The outcome that makes `after` the state of its id; if it is decided, its markers are given out."""
+
+        def appended() -> None:
+            self.transactions[after.transactional_id] = after
+            if after.state in PREPARED:
+                self._owe(after)
+
+        record = transaction_record(after, self.env.config.transaction_version)
+        return Outcome([record], response, on_appended=appended)
+
+    # Markers
+
+    def _owe(self, transaction: Transaction) -> None:
+        self.owed[transaction.transactional_id] = set(transaction.partitions)
+        self._give_out(transaction.transactional_id, transaction.partitions)
+
+    def _give_out(self, transactional_id: str, partitions: Iterable[Partition]) -> None:
+        """Have markers sent once the decision is committed: before, the log could still lose it."""
+        transaction = self.transactions[transactional_id]
+        markers = Markers(
+            transactional_id,
+            transaction.producer_id,
+            transaction.epoch,
+            self.env.coordinator_epoch,
+            transaction.state is TransactionState.PREPARE_COMMIT,
+            frozenset(partitions),
+        )
+
+        def committed(answer: object) -> None:
+            if self._unloaded:
+                return
+            if answer is None:
+                # The commit takes long; look again.
+                self._give_out_later(transactional_id, markers.partitions)
+            else:
+                # Not from here: the runtime may be in the middle of an append.
+                self.env.deadlines.set(
+                    ("send", transactional_id, markers.partitions), 0, lambda: self._send(markers)
+                )
+
+        self.env.outbox.append((Reply(committed, lambda _: None), markers))
+
+    def _send(self, markers: Markers) -> None:
+        if markers.transactional_id not in self.owed:
+            return
+        if markers.partitions:
+            self.env.send(markers)
+        else:
+            self.env.run("complete", lambda: self._complete(markers.transactional_id))
+
+    def _give_out_later(self, transactional_id: str, partitions: frozenset[Partition]) -> None:
+        def again() -> Outcome:
+            if transactional_id in self.owed:
+                self._give_out(transactional_id, partitions & self.owed[transactional_id])
+            return NOTHING
+
+        self.env.deadlines.set(
+            ("markers", transactional_id, partitions),
+            self.env.config.marker_retry_backoff_ms,
+            lambda: self.env.run("markers", again),
+        )
+
+    def markers_answered(self, markers: Markers, results: Mapping[Partition, ErrorCode]) -> Outcome:
+        """Take what the partitions' leaders have said.
+
+        Args:
+            markers: as they were given out; those of an earlier decision or leader change nothing.
+            results: by partition; one that is missing (the connection broke) is tried again.
+        """
+        owed = self.owed.get(markers.transactional_id)
+        transaction = self.transactions.get(markers.transactional_id)
+        if owed is None or transaction is None or markers.coordinator_epoch != self.env.coordinator_epoch:
+            return NOTHING
+        if (transaction.producer_id, transaction.epoch) != (markers.producer_id, markers.producer_epoch):
+            return NOTHING
+        again: set[Partition] = set()
+        for partition in markers.partitions & owed:
+            error = results.get(partition, ErrorCode.NETWORK_EXCEPTION)
+            effect = effect_of(error)
+            if effect is Effect.CANCEL:
+                logger.warning("%s: markers are given up: %s", markers.transactional_id, error.name)
+                del self.owed[markers.transactional_id]
+                return NOTHING
+            if effect is Effect.DONE:
+                owed.discard(partition)
+            else:
+                again.add(partition)
+        if again:
+            self._give_out_later(markers.transactional_id, frozenset(again))
+        return NOTHING if owed else self._complete(markers.transactional_id)
+
+    def _complete(self, transactional_id: str) -> Outcome:
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None or self.owed.get(transactional_id) != set():
+            return NOTHING
+        after = complete(transaction, self.env.clock.now_ms())
+
+        def appended() -> None:
+            self.transactions[transactional_id] = after
+            del self.owed[transactional_id]
+
+        def failed(error: ErrorCode) -> None:
+            logger.warning("%s: its completion could not be written: %s", transactional_id, error.name)
+            self._give_out_later(transactional_id, frozenset())
+
+        record = transaction_record(after, self.env.config.transaction_version)
+        return Outcome([record], on_appended=appended, on_failed=failed)
+
+    # Time
+
+    def timed_out(self, transaction: Transaction) -> bool:
+        """Whether it has been ongoing for longer than its producer allowed."""
+        return (
+            transaction.state is TransactionState.ONGOING
+            and transaction.start_ms + transaction.timeout_ms < self.env.clock.now_ms()
+        )
+
+    def abort_timed_out(self, transactional_id: str) -> Outcome:
+        """Abort one transaction that is too old, and fence its producer."""
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None or not self.timed_out(transaction):
+            return NOTHING
+        logger.info("%s: the transaction has timed out and is aborted", transactional_id)
+        return self.write(fence_and_abort(transaction, self.env.clock.now_ms()))
+
+    def _sweep(self) -> None:
+        def abort(transactional_id: str) -> Callable[[], Outcome]:
+            return lambda: self.abort_timed_out(transactional_id)
+
+        self._schedule_aborts()
+        for transactional_id in [t.transactional_id for t in self.transactions.values() if self.timed_out(t)]:
+            self.env.run("abort", abort(transactional_id))
+
+    def expire(self) -> Outcome:
+        """Tombstones for the ids that have been at rest for `transactional.id.expiration.ms`."""
+        self._schedule_expiry()
+        horizon = self.env.clock.now_ms() - self.env.config.transactional_id_expiration_ms
+        records = [
+            tombstone(transaction.transactional_id)
+            for transaction in self.transactions.values()
+            if transaction.state in AT_REST and transaction.updated_ms <= horizon
+        ]
+        return Outcome(records, on_failed=_expiry_failed, atomic=False) if records else NOTHING
+
+    def _schedule_aborts(self) -> None:
+        interval_ms = self.env.config.transaction_abort_timed_out_transaction_cleanup_interval_ms
+        self.env.deadlines.set("aborts", interval_ms, self._sweep)
+
+    def _schedule_expiry(self) -> None:
+        interval_ms = self.env.config.transaction_remove_expired_transaction_cleanup_interval_ms
+        self.env.deadlines.set("expiry", interval_ms, lambda: self.env.run("expiry", self.expire))
+
+
+def _expiry_failed(error: ErrorCode) -> None:
+    logger.warning("expired transactional ids could not be removed: %s", error.name)

@@ -1,0 +1,206 @@
+"""What is known of a transactional id, and how each event changes it.
+
+Values do not change; each function gives the value after a move, and none makes an illegal one. Sources are
+the `prepare…` functions of Kafka's `TransactionMetadata.scala`.
+
+Epochs. A producer writes with (producer id, epoch); a partition refuses an epoch older than it has seen. So
+whoever may write last is the one with the highest epoch, and taking a producer its right to write is to write
+something with a higher one. Transactions V2 (KIP-890) raise the epoch with every end of a transaction, so
+that a late record of the last transaction cannot slip into the next one. An epoch is a signed 16-bit number
+and the highest is kept for fencing: a producer whose epoch is used up goes on under a new id, epoch 0.
+
+Where this differs from Kafka of October 2024: its fencing under V2 raises the epoch twice (once to fence,
+once as every V2 end does; at the highest epoch this overflows). Here it is once, and the abort counts as
+V1's, so that the fenced producer cannot take it for the answer to an end of its own. Kafka also leaves
+previous and next producer id out of its records; here they are in, or the new id would be lost in a crash
+after Prepare.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from odradek.coordinators.transactions.states import LEGAL_MOVES, TransactionState
+from odradek.errors import ProducerFencedError
+
+NO_ID = -1
+NO_EPOCH = -1
+MAX_EPOCH = 0x7FFF
+TRANSACTIONS_V2 = 2
+
+Partition = tuple[str, int]
+_S = TransactionState
+
+
+class IllegalMoveError(RuntimeError):
+    """A move that the table does not have was about to be made: a defect, never a client's doing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """The state of a transactional id.
+
+    Attributes:
+        transactional_id: whose.
+        producer_id: the present one.
+        epoch: its present epoch; -1 before the first.
+        timeout_ms: after which an ongoing transaction is aborted.
+        state: where it is.
+        updated_ms: when it last changed; expiry counts from here.
+        partitions: topic and partition index of what the transaction has touched.
+        start_ms: when the present or last transaction began, -1 if none since InitProducerId.
+        previous_producer_id: the one before the last InitProducerId or V2 end.
+        next_producer_id: takes over when the markers are written; -1 if none.
+        client_version: of the client that ended the transaction: 2 is KIP-890's. 0 in Empty and Ongoing.
+        last_epoch: the epoch before the last raise. Not in the log, so -1 after a restart.
+        next_epoch: KIP-939's; kept as it was found in the log.
+    """
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    timeout_ms: int
+    state: TransactionState
+    updated_ms: int
+    partitions: frozenset[Partition] = frozenset()
+    start_ms: int = -1
+    previous_producer_id: int = NO_ID
+    next_producer_id: int = NO_ID
+    client_version: int = 0
+    last_epoch: int = NO_EPOCH
+    next_epoch: int = NO_EPOCH
+
+
+def is_exhausted(epoch: int) -> bool:
+    """Whether no epoch is left above this one for a producer; the highest is the coordinator's own."""
+    return epoch >= MAX_EPOCH - 1
+
+
+def check_move(before: Transaction, to: TransactionState) -> None:
+    """Check a move against the table.
+
+    Raises:
+        IllegalMoveError: the table does not have it.
+    """
+    if to not in LEGAL_MOVES[before.state]:
+        raise IllegalMoveError(f"{before.transactional_id}: {before.state.title} to {to.title}")
+
+
+def new_transaction(transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> Transaction:
+    """An id that has not been seen before; without an epoch, so not yet in the log."""
+    return Transaction(transactional_id, producer_id, NO_EPOCH, timeout_ms, _S.EMPTY, now_ms)
+
+
+def raise_epoch(before: Transaction, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> Transaction:
+    """Hand the id to a producer that initialises, with the next epoch.
+
+    Args:
+        before: at rest.
+        timeout_ms: the producer's.
+        expected_epoch: of a producer that goes on after an error, else `None`.
+        now_ms: the time.
+
+    Raises:
+        ProducerFencedError: another producer has come in between.
+    """
+    check_move(before, _S.EMPTY)
+    if expected_epoch is None:
+        epoch, last = before.epoch + 1, NO_EPOCH
+    elif expected_epoch == before.epoch or before.epoch == NO_EPOCH:
+        epoch, last = before.epoch + 1, before.epoch
+    elif expected_epoch == before.last_epoch:
+        # The answer to the same request was lost: it is given again.
+        epoch, last = before.epoch, before.last_epoch
+    else:
+        raise ProducerFencedError
+    return _initialised(before, before.producer_id, epoch, last, timeout_ms, now_ms)
+
+
+def rotate(before: Transaction, producer_id: int, timeout_ms: int, resumed: bool, now_ms: int) -> Transaction:
+    """Hand the id to a producer that initialises, under a new producer id since the epochs are used up."""
+    check_move(before, _S.EMPTY)
+    return _initialised(before, producer_id, 0, before.epoch if resumed else NO_EPOCH, timeout_ms, now_ms)
+
+
+def _initialised(
+    before: Transaction, producer_id: int, epoch: int, last: int, timeout_ms: int, now_ms: int
+) -> Transaction:
+    return Transaction(
+        before.transactional_id,
+        producer_id,
+        epoch,
+        timeout_ms,
+        _S.EMPTY,
+        now_ms,
+        previous_producer_id=before.producer_id,
+        last_epoch=last,
+    )
+
+
+def add_partitions(before: Transaction, partitions: frozenset[Partition], now_ms: int) -> Transaction:
+    """Begin a transaction, or widen the one that is ongoing."""
+    check_move(before, _S.ONGOING)
+    return replace(
+        before,
+        state=_S.ONGOING,
+        partitions=before.partitions | partitions,
+        start_ms=before.start_ms if before.state is _S.ONGOING else now_ms,
+        updated_ms=now_ms,
+        client_version=0,
+    )
+
+
+def prepare(
+    before: Transaction, *, commit: bool, client_version: int, next_producer_id: int, now_ms: int
+) -> Transaction:
+    """Decide the transaction, as its producer asks.
+
+    Args:
+        before: ongoing.
+        commit: or abort.
+        client_version: from 2 on the epoch is raised.
+        next_producer_id: for V2 when the epochs are used up, else -1.
+        now_ms: the time.
+    """
+    to = _S.PREPARE_COMMIT if commit else _S.PREPARE_ABORT
+    check_move(before, to)
+    v2 = client_version >= TRANSACTIONS_V2
+    return replace(
+        before,
+        state=to,
+        epoch=before.epoch + 1 if v2 else before.epoch,
+        last_epoch=before.epoch if v2 else before.last_epoch,
+        next_producer_id=next_producer_id if v2 else before.next_producer_id,
+        client_version=client_version,
+        updated_ms=now_ms,
+    )
+
+
+def fence_and_abort(before: Transaction, now_ms: int) -> Transaction:
+    """Take the producer its epoch and decide to abort what it left, both in one record."""
+    check_move(before, _S.PREPARE_EPOCH_FENCE)
+    fenced = replace(
+        before,
+        state=_S.PREPARE_EPOCH_FENCE,
+        epoch=min(before.epoch + 1, MAX_EPOCH),
+        last_epoch=NO_EPOCH,
+    )
+    return prepare(fenced, commit=False, client_version=0, next_producer_id=NO_ID, now_ms=now_ms)
+
+
+def complete(before: Transaction, now_ms: int) -> Transaction:
+    """Every partition has its marker."""
+    to = _S.COMPLETE_COMMIT if before.state is _S.PREPARE_COMMIT else _S.COMPLETE_ABORT
+    check_move(before, to)
+    after = replace(before, state=to, partitions=frozenset(), updated_ms=now_ms)
+    if before.client_version < TRANSACTIONS_V2:
+        return after
+    rotated = before.next_producer_id != NO_ID
+    return replace(
+        after,
+        producer_id=before.next_producer_id if rotated else before.producer_id,
+        epoch=0 if rotated else before.epoch,
+        last_epoch=before.epoch,
+        previous_producer_id=before.producer_id,
+        next_producer_id=NO_ID,
+    )

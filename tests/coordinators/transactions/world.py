@@ -1,0 +1,148 @@
+"""A transaction coordinator over a log in memory, with time that stands still until the test moves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from odradek.coordinators.reply import Reply
+from odradek.coordinators.transactions.commands import Expected, ProducerResult
+from odradek.coordinators.transactions.config import TransactionConfig
+from odradek.coordinators.transactions.coordinator import TransactionCoordinator
+from odradek.coordinators.transactions.markers import Markers
+from odradek.coordinators.transactions.shard import TransactionShard
+from odradek.coordinators.transactions.transaction import Partition, Transaction
+from odradek.errors import ErrorCode, KafkaError
+from odradek.records.batch import iter_batches
+from odradek.util.clock import ManualClock
+from odradek.util.timers import ManualTimers
+
+START_MS = 1_700_000_000_000
+ID = "txn"
+A: Partition = ("a", 0)
+B: Partition = ("b", 3)
+
+
+class MemoryLog:
+    """Lists of batches; commits at once unless told to hold."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, list[bytes]] = {}
+        self.next_offset: dict[int, int] = {}
+        self.failure: KafkaError | None = None
+        self.hold_commits = False
+        self._held: list[Callable[[], None]] = []
+
+    def append(self, topic: str, partition: int, batches: bytes, on_committed: Callable[[], None]) -> int:
+        assert topic == "__transaction_state"
+        if self.failure is not None:
+            raise self.failure
+        base = self.next_offset.get(partition, 0)
+        written = bytearray(batches)
+        written[:8] = base.to_bytes(8, "big")
+        ((header, _),) = iter_batches(written)
+        self.batches.setdefault(partition, []).append(bytes(written))
+        self.next_offset[partition] = header.next_offset
+        if self.hold_commits:
+            self._held.append(on_committed)
+        else:
+            on_committed()
+        return base
+
+    def commit_held(self) -> None:
+        held, self._held = self._held, []
+        for on_committed in held:
+            on_committed()
+
+    def max_batch_bytes(self, topic: str, partition: int) -> int:
+        return 1_048_588
+
+    def read_all(self, topic: str, partition: int) -> Iterator[bytes]:
+        yield from list(self.batches.get(partition, ()))
+
+
+class World:
+    """A coordinator that can be restarted over the same log; markers wait in `sent`."""
+
+    def __init__(self, **config: int) -> None:
+        self.clock = ManualClock(START_MS)
+        self.timers = ManualTimers(self.clock)
+        self.log = MemoryLog()
+        self.config = TransactionConfig(**config)
+        self.epoch = -1
+        self.last_id = 999
+        self.sent: list[Markers] = []
+        self.restart()
+
+    def _new_id(self) -> int:
+        self.last_id += 1
+        return self.last_id
+
+    def restart(self) -> None:
+        """Forget the coordinator, as a crash does, and load another one."""
+        self.timers = ManualTimers(self.clock)
+        self.sent = []
+        self.log.hold_commits = False
+        self.epoch += 1
+        self.coordinator = TransactionCoordinator(
+            config=self.config,
+            log=self.log,
+            clock=self.clock,
+            timers=self.timers,
+            new_producer_id=self._new_id,
+            send=self.sent.append,
+            partition_count=1,
+        )
+        self.coordinator.load(0, self.epoch)
+        self.timers.advance(0)
+
+    @property
+    def shard(self) -> TransactionShard:
+        return self.coordinator.runtime.shard(0)
+
+    def now(self, transactional_id: str = ID) -> Transaction:
+        return self.coordinator.describe(transactional_id)
+
+    def init(
+        self, expected: tuple[int, int] | None = None, timeout_ms: int = 60_000, who: str | None = ID
+    ) -> ProducerResult:
+        return self._ask(
+            lambda reply: self.coordinator.init_producer_id(
+                who, timeout_ms, None if expected is None else Expected(*expected), reply
+            ),
+            ProducerResult,
+        )
+
+    def add(
+        self, producer_id: int, epoch: int, *partitions: Partition, who: str = ID, verify: bool = False
+    ) -> dict[Partition, ErrorCode]:
+        return self._ask(
+            lambda reply: self.coordinator.add_partitions(
+                who, producer_id, epoch, partitions, reply, verify_only=verify
+            ),
+            lambda error: dict.fromkeys(partitions, error),
+        )
+
+    def end(
+        self, producer_id: int, epoch: int, commit: bool = True, version: int = 0, who: str = ID
+    ) -> ProducerResult:
+        return self._ask(
+            lambda reply: self.coordinator.end(
+                who, producer_id, epoch, commit=commit, client_version=version, reply=reply
+            ),
+            ProducerResult,
+        )
+
+    def _ask(self, ask: Callable[[Any], None], on_error: Callable[[ErrorCode], Any]) -> Any:
+        answers: list[Any] = []
+        ask(Reply(answers.append, on_error))
+        self.timers.advance(0)
+        return answers[0] if answers else None
+
+    def mark(self, error: ErrorCode = ErrorCode.NONE) -> list[Markers]:
+        """Answer all markers that were given out."""
+        sent, self.sent[:] = list(self.sent), []
+        for markers in sent:
+            self.coordinator.markers_answered(markers, dict.fromkeys(markers.partitions, error))
+        self.timers.advance(0)
+        return sent
