@@ -105,7 +105,7 @@ class World:
 
     def init(
         self, expected: tuple[int, int] | None = None, timeout_ms: int = 60_000, who: str | None = ID
-    ) -> ProducerResult:
+    ) -> Any:
         return self._ask(
             lambda reply: self.coordinator.init_producer_id(
                 who, timeout_ms, None if expected is None else Expected(*expected), reply
@@ -115,7 +115,7 @@ class World:
 
     def add(
         self, producer_id: int, epoch: int, *partitions: Partition, who: str = ID, verify: bool = False
-    ) -> dict[Partition, ErrorCode]:
+    ) -> Any:
         return self._ask(
             lambda reply: self.coordinator.add_partitions(
                 who, producer_id, epoch, partitions, reply, verify_only=verify
@@ -123,9 +123,7 @@ class World:
             lambda error: dict.fromkeys(partitions, error),
         )
 
-    def end(
-        self, producer_id: int, epoch: int, commit: bool = True, version: int = 0, who: str = ID
-    ) -> ProducerResult:
+    def end(self, producer_id: int, epoch: int, commit: bool = True, version: int = 0, who: str = ID) -> Any:
         return self._ask(
             lambda reply: self.coordinator.end(
                 who, producer_id, epoch, commit=commit, client_version=version, reply=reply
