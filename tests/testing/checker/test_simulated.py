@@ -188,7 +188,56 @@ def sent_back(events: list[Event], chance: random.Random) -> list[Event] | None:
     ]
 
 
+def operation(process: str, f: str, *micro: Send | Poll) -> list[Event]:
+    return [Event(process, "invoke", f), Event(process, "ok", f, micro)]
+
+
+def leap(events: list[Event], chance: random.Random) -> list[Event] | None:
+    """A consumer polls a record, and next not the one after it but another."""
+    known = sorted({(r.partition, r.offset, r.value) for r in acknowledged(events)})
+    leaps = [n for n in range(len(known) - 2) if known[n][0] == known[n + 2][0]]
+    if not leaps:
+        return None
+    place = chance.choice(leaps)
+    first, last = Record(*known[place]), Record(*known[place + 2])
+    return at_the_end(at_the_end(events, first), last)
+
+
+def sent_crosswise(events: list[Event], chance: random.Random) -> list[Event]:
+    return [*events, *operation("late", "send", Send("t-0", "l1", 10_001), Send("t-0", "l2", 10_000))]
+
+
+def torn(events: list[Event], chance: random.Random) -> list[Event]:
+    sends = [Send("t-0", f"l{n}", 10_000 + n) for n in range(3)]
+    polled = [Record("t-0", 10_000, "l0"), Record("t-0", 10_002, "l2")]
+    return at_the_end([*events, *operation("late", "txn", *sends)], *polled)
+
+
+def mixed(events: list[Event], chance: random.Random) -> list[Event]:
+    outer = operation("late", "txn", Send("t-0", "l0", 10_000), Send("t-0", "l2", 10_002))
+    return [*events, *outer, *operation("later", "txn", Send("t-0", "l1", 10_001))]
+
+
+def circular(events: list[Event], chance: random.Random) -> list[Event] | None:
+    places = [n for n, e in enumerate(events) if e.f == "txn" and e.type == "ok"]
+    if not places:
+        return None
+    place = chance.choice(places)
+    sent = next(m for m in events[place].micro if isinstance(m, Send))
+    assert sent.offset is not None
+    read = Poll((Record("u-0", 0, "later"),))
+    changed = replace(events[place], micro=(*events[place].micro, read))
+    back = Poll((Record(sent.partition, sent.offset, sent.value),))
+    later = operation("later", "txn", back, Send("u-0", "later", 0))
+    return [*events[:place], changed, *events[place + 1 :], *later]
+
+
 MUTATIONS = {
+    "poll-skip": leap,
+    "int-nonmonotonic-send": sent_crosswise,
+    "intermediate-read": torn,
+    "G0": mixed,
+    "G1c": circular,
     "lost-write": lose,
     "unseen": lose_the_last,
     "duplicate": twice,
