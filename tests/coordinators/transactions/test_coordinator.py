@@ -364,3 +364,16 @@ def test_old_clients_do_not_know_fencing(api: str, first: int) -> None:
     assert error_for_version(E.PRODUCER_FENCED, api, first) is E.PRODUCER_FENCED
     assert error_for_version(E.PRODUCER_FENCED, api, first - 1) is E.INVALID_PRODUCER_EPOCH
     assert error_for_version(E.NOT_COORDINATOR, api, 0) is E.NOT_COORDINATOR
+
+
+def test_repeated_requests_after_a_crash(world: World) -> None:
+    world.init()
+    assert world.init((1000, 0)) == (E.NONE, 1000, 1)
+    world.restart()
+    # The last epoch is not in the log.
+    assert world.init((1000, 0)).error is E.PRODUCER_FENCED
+    world.add(1000, 1, A)
+    world.end(1000, 1, version=2)
+    world.restart()
+    world.mark()
+    assert world.end(1000, 1, version=2) == (E.NONE, 1000, 2)
