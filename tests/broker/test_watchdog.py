@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import random
-import sys
 import threading
 import time
 
@@ -17,12 +17,13 @@ from odradek.broker.metrics import Metrics
 from odradek.broker.watchdog import (
     LINES_PER_MINUTE,
     Stack,
+    StackReader,
     Stall,
     StallDetector,
     ThreadUsage,
     Usage,
     Watchdog,
-    describe,
+    parse_stack,
 )
 
 WHERE: Stack = ("handlers/slow.py:7 handle",)
@@ -74,9 +75,9 @@ class World:
 @pytest.mark.parametrize(
     ("where", "cpu_share", "starved"),
     [
-        ("asyncio/runners.py:118 Runner.run", 0.0, 1),
-        ("selectors.py:468 EpollSelector.select", 0.0, 1),
-        ("asyncio/runners.py:118 Runner.run", 0.5, 0),
+        ("asyncio/runners.py:118 run", 0.0, 1),
+        ("python3.11/selectors.py:468 select", 0.0, 1),
+        ("asyncio/runners.py:118 run", 0.5, 0),
         ("handlers/slow.py:7 handle", 0.0, 0),
     ],
 )
@@ -275,11 +276,50 @@ def no_file(path: str, flags: int) -> int:
 
 
 def test_a_stack_reads_from_the_innermost_frame_on() -> None:
-    lines = describe(sys._getframe())
-    assert lines[0].split(":")[0] == "broker/test_watchdog.py"
-    assert lines[0].endswith(" test_a_stack_reads_from_the_innermost_frame_on")
-    assert len(lines) <= 16
-    assert describe(None) == ()
+    stacks = StackReader()
+    for _ in range(2):
+        lines = stacks.read(threading.get_ident())
+        assert lines[0].startswith("broker/watchdog.py:")
+        assert lines[1].startswith("broker/test_watchdog.py:")
+        assert lines[1].endswith(" test_a_stack_reads_from_the_innermost_frame_on")
+    assert stacks.read(1) == ()
+    stacks.close()
+
+
+def test_stacks_are_read_while_threads_run_and_collect() -> None:
+    """Frames come and go, and garbage is collected, while another thread is looked at."""
+    stacks, over = StackReader(), threading.Event()
+
+    def descend(depth: int) -> list[object]:
+        kept: list[object] = [depth]
+        kept.append(kept)
+        return descend(depth - 1) if depth else kept
+
+    def work() -> None:
+        while not over.is_set():
+            descend(30)
+            gc.collect(0)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    seen = [stacks.read(thread.ident or 0) for _ in range(300)]
+    over.set()
+    thread.join()
+    stacks.close()
+    assert any("descend" in line for stack in seen for line in stack)
+
+
+def test_a_dump_is_parsed_for_one_thread() -> None:
+    dump = (
+        "Thread 0x00000000000000aa (most recent call first):\n"
+        '  File "/a/odradek/log/files.py", line 7 in pwrite\n'
+        '  File "/usr/lib/python3.11/selectors.py", line ??? in select\n\n'
+        "Current thread 0x00000000000000bb (most recent call first):\n"
+        '  File "<string>", line 1 in <module>\n'
+    )
+    assert parse_stack(dump, 0xAA) == ("log/files.py:7 pwrite", "python3.11/selectors.py:??? select")
+    assert parse_stack(dump, 0xBB) == ("<string>:1 <module>",)
+    assert parse_stack(dump, 0xCC) == parse_stack("", 0xAA) == ()
 
 
 THRESHOLD_MS = 20

@@ -25,19 +25,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import logging
 import math
 import os
+import re
 import select
-import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from odradek.broker.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -56,8 +56,12 @@ _QUIET_CPU_MS = 0.25
 _LONGEST_REST_MS = 1_000
 
 _IDLE_CPU_MS = 5.0
-_WAITING = ("asyncio/runners.py", "selectors.py")
+_WAITING = ("asyncio/runners.py:", "/selectors.py:")
 """The innermost frame of a loop in which no callback runs: uvloop's waits in C, the other one in select."""
+
+_MOST_STACK_BYTES = 256 * 1024
+_THREAD = re.compile(r"^(?:Current t|T)hread 0x([0-9a-f]+)")
+_FRAME = re.compile(r'^  File "(.*)", line (\d+|\?\?\?) in (.*)$')
 
 Stack = tuple[str, ...]
 
@@ -230,19 +234,52 @@ def _was_idle(stall: Stall) -> bool:
     """Whether the loop waited for events all the time, or nothing of the process went on."""
     if not stall.stack:
         return stall.process_ms < _IDLE_CPU_MS
-    return stall.cpu_ms < _IDLE_CPU_MS and stall.stack[0].startswith(_WAITING)
+    return stall.cpu_ms < _IDLE_CPU_MS and any(one in stall.stack[0] for one in _WAITING)
 
 
-def describe(frame: FrameType | None) -> Stack:
-    """`file:line function` of a stack's frames, the innermost first; files from the package's folder on."""
+class StackReader:
+    """Reads where another thread is, without touching its frames.
+
+    `sys._current_frames` would make objects of frames that the thread goes on to leave while they are looked
+    at. `faulthandler` writes them down in one go, from C, and lets nobody else run meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this is used
+
+    def read(self, thread: int) -> Stack:
+        """`file:line function` of a thread's frames, the innermost first; files from the package's folder on.
+
+        Args:
+            thread: its `threading.get_ident()`; without such a thread the stack is empty.
+        """
+        fd = self._file.fileno()
+        os.ftruncate(fd, 0)
+        os.lseek(fd, 0, os.SEEK_SET)
+        faulthandler.dump_traceback(fd, all_threads=True)
+        return parse_stack(os.pread(fd, _MOST_STACK_BYTES, 0).decode(errors="replace"), thread)
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._file.close()
+
+
+def parse_stack(dump: str, thread: int) -> Stack:
+    """One thread's stack out of what `faulthandler` has written; see `StackReader.read`."""
     lines: list[str] = []
-    while frame is not None and len(lines) < MOST_FRAMES:
-        name = frame.f_code.co_filename.replace("\\", "/")
-        _, inside, short = name.rpartition("/odradek/")
-        if not inside:
-            short = "/".join(name.split("/")[-2:])
-        lines.append(f"{short}:{frame.f_lineno} {frame.f_code.co_qualname}")
-        frame = frame.f_back
+    found = False
+    for line in dump.splitlines():
+        head = _THREAD.search(line)
+        if head is not None:
+            found = int(head[1], 16) == thread
+            continue
+        frame = _FRAME.match(line) if found else None
+        if frame is not None and len(lines) < MOST_FRAMES:
+            name = frame[1].replace("\\", "/")
+            _, inside, short = name.rpartition("/odradek/")
+            if not inside:
+                short = "/".join(name.split("/")[-2:])
+            lines.append(f"{short}:{frame[2]} {frame[3]}")
     return tuple(lines)
 
 
@@ -262,6 +299,7 @@ class Watchdog:
         self._loop = loop
         self._loop_thread = threading.get_ident()
         self._usage = ThreadUsage()
+        self._stacks = StackReader()
         self.detector = StallDetector(threshold_ms, _now_ms(), self._usage.read())
         self._activity = _backend_descriptor(loop)
         self._stopping = False
@@ -281,6 +319,7 @@ class Watchdog:
         if self._thread.ident is not None:
             self._thread.join()
         self._usage.close()
+        self._stacks.close()
         os.close(self._wake_writer)
         os.close(self._wake_reader)
 
@@ -322,7 +361,7 @@ class Watchdog:
                 stop.poll(detector.period_ms)
 
     def _stack(self) -> Stack:
-        return describe(sys._current_frames().get(self._loop_thread))
+        return self._stacks.read(self._loop_thread)
 
     def _tell(self, stall: Stall | None) -> None:
         if stall is None:
