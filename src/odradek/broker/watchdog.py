@@ -160,7 +160,9 @@ class StallDetector:
         if silent_ms >= self._next_stack_ms:
             # Soon, as the stall may be over at the next look; and once more where it surely is one.
             self._next_stack_ms = self.threshold_ms if silent_ms < self.threshold_ms else math.inf
-            self._stack = stack()
+            found = stack()
+            if not self._asked or self._answer is None:  # else the loop went on before it was looked at
+                self._stack = found
         if self._asked:
             if silent_ms >= self._next_alarm_ms:
                 self._next_alarm_ms *= 2
@@ -254,10 +256,12 @@ class StackReader:
             thread: its `threading.get_ident()`; without such a thread the stack is empty.
         """
         fd = self._file.fileno()
-        os.ftruncate(fd, 0)
-        os.lseek(fd, 0, os.SEEK_SET)
+        # At once: every other call lets the thread that is looked at go on.
         faulthandler.dump_traceback(fd, all_threads=True)
-        return parse_stack(os.pread(fd, _MOST_STACK_BYTES, 0).decode(errors="replace"), thread)
+        dump = os.pread(fd, _MOST_STACK_BYTES, 0)
+        os.lseek(fd, 0, os.SEEK_SET)
+        os.ftruncate(fd, 0)
+        return parse_stack(dump.decode(errors="replace"), thread)
 
     def close(self) -> None:
         """Give the file back."""
