@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from odradek.broker.kafka_versions.release import Release
     from odradek.broker.request_log import RequestLog
     from odradek.broker.telemetry import ClientTelemetry
+    from odradek.broker.transaction_runtime import TransactionRuntime
     from odradek.cluster.store import MetadataStore
     from odradek.log.files import FileSystem
     from odradek.util.clock import Clock
@@ -63,6 +64,7 @@ log = logging.getLogger(__name__)
 
 STORE_FILE = "metadata.sqlite"
 GROUPS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _DRAIN_MS = 2_000
 _BACKLOG = 1024
@@ -130,6 +132,7 @@ class Broker:
         self._undo: list[tuple[str, Callable[[], object]]] = []
         self._started = False
         self._groups: GroupRuntime | None = None
+        self._transactions: TransactionRuntime | None = None
         self._telemetry: ClientTelemetry | None = None
         self._log_defaults = LogConfig()
 
@@ -186,6 +189,16 @@ class Broker:
         return groups
 
     @property
+    def transactions(self) -> TransactionRuntime:
+        """The transaction coordinator's binding; made when transactions are first spoken of."""
+        transactions = self._transactions
+        if transactions is None:
+            from odradek.broker.transaction_runtime import start_transactions
+
+            transactions = self._transactions = start_transactions(self)
+        return transactions
+
+    @property
     def telemetry(self) -> ClientTelemetry:
         """What clients are told of their metrics; made when the first asks."""
         telemetry = self._telemetry
@@ -198,6 +211,10 @@ class Broker:
     def _load_groups(self) -> None:
         if self._started:
             _ = self.groups
+
+    def _load_transactions(self) -> None:
+        if self._started:
+            _ = self.transactions
 
     # ------------------------------------------------------------------ start
 
@@ -264,6 +281,9 @@ class Broker:
         if self.image.topic(GROUPS_TOPIC) is not None:
             # After the first connections, which need not wait until all groups have been read.
             self.loop.call_soon(self._load_groups)
+        if self.image.topic(TRANSACTIONS_TOPIC) is not None:
+            # What was decided before the last stop is completed, also if nobody asks.
+            self.loop.call_soon(self._load_transactions)
         log.info(
             "broker started broker_id=%d cluster_id=%s listeners=%s partitions=%d",
             self.broker_id,
@@ -484,6 +504,8 @@ class Broker:
             self.metrics.topics.forget(topic)
         if self._groups is not None:
             self._groups.follow(image, delta)
+        if self._transactions is not None:
+            self._transactions.follow(image, delta)
 
     def _make_log_defaults(self) -> LogConfig:
         defaults = LogConfig.from_topic(self.config.topic_default_texts())
@@ -511,6 +533,9 @@ class Broker:
         self.housekeeping.stop()
         await self._turns.stop()
         # Whoever waits gets what there is; consumers and producers then find the connection closed.
+        if self._transactions is not None:
+            self._transactions.stop()
+            self._transactions = None
         if self._groups is not None:
             self._groups.stop()
             self._groups = None
