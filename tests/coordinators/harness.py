@@ -8,6 +8,7 @@ from odradek.coordinators.groups.config import GroupConfig
 from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC, GroupCoordinator
 from odradek.errors import KafkaError
 from odradek.records.batch import Record, iter_batches, iter_records
+from odradek.records.control import ControlType, end_marker_batch
 from odradek.util.clock import ManualClock
 from odradek.util.timers import ManualTimers
 
@@ -40,6 +41,28 @@ class MemoryRecordLog:
         else:
             on_committed()
         return base
+
+    def when_committed(self, topic: str, partition: int, on_committed: Callable[[], None]) -> None:
+        if self.hold_commits:
+            self._held.append(on_committed)
+        else:
+            on_committed()
+
+    def append_marker(
+        self, partition: int, producer_id: int, epoch: int, *, commit: bool, coordinator_epoch: int = 0
+    ) -> None:
+        """What the leader does with a marker of WriteTxnMarkers."""
+        kind = ControlType.COMMIT if commit else ControlType.ABORT
+        batch = end_marker_batch(
+            kind,
+            coordinator_epoch=coordinator_epoch,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            timestamp=START_MS,
+            base_offset=self.next_offset.get(partition, 0),
+        )
+        self.batches.setdefault(partition, []).append(bytes(batch))
+        self.next_offset[partition] = self.next_offset.get(partition, 0) + 1
 
     def commit_held(self) -> None:
         held, self._held = self._held, []
@@ -98,6 +121,11 @@ class World:
             self.config = GroupConfig(**config)
         self.coordinator = self._start()
         self.timers.advance(0)
+
+    def end_transaction(self, partition: int, producer_id: int, epoch: int, *, commit: bool) -> None:
+        """Append a marker, and tell the coordinator, as the broker does."""
+        self.log.append_marker(partition, producer_id, epoch, commit=commit)
+        self.coordinator.transaction_ended(partition, producer_id, committed=commit)
 
     def advance(self, ms: int) -> None:
         self.timers.advance(ms)

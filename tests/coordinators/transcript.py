@@ -12,7 +12,9 @@ Commands (`group` is `g` unless `group=` says otherwise; client ids become membe
     heartbeat ID gen=N [instance=I]
     leave ID… [@INSTANCE…]
     commit [v=8] [id=ID] [gen=N] [instance=I] [retention=MS] [at=MS] TOPIC:PARTITION=OFFSET[/EPOCH][~NOTE]…
-    fetch [stable] TOPIC:P,P… | fetch all
+    txn-commit pid=N [epoch=0] [id=ID] [gen=N] [instance=I] TOPIC:PARTITION=OFFSET[/EPOCH][~NOTE]…
+    marker pid=N [epoch=0] commit|abort
+    fetch [stable] TOPIC:P,P… | fetch all [stable]
     describe [v=6] | list [states=A,B] [types=A,B] | delete GROUP…
     delete-topic TOPIC
     advance MS
@@ -29,6 +31,8 @@ from pathlib import Path
 
 from odradek.coordinators.groups.env import Caller
 from odradek.errors import ErrorCode, error_for
+from odradek.records.batch import batch_records, iter_batches
+from odradek.records.control import parse_control_type
 from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from odradek.wire.messages.leave_group import LeaveGroupResponse, MemberIdentity
@@ -47,6 +51,12 @@ from odradek.wire.messages.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
     SyncGroupResponse,
+)
+from odradek.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
 )
 from odradek.wire.schemas.group_metadata_key import GroupMetadataKey
 from odradek.wire.schemas.group_metadata_value import GroupMetadataValue
@@ -268,6 +278,51 @@ class Player:
             deliver,
         )
 
+    def do_txn_commit(self, world: World, words: list[str], options: dict[str, str]) -> None:
+        topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
+        for word in words:
+            where, what = word.split("=", 1)
+            topic, partition = where.split(":")
+            what, _, note = what.partition("~")
+            offset, _, epoch = what.partition("/")
+            topics.setdefault(topic, []).append(
+                TxnOffsetCommitRequestPartition(
+                    partition_index=int(partition),
+                    committed_offset=int(offset),
+                    committed_leader_epoch=int(epoch or -1),
+                    committed_metadata=note * int(options.get("repeat", "1")) if note else None,
+                )
+            )
+
+        def deliver(response: TxnOffsetCommitResponse) -> None:
+            for topic in response.topics:
+                for partition in topic.partitions:
+                    self.out.append(
+                        f"txn-commit {topic.name}:{partition.partition_index}: {_name(partition.error_code)}"
+                    )
+
+        world.coordinator.commit_offsets_in_transaction(
+            TxnOffsetCommitRequest(
+                transactional_id="x",
+                group_id=self.group,
+                producer_id=int(options["pid"]),
+                producer_epoch=int(options.get("epoch", "0")),
+                generation_id_or_member_epoch=int(options.get("gen", "-1")),
+                member_id=options.get("id", ""),
+                group_instance_id=options.get("instance"),
+                topics=[
+                    TxnOffsetCommitRequestTopic(name=topic, partitions=partitions)
+                    for topic, partitions in topics.items()
+                ],
+            ),
+            deliver,
+        )
+
+    def do_marker(self, world: World, words: list[str], options: dict[str, str]) -> None:
+        world.end_transaction(
+            0, int(options["pid"]), int(options.get("epoch", "0")), commit=words[0] == "commit"
+        )
+
     def do_fetch(self, world: World, words: list[str], options: dict[str, str]) -> None:
         stable = "stable" in words
         wanted = [word for word in words if word not in ("stable", "all")]
@@ -356,11 +411,18 @@ class Player:
         world.log.commit_held()
 
     def do_log(self, world: World, words: list[str], options: dict[str, str]) -> None:
-        records = world.log.records(0)
-        for record in records[self.logged.get(0, 0) :]:
-            assert record.key is not None
-            self.out.append(_record_line(record.key, record.value))
-        self.logged[0] = len(records)
+        batches = list(iter_batches(b"".join(world.log.batches.get(0, ()))))
+        for header, batch in batches[self.logged.get(0, 0) :]:
+            who = f"{header.producer_id}/{header.producer_epoch}: " if header.is_transactional else ""
+            for record in batch_records(header, batch):
+                assert record.key is not None
+                line = (
+                    f"{parse_control_type(record.key).name} marker"
+                    if header.is_control
+                    else _record_line(record.key, record.value)
+                )
+                self.out.append(who + line)
+        self.logged[0] = len(batches)
 
 
 def _record_line(key: bytes, value: bytes | None) -> str:

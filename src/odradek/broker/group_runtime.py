@@ -55,14 +55,21 @@ class ReplicatedLog:
         """See `RecordLog.append`; acknowledged by all in-sync replicas, as Kafka's coordinators ask for."""
         found = self._replicas.get(topic, partition)
         info = found.append(batches, required_acks=-1, now_ms=self._clock.now_ms(), origin=Origin.COORDINATOR)
-        end = info.last_offset + 1
-        done, error = found.committed(end)
+        self._once_committed(found, info.last_offset + 1, on_committed)
+        return info.first_offset
+
+    def when_committed(self, topic: str, partition: int, on_committed: Callable[[], None]) -> None:
+        """See `RecordLog.when_committed`."""
+        found = self._replicas.get(topic, partition)
+        self._once_committed(found, found.log.log_end_offset, on_committed)
+
+    def _once_committed(self, partition: Partition, end: int, on_committed: Callable[[], None]) -> None:
+        done, error = partition.committed(end)
         if done and error != ErrorCode.NOT_LEADER_OR_FOLLOWER:
             # Alone, a broker commits what it appends.
             on_committed()
         else:
-            self._when_committed(found, end, on_committed)
-        return info.first_offset
+            self._when_committed(partition, end, on_committed)
 
     def _when_committed(self, partition: Partition, end: int, on_committed: Callable[[], None]) -> None:
         def try_complete() -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from odradek.errors import ErrorCode
 
@@ -42,6 +42,13 @@ class CoordinatorRecord:
         )
 
 
+class Producer(NamedTuple):
+    """Whose transaction records are part of."""
+
+    producer_id: int
+    epoch: int
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a command decided.
@@ -56,6 +63,8 @@ class Outcome:
             response that it does not give is the error.
         atomic: whether the records must stand in one batch; if not they may be spread over several, of which
             the first may be written and the rest fail.
+        producer: writes the records as part of its transaction; they count when that is committed. `None`:
+            outside of transactions.
     """
 
     records: Sequence[CoordinatorRecord] = ()
@@ -63,3 +72,4 @@ class Outcome:
     on_appended: Callable[[], Outcome | None] | None = None
     on_failed: Callable[[ErrorCode], Outcome | None] | None = None
     atomic: bool = True
+    producer: Producer | None = None

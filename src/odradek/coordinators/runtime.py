@@ -33,6 +33,7 @@ from odradek.errors import (
     OdradekError,
     RecordTooLargeError,
 )
+from odradek.records.batch import NO_PRODUCER_ID
 from odradek.records.builder import BatchBuilder
 from odradek.records.compression import Buffer, Codec
 from odradek.util.clock import Clock
@@ -63,6 +64,10 @@ class RecordLog(Protocol):
         Raises:
             KafkaError: nothing was appended.
         """
+        ...
+
+    def when_committed(self, topic: str, partition: int, on_committed: Callable[[], None]) -> None:
+        """Have `on_committed` called once what the partition has now is committed; see `append`."""
         ...
 
     def max_batch_bytes(self, topic: str, partition: int) -> int:
@@ -121,7 +126,7 @@ class _Waiting:
 
 
 class _Slot(Generic[S]):
-    __slots__ = ("appended", "epoch", "outbox", "shard", "state", "uncommitted", "waiting")
+    __slots__ = ("appended", "ended", "epoch", "outbox", "shard", "state", "uncommitted", "waiting")
 
     def __init__(self, shard: S, outbox: list[Answer], epoch: int) -> None:
         self.shard = shard
@@ -132,6 +137,8 @@ class _Slot(Generic[S]):
         self.appended = 0
         self.uncommitted: set[int] = set()
         self.waiting: deque[_Waiting] = deque()
+        # Transactions that ended behind what is being loaded: producer id, and whether committed.
+        self.ended: list[tuple[int, bool]] = []
 
 
 class CoordinatorRuntime(Generic[S]):
@@ -198,6 +205,9 @@ class CoordinatorRuntime(Generic[S]):
             return
         if step is None:
             slot.state = ShardState.ACTIVE
+            for producer_id, committed in slot.ended:
+                slot.shard.replay_end_of_transaction(producer_id, committed=committed)
+            slot.ended.clear()
             if records:
                 logger.info("%s-%d: loaded %d records", self.topic, partition, records)
             self._execute(partition, slot, "load", slot.shard.on_loaded, None)
@@ -258,6 +268,24 @@ class CoordinatorRuntime(Generic[S]):
             raise CoordinatorLoadInProgressError
         return slot
 
+    def transaction_ended(self, partition: int, producer_id: int, *, committed: bool) -> None:
+        """Somebody else has appended a transaction's marker to a partition; to be called at once.
+
+        What the transaction wrote counts from now on, or never; whoever asks for it is answered when the
+        marker is committed.
+        """
+        slot = self._slots.get(partition)
+        if slot is None or slot.state is ShardState.FAILED:
+            return
+        if slot.state is ShardState.LOADING:
+            # What is being loaded ends where the log ended when that began.
+            slot.ended.append((producer_id, committed))
+            return
+        slot.shard.replay_end_of_transaction(producer_id, committed=committed)
+        slot.appended = sequence = slot.appended + 1
+        slot.uncommitted.add(sequence)
+        self._log.when_committed(self.topic, partition, lambda: self._committed(slot, sequence))
+
     # Commands
 
     def run(
@@ -307,8 +335,9 @@ class CoordinatorRuntime(Generic[S]):
     ) -> Outcome | None:
         """Append and replay an outcome's records; returns what follows."""
         try:
+            producer_id = NO_PRODUCER_ID if outcome.producer is None else outcome.producer.producer_id
             for batch, records in self._batches(partition, outcome):
-                self._append(partition, slot, batch, records)
+                self._append(partition, slot, batch, records, producer_id)
         except KafkaError as error:
             code = seen_by_client(error.code)
             logger.warning("%s-%d: append failed: %s", self.topic, partition, error.code.name)
@@ -324,13 +353,13 @@ class CoordinatorRuntime(Generic[S]):
     def _batches(self, partition: int, outcome: Outcome) -> Iterator[tuple[bytes, list[CoordinatorRecord]]]:
         limit = self._log.max_batch_bytes(self.topic, partition)
         now_ms = self._clock.now_ms()
-        builder = BatchBuilder(codec=self._codec)
+        builder = self._builder(outcome)
         inside: list[CoordinatorRecord] = []
         for record in outcome.records:
             key, value = record.encode()
             if inside and not outcome.atomic and builder.size_with(key, value) > limit:
                 yield builder.build(), inside
-                builder, inside = BatchBuilder(codec=self._codec), []
+                builder, inside = self._builder(outcome), []
             builder.append(now_ms, key, value)
             inside.append(record)
         batch = builder.build()
@@ -338,7 +367,27 @@ class CoordinatorRuntime(Generic[S]):
             raise RecordTooLargeError(f"a batch of {len(batch)} bytes for {self.topic}-{partition}")
         yield batch, inside
 
-    def _append(self, partition: int, slot: _Slot[S], batch: bytes, records: list[CoordinatorRecord]) -> None:
+    def _builder(self, outcome: Outcome) -> BatchBuilder:
+        producer = outcome.producer
+        if producer is None:
+            return BatchBuilder(codec=self._codec)
+        # As Kafka's: the sequence says nothing, a coordinator's are not checked.
+        return BatchBuilder(
+            codec=self._codec,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            base_sequence=0,
+            transactional=True,
+        )
+
+    def _append(
+        self,
+        partition: int,
+        slot: _Slot[S],
+        batch: bytes,
+        records: list[CoordinatorRecord],
+        producer_id: int,
+    ) -> None:
         sequence = slot.appended + 1
         slot.uncommitted.add(sequence)
         try:
@@ -350,7 +399,7 @@ class CoordinatorRuntime(Generic[S]):
             raise
         slot.appended = sequence
         for at, record in enumerate(records):
-            slot.shard.replay(base_offset + at, -1, record.key, record.value)
+            slot.shard.replay(base_offset + at, producer_id, record.key, record.value)
 
     # Answers
 

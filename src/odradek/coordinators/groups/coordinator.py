@@ -12,7 +12,7 @@ from typing import TypeVar
 from odradek.coordinators.deadlines import Deadlines
 from odradek.coordinators.groups import describe as describing
 from odradek.coordinators.groups import offsets as offset_commands
-from odradek.coordinators.groups.classic_group import join_error, sync_error
+from odradek.coordinators.groups.classic_group import ClassicGroup, join_error, sync_error
 from odradek.coordinators.groups.config import GroupConfig
 from odradek.coordinators.groups.env import Caller, Command, GroupEnv
 from odradek.coordinators.groups.heartbeat import heartbeat
@@ -54,6 +54,12 @@ from odradek.wire.messages.offset_commit import (
 from odradek.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from odradek.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from odradek.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 
 R = TypeVar("R")
 
@@ -218,23 +224,53 @@ class GroupCoordinator:
             reply.fail(error.code)
             return
 
+        unknown: type[KafkaError] = IllegalGenerationError
+        if api_version >= FIRST_COMMIT_VERSION_WITH_NOT_FOUND:
+            unknown = GroupIdNotFoundError
+
         def command(shard: GroupShard) -> Outcome:
-            group = shard.groups.get(request.group_id)
-            is_new = group is None
-            if group is None:
-                if request.generation_id_or_member_epoch >= 0:
-                    if api_version >= FIRST_COMMIT_VERSION_WITH_NOT_FOUND:
-                        raise GroupIdNotFoundError
-                    raise IllegalGenerationError
-                group = shard.group_or_new(request.group_id)
-            try:
-                return offset_commands.commit(shard.env, group, request)
-            finally:
-                if is_new:
-                    # Replaying its first offset brings it back; if that cannot be written, nothing is left.
-                    shard.forget_if_unused(group)
+            return _commit(
+                shard,
+                request,
+                unknown,
+                lambda group: offset_commands.commit(shard.env, group, request),
+            )
 
         self.runtime.run(partition, "OffsetCommit", command, reply)
+
+    def commit_offsets_in_transaction(
+        self, request: TxnOffsetCommitRequest, deliver: Callable[[TxnOffsetCommitResponse], None]
+    ) -> None:
+        """TxnOffsetCommit: the offsets count when the transaction's marker says that it is committed.
+
+        The partitions are known to exist, and the coordinator of transactions knows that this one takes part.
+        """
+        reply = Reply(deliver, lambda error: transactional_commit_error(request, error))
+        partition = self._partition(request.group_id, reply)
+        if partition is None:
+            return
+
+        def command(shard: GroupShard) -> Outcome:
+            return _commit(
+                shard,
+                request,
+                IllegalGenerationError,
+                lambda group: offset_commands.commit_in_transaction(shard.env, group, request),
+            )
+
+        self.runtime.run(partition, "TxnOffsetCommit", command, reply)
+
+    def transaction_ended(self, partition: int, producer_id: int, *, committed: bool) -> None:
+        """A transaction's marker was appended to a partition of `__consumer_offsets`.
+
+        To be called by whoever appended it, at once, so that no command comes between.
+
+        Args:
+            partition: of which partition.
+            producer_id: whose transaction.
+            committed: whether its offsets count from now on; else they are dropped.
+        """
+        self.runtime.transaction_ended(partition, producer_id, committed=committed)
 
     def fetch_offsets(
         self,
@@ -391,6 +427,44 @@ def _nobody(leaving: Iterable[MemberIdentity]) -> LeaveGroupResponse:
             )
             for identity in leaving
         ],
+    )
+
+
+def _commit(
+    shard: GroupShard,
+    request: OffsetCommitRequest | TxnOffsetCommitRequest,
+    unknown: type[KafkaError],
+    commit: Callable[[ClassicGroup], Outcome],
+) -> Outcome:
+    """Run a commit on a group, which need not exist unless the request names a generation of it."""
+    group = shard.groups.get(request.group_id)
+    is_new = group is None
+    if group is None:
+        if request.generation_id_or_member_epoch >= 0:
+            raise unknown
+        group = shard.group_or_new(request.group_id)
+    try:
+        return commit(group)
+    finally:
+        if is_new:
+            # Replaying its first offset brings it back; if that cannot be written, nothing is left.
+            shard.forget_if_unused(group)
+
+
+def transactional_commit_error(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitResponse:
+    """A TxnOffsetCommit response that says `error` of every partition."""
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=error)
+                    for p in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
     )
 
 

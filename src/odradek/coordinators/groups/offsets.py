@@ -8,6 +8,9 @@ Who may commit:
     a member of the generation      unless the group waits for its assignment: REBALANCE_IN_PROGRESS
     anybody else                    ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID
 
+Within a transaction (TxnOffsetCommit) also who says nothing of a membership, whatever the group does, and a
+member that waits for its assignment: producers before KIP-447 could not say more.
+
 When an offset expires (KIP-211): with an explicit retention, when that is over. Otherwise
 `offsets.retention.minutes` after the group became Empty (or, not knowing when, after the commit); for a group
 that only stores offsets, after the commit; for a Stable consumer group, after the commit if no member
@@ -24,7 +27,7 @@ from odradek.coordinators.groups.offset_store import OffsetEntry, OffsetStore
 from odradek.coordinators.groups.rebalance import restart_session
 from odradek.coordinators.groups.records import offset_record
 from odradek.coordinators.groups.states import GroupState
-from odradek.coordinators.outcome import CoordinatorRecord, Outcome
+from odradek.coordinators.outcome import CoordinatorRecord, Outcome, Producer
 from odradek.errors import (
     CoordinatorNotAvailableError,
     ErrorCode,
@@ -53,13 +56,26 @@ from odradek.wire.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from odradek.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 
 NO_OFFSET = -1
 NO_EPOCH = -1
 _LAST_TIMESTAMP_MS = 2**63 - 1
 
 
-def check_commit(group: ClassicGroup, member_id: str, group_instance_id: str | None, generation: int) -> None:
+def check_commit(
+    group: ClassicGroup,
+    member_id: str,
+    group_instance_id: str | None,
+    generation: int,
+    *,
+    transactional: bool = False,
+) -> None:
     """Whether this somebody may commit now.
 
     Raises:
@@ -74,9 +90,9 @@ def check_commit(group: ClassicGroup, member_id: str, group_instance_id: str | N
         group.check_member(member_id, group_instance_id)
         if generation != group.generation:
             raise IllegalGenerationError
-    elif not empty:
+    elif not empty and not transactional:
         raise UnknownMemberIdError
-    if group.state is GroupState.COMPLETING_REBALANCE:
+    if group.state is GroupState.COMPLETING_REBALANCE and not transactional:
         # Its id and generation are right: it has heard of the generation but not of its assignment.
         raise RebalanceInProgressError
 
@@ -112,6 +128,42 @@ def commit(env: GroupEnv, group: ClassicGroup, request: OffsetCommitRequest) -> 
             )
         topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=results))
     return Outcome(records, OffsetCommitResponse(topics=topics))
+
+
+def commit_in_transaction(env: GroupEnv, group: ClassicGroup, request: TxnOffsetCommitRequest) -> Outcome:
+    """Store offsets that count when the producer's transaction is committed; see `commit`."""
+    check_commit(
+        group,
+        request.member_id,
+        request.group_instance_id,
+        request.generation_id_or_member_epoch,
+        transactional=True,
+    )
+    now_ms = env.clock.now_ms()
+    records: list[CoordinatorRecord] = []
+    topics: list[TxnOffsetCommitResponseTopic] = []
+    for topic in request.topics:
+        results: list[TxnOffsetCommitResponsePartition] = []
+        for partition in topic.partitions:
+            error = ErrorCode.NONE
+            if metadata_too_long(partition.committed_metadata, env.config.offset_metadata_max_bytes):
+                error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                entry = OffsetEntry(
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    partition.committed_metadata or "",
+                    now_ms,
+                )
+                records.append(offset_record(request.group_id, topic.name, partition.partition_index, entry))
+            results.append(
+                TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
+            )
+        topics.append(
+            TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=results)
+        )
+    producer = Producer(request.producer_id, request.producer_epoch)
+    return Outcome(records, TxnOffsetCommitResponse(topics=topics), producer=producer)
 
 
 def metadata_too_long(metadata: str | None, limit: int) -> bool:
