@@ -16,11 +16,13 @@ _CLIENT = (
     "AsyncConsumer",
     "AsyncProducer",
     "Consumer",
+    "ConsumerGroupMetadata",
     "ConsumerRebalanceListener",
     "ConsumerRecord",
     "NewTopic",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "PreparedTxnState",
     "Producer",
     "RecordMetadata",
     "SimpleConsumer",
@@ -35,11 +37,13 @@ if TYPE_CHECKING:
     from odradek.client.sync.admin import Admin as Admin
     from odradek.client.sync.consumer import Consumer as Consumer
     from odradek.client.sync.producer import Producer as Producer
+    from odradek.client.types import ConsumerGroupMetadata as ConsumerGroupMetadata
     from odradek.client.types import ConsumerRebalanceListener as ConsumerRebalanceListener
     from odradek.client.types import ConsumerRecord as ConsumerRecord
     from odradek.client.types import NewTopic as NewTopic
     from odradek.client.types import OffsetAndMetadata as OffsetAndMetadata
     from odradek.client.types import OffsetAndTimestamp as OffsetAndTimestamp
+    from odradek.client.types import PreparedTxnState as PreparedTxnState
     from odradek.client.types import RecordMetadata as RecordMetadata
     from odradek.client.types import TopicPartition as TopicPartition
 

@@ -188,6 +188,8 @@ def test_the_error_names_the_api_and_the_release_that_brought_it() -> None:
 def test_the_table_of_releases_is_that_of_kafkas_own_classes() -> None:
     assert BROUGHT_BY.keys() == SPOKEN.keys()
     for key, (_, high) in SPOKEN.items():
+        if key == ApiKey.INIT_PRODUCER_ID:
+            high = 5  # 6 is in no release but as an unstable version
         for version in range(high + 1):
             first = next(
                 release

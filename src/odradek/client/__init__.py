@@ -21,11 +21,14 @@ _EXPORTS = {
     "RawReader": "odradek.client.raw",
     "RawWriter": "odradek.client.raw",
     "SimpleConsumer": "odradek.client.simple",
+    "TransactionalWriter": "odradek.client.transactional",
+    "ConsumerGroupMetadata": "odradek.client.types",
     "ConsumerRebalanceListener": "odradek.client.types",
     "ConsumerRecord": "odradek.client.types",
     "NewTopic": "odradek.client.types",
     "OffsetAndMetadata": "odradek.client.types",
     "OffsetAndTimestamp": "odradek.client.types",
+    "PreparedTxnState": "odradek.client.types",
     "RecordMetadata": "odradek.client.types",
     "TopicPartition": "odradek.client.types",
 }
@@ -42,11 +45,14 @@ if TYPE_CHECKING:
     from odradek.client.sync.admin import Admin as Admin
     from odradek.client.sync.consumer import Consumer as Consumer
     from odradek.client.sync.producer import Producer as Producer
+    from odradek.client.transactional import TransactionalWriter as TransactionalWriter
+    from odradek.client.types import ConsumerGroupMetadata as ConsumerGroupMetadata
     from odradek.client.types import ConsumerRebalanceListener as ConsumerRebalanceListener
     from odradek.client.types import ConsumerRecord as ConsumerRecord
     from odradek.client.types import NewTopic as NewTopic
     from odradek.client.types import OffsetAndMetadata as OffsetAndMetadata
     from odradek.client.types import OffsetAndTimestamp as OffsetAndTimestamp
+    from odradek.client.types import PreparedTxnState as PreparedTxnState
     from odradek.client.types import RecordMetadata as RecordMetadata
     from odradek.client.types import TopicPartition as TopicPartition
 

@@ -8,7 +8,7 @@ import random
 import threading
 import time
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +21,8 @@ from odradek.records.columns import encode_columns, partition_ids, split_by_part
 from odradek.records.compression import Codec
 
 if TYPE_CHECKING:
-    from odradek.client.aio.producer_engine import Prepared, ProducerEngine
+    from odradek.client.aio.producer_engine import KnownTopic, Prepared
+    from odradek.client.config import ProducerConfig
 
 _CHUNK_ROWS = 100_000
 _BATCH_BYTES = 512 * 1024
@@ -40,6 +41,17 @@ class Built(NamedTuple):
         from odradek.client.aio.producer_engine import Prepared
 
         return Prepared(self.tp.topic, self.tp.partition, 0, None, None, (), len(self.data), None)
+
+
+class Topics(Protocol):
+    """Who knows the partitions, and how large batches may be: a producer's engine."""
+
+    @property
+    def config(self) -> ProducerConfig:
+        """The producer's configs."""
+
+    def topic(self, name: str) -> KnownTopic | None:
+        """A topic's partitions; None if it is not in the metadata."""
 
 
 class ArrowDelivery:
@@ -105,7 +117,7 @@ class ArrowDelivery:
 class ArrowPlan:
     """Rows that are to be sent. `topics` must be in the metadata before `batches` is run."""
 
-    def __init__(self, engine: ProducerEngine, tables: list[tuple[str, pa.Table]], rows: int) -> None:
+    def __init__(self, engine: Topics, tables: list[tuple[str, pa.Table]], rows: int) -> None:
         self.topics = sorted({topic for topic, _ in tables})
         self.rows = rows
         self._engine = engine
@@ -165,7 +177,7 @@ class ArrowPlan:
 
 
 def plan_rows(
-    engine: ProducerEngine,
+    engine: Topics,
     data: pa.Table | pa.RecordBatch,
     topic: str | None,
     *,

@@ -217,10 +217,11 @@ class BlockingCluster:
             node = self.metadata.brokers.get(node_id)
             if node is None:
                 raise ConnectionFailedError(f"broker {node_id} is not in the cluster's metadata")
-            connection = self._connections[node_id] = self._open(node.host, node.port)
+            connection = self._connections[node_id] = self.open(node.host, node.port)
         return connection
 
-    def _open(self, host: str, port: int) -> BlockingConnection:
+    def open(self, host: str, port: int) -> BlockingConnection:
+        """A connection of the caller's own. Raises as `BlockingConnection.open`."""
         return BlockingConnection.open(host, port, self.config, self._known_brokers)
 
     def any_connection(self) -> BlockingConnection:
@@ -239,7 +240,7 @@ class BlockingCluster:
                     reasons.append(str(problem))
         for index, (host, port) in enumerate(self.config.bootstrap_servers):
             try:
-                connection = self._connections[-1 - index] = self._open(host, port)
+                connection = self._connections[-1 - index] = self.open(host, port)
                 return connection
             except OdradekError as problem:
                 reasons.append(str(problem))
@@ -330,6 +331,11 @@ class Retrying:
                 f"{self._what}: no progress within {self._config.default_api_timeout_ms} ms: {problem}"
             ) from problem
         time.sleep(delay / 1000)
+
+    def pause(self, at_most_ms: float = float("inf")) -> None:
+        """Wait before the next try, which the caller bounds."""
+        self._failures += 1
+        time.sleep(min(self._backoff.delay_ms(self._failures), at_most_ms) / 1000)
 
     def idle(self, why: str) -> None:
         """An answer without data: raises `ClientTimeoutError` when that lasted too long."""

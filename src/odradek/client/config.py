@@ -97,6 +97,8 @@ class ProducerConfig(CommonConfig):
     value_serializer: Any = None
     interceptors: tuple[Any, ...] = ()
     transactional_id: str | None = None
+    transaction_timeout_ms: int = _key(60_000, at_least=1)
+    transaction_two_phase_commit_enable: bool = False
 
     @property
     def compression_level(self) -> int | None:
@@ -108,7 +110,7 @@ class ProducerConfig(CommonConfig):
         """See `CommonConfig.validate`; the rules are those of Kafka's ProducerConfig."""
         changes = super().validate(given)
         if self.transactional_id is not None:
-            raise ConfigError("transactional.id: transactions are not built yet")
+            self._check_transactional(given)
         if self.enable_idempotence:
             reason = None
             if self.retries == 0:
@@ -118,6 +120,8 @@ class ProducerConfig(CommonConfig):
             elif self.max_in_flight_requests_per_connection > 5:
                 reason = "max.in.flight.requests.per.connection is above 5, more than brokers remember"
             if reason is not None:
+                if self.transactional_id is not None:
+                    raise ConfigError(f"transactional.id needs idempotence: {reason}")
                 if "enable_idempotence" in given:
                     raise ConfigError(f"enable.idempotence: {reason}")
                 changes["enable_idempotence"] = False
@@ -129,8 +133,19 @@ class ProducerConfig(CommonConfig):
                 )
             changes["delivery_timeout_ms"] = self.linger_ms + self.request_timeout_ms
         if not self.client_id:
-            changes["client_id"] = f"producer-{next(_producer_ids)}"
+            changes["client_id"] = f"producer-{self.transactional_id or next(_producer_ids)}"
         return changes
+
+    def _check_transactional(self, given: frozenset[str]) -> None:
+        if not self.transactional_id:
+            raise ConfigError("transactional.id is empty")
+        if not self.enable_idempotence:
+            raise ConfigError("transactional.id needs idempotence: enable.idempotence is false")
+        if self.transaction_two_phase_commit_enable and "transaction_timeout_ms" in given:
+            raise ConfigError(
+                "transaction.timeout.ms cannot be set when transaction.two.phase.commit.enable is true: "
+                "such transactions are never timed out"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,7 +244,6 @@ _WITHOUT_EFFECT = frozenset(
         "metadata.recovery.strategy",
         "metadata.recovery.rebootstrap.trigger.ms",
         "partitioner.availability.timeout.ms",
-        "transaction.timeout.ms",
         "group.remote.assignor",
         "config.providers",
         "security.providers",

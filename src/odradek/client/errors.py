@@ -65,6 +65,10 @@ class CommitFailedError(OdradekError):
     """The group has moved on: the partitions belong to someone else, nothing was committed."""
 
 
+class TransactionAbortedError(OdradekError):
+    """The record was not sent, because its transaction was aborted before that."""
+
+
 class SerializationError(OdradekError):
     """A serializer or deserializer refused; the cause is chained."""
 

@@ -31,6 +31,46 @@ class OffsetAndMetadata(NamedTuple):
     leader_epoch: int = -1
 
 
+class ConsumerGroupMetadata(NamedTuple):
+    """As whom a consumer is in its group: what a transaction that commits the group's offsets proves itself
+    by (KIP-447). Without a member only the group is named.
+    """
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+class PreparedTxnState(NamedTuple):
+    """A prepared transaction, to be kept by the one that decides about it (KIP-939).
+
+    As text `producer id:epoch`, as in Kafka; empty where there is no transaction.
+    """
+
+    producer_id: int = -1
+    epoch: int = -1
+
+    @classmethod
+    def parse(cls, text: str) -> PreparedTxnState:
+        """From its text. Raises `ValueError`."""
+        if not text:
+            return cls()
+        producer_id, colon, epoch = text.partition(":")
+        state = cls(int(producer_id), int(epoch)) if colon else cls()
+        if state.producer_id < 0 or state.epoch < 0:
+            raise ValueError(f"{text!r} is not producer id:epoch")
+        return state
+
+    @property
+    def has_transaction(self) -> bool:
+        """Whether there is one."""
+        return self.producer_id >= 0
+
+    def __str__(self) -> str:
+        return f"{self.producer_id}:{self.epoch}" if self.has_transaction else ""
+
+
 class OffsetAndTimestamp(NamedTuple):
     """An offset found by time. `timestamp` in epoch milliseconds, -1 where the broker gives none."""
 

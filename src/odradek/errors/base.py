@@ -10,7 +10,15 @@ _BY_CODE: dict[int, type[KafkaError]] = {}
 
 
 class OdradekError(Exception):
-    """Root of everything that odradek raises on purpose."""
+    """Root of everything that odradek raises on purpose.
+
+    Attributes:
+        fatal: the transactional producer that raised it is of no use any more.
+        requires_abort: its transaction must be aborted; then it can go on.
+    """
+
+    fatal: bool = False
+    requires_abort: bool = False
 
 
 class ProtocolError(OdradekError):

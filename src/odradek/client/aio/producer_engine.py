@@ -24,6 +24,7 @@ from odradek.client.errors import (
     BufferExhaustedError,
     ClientTimeoutError,
     ClosedError,
+    ConfigError,
     MessageTooLargeError,
     SerializationError,
 )
@@ -86,6 +87,8 @@ class ProducerEngine:
         lock: Gate | None,
         wake: Callable[[], None] | None = None,
     ) -> None:
+        if config.transactional_id is not None:
+            raise ConfigError("transactional.id: of this producer transactions are not built yet")
         self.config = config
         self.lock: AbstractContextManager[Any] = contextlib.nullcontext() if lock is None else lock
         self.closed = False

@@ -145,7 +145,7 @@ class ConnectionState:
         if asked.key == ApiKey.API_VERSIONS:
             if message.error_code:
                 raise error_for(message.error_code, f"ApiVersions failed with error {message.error_code}")
-            self._found = NodeVersions.from_response(message.api_keys)
+            self._found = NodeVersions.from_response(message)
         elif asked.key == ApiKey.LIST_OFFSETS:
             return self._ask_groups(asked.deadline_ms)
         elif asked.key == ApiKey.HEARTBEAT and message.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:

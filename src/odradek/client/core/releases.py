@@ -26,7 +26,12 @@ BROUGHT_BY: dict[int, str] = {
     ApiKey.CREATE_TOPICS: "0.10.1 0.10.2 0.11.0 2.0 2.4 2.4 2.7 2.8",
     ApiKey.DELETE_TOPICS: "0.10.1 0.11.0 2.0 2.1 2.4 2.7 2.8",
     ApiKey.DELETE_RECORDS: "0.11.0 2.0 2.6",
-    ApiKey.INIT_PRODUCER_ID: "0.11.0 2.0 2.4 2.5 2.7",
+    # Version 6 (KIP-939) is in no release yet but as an unstable version.
+    ApiKey.INIT_PRODUCER_ID: "0.11.0 2.0 2.4 2.5 2.7 3.8",
+    ApiKey.ADD_PARTITIONS_TO_TXN: "0.11.0 2.0 2.7 2.8",
+    ApiKey.ADD_OFFSETS_TO_TXN: "0.11.0 2.0 2.7 2.8 3.8",
+    ApiKey.END_TXN: "0.11.0 2.0 2.7 2.8 3.8 4.0",
+    ApiKey.TXN_OFFSET_COMMIT: "0.11.0 2.0 2.1 2.5 3.8 4.0",
     ApiKey.OFFSET_FOR_LEADER_EPOCH: "0.11.0 2.0 2.1 2.3 2.8",
     ApiKey.DESCRIBE_CONFIGS: "0.11.0 1.1 2.0 2.6 2.8",
     ApiKey.ALTER_CONFIGS: "0.11.0 2.0 2.8",

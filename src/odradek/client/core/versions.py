@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from odradek.client.core.releases import KAFKA_0_8_2, KAFKA_0_9_0, brought_by
 from odradek.client.errors import UnsupportedByBrokerError
@@ -16,7 +17,8 @@ from odradek.wire.api import ApiKey
 
 #: Lowest and highest version spoken. Offsets are committed to the topic (OffsetCommit and OffsetFetch 1),
 #: never to ZooKeeper (version 0). A ceiling below Kafka's newest is a version whose meaning the code that
-#: sends the request does not have (topic ids in Produce 13 and in OffsetCommit and OffsetFetch 10).
+#: sends the request does not have (topic ids in Produce 13, TxnOffsetCommit 6, OffsetCommit and OffsetFetch
+#: 10), or is for brokers (AddPartitionsToTxn 4).
 SPOKEN: dict[int, tuple[int, int]] = {
     ApiKey.PRODUCE: (0, 12),
     ApiKey.FETCH: (0, 17),
@@ -35,8 +37,12 @@ SPOKEN: dict[int, tuple[int, int]] = {
     ApiKey.CREATE_TOPICS: (0, 7),
     ApiKey.DELETE_TOPICS: (0, 6),
     ApiKey.DELETE_RECORDS: (0, 2),
-    ApiKey.INIT_PRODUCER_ID: (0, 4),
+    ApiKey.INIT_PRODUCER_ID: (0, 6),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (2, 4),
+    ApiKey.ADD_PARTITIONS_TO_TXN: (0, 3),
+    ApiKey.ADD_OFFSETS_TO_TXN: (0, 4),
+    ApiKey.END_TXN: (0, 5),
+    ApiKey.TXN_OFFSET_COMMIT: (0, 5),
     ApiKey.DESCRIBE_CONFIGS: (0, 4),
     ApiKey.ALTER_CONFIGS: (0, 2),
     ApiKey.CREATE_PARTITIONS: (0, 3),
@@ -62,16 +68,27 @@ HANDSHAKE_VERSION = SPOKEN[ApiKey.API_VERSIONS][1]
 class NodeVersions:
     """What one broker advertised: key → (lowest, highest version).
 
-    `release`: of a broker that advertises nothing, what it was taken for.
+    `release`: of a broker that advertises nothing, what it was taken for. `features`: the levels that the
+    cluster has finalised, as of `features_epoch` (KIP-584).
     """
 
     ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
     release: str | None = None
+    features: dict[str, int] = field(default_factory=dict)
+    features_epoch: int = -1
 
     @classmethod
-    def from_response(cls, api_keys: Iterable[object]) -> NodeVersions:
-        """From the `api_keys` of an ApiVersionsResponse."""
-        return cls({k.api_key: (k.min_version, k.max_version) for k in api_keys})  # type: ignore[attr-defined]
+    def from_response(cls, response: Any) -> NodeVersions:
+        """From an ApiVersionsResponse."""
+        return cls(
+            {k.api_key: (k.min_version, k.max_version) for k in response.api_keys},
+            features={f.name: f.max_version_level for f in response.finalized_features},
+            features_epoch=response.finalized_features_epoch,
+        )
+
+    def highest(self, key: int) -> int:
+        """The newest version of `key` that the broker knows, whether or not we do; -1 for none."""
+        return self.ranges.get(key, (0, -1))[1]
 
     def has(self, key: int) -> bool:
         """Whether there is a version of `key` that both sides know."""
@@ -115,6 +132,13 @@ class NodeVersions:
         )
         release = brought_by(key, low) if theirs[1] < low else None
         return UnsupportedByBrokerError(f"{text}; Kafka {release} brought version {low}" if release else text)
+
+
+def transactions_v2(brokers: Iterable[NodeVersions | None]) -> bool:
+    """Whether the cluster has finalised KIP-890's transactions, as the newest that any broker told has it."""
+    known = [versions for versions in brokers if versions is not None]
+    newest = max(known, key=lambda versions: versions.features_epoch, default=None)
+    return newest is not None and newest.features.get("transaction.version", 0) >= 2
 
 
 V0_9_0 = NodeVersions(KAFKA_0_9_0, "0.9.0")

@@ -1,0 +1,278 @@
+"""Record batches into partitions over blocking sockets: pipelined while all goes well, else one by one.
+
+Every batch has its sequence from the start and keeps it. Up to five requests are on their way to a broker,
+one batch each. When an answer is missing or says that the batch may be sent again, everything on its way is
+awaited first; then what was not acknowledged is sent again in order, each batch when the one before it is in
+the log. So the broker never sees a gap, and knows every repeat for what it is.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from odradek.client.aio.producer_engine import KnownTopic
+from odradek.client.blocking import BlockingCluster, BlockingConnection, now_ms
+from odradek.client.config import ProducerConfig
+from odradek.client.core.batches import stamp_in_place
+from odradek.client.core.produce import to_code
+from odradek.client.core.transaction_requests import at_most
+from odradek.client.core.transactions import FIRST_ADD_BACKOFF_MS, TransactionManager
+from odradek.client.errors import ConnectionFailedError, DeliveryTimeoutError, IllegalStateError
+from odradek.client.types import TopicPartition
+from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+_IN_FLIGHT = 5
+"""As many batches as brokers remember of a producer to recognise repeats."""
+
+_TRANSACTIONAL = 0x10
+_ATTRIBUTES_AT = 22  # its low byte
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    tp: TopicPartition
+    data: bytearray
+    rows: int
+    sequence: int
+    since_ms: float
+    tries: int = 0
+
+
+class PipelinedProduce:
+    """The batches of one transactional writer.
+
+    Args:
+        config, cluster: the writer's.
+        manager: its transactions.
+        run: does the manager's requests until something is true; (condition, what it is for).
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        cluster: BlockingCluster,
+        manager: TransactionManager,
+        run: Callable[[Callable[[], bool], str], None],
+    ) -> None:
+        self._config = config
+        self._cluster = cluster
+        self._manager = manager
+        self._run = run
+        self._next: dict[TopicPartition, int] = {}
+        self._identity = (-1, -1)
+        self._sent: dict[BlockingConnection, deque[_Batch]] = {}
+        self._again: list[_Batch] = []
+        self._rows = 0
+        self._code = ErrorCode.NETWORK_EXCEPTION
+        self._topics: dict[str, KnownTopic] = {}
+
+    @property
+    def config(self) -> ProducerConfig:
+        """The producer's configs."""
+        return self._config
+
+    def topic(self, name: str) -> KnownTopic | None:
+        """What is known of a topic; None if it is not in the metadata."""
+        state = self._cluster.metadata.topics.get(name)
+        if state is None or not state.partitions:
+            return None
+        known = self._topics.get(name)
+        if known is None or known.state is not state:
+            numbers = sorted(state.partitions)
+            available = [n for n in numbers if state.partitions[n].leader >= 0]
+            tps = {n: TopicPartition(name, n) for n in numbers}
+            known = self._topics[name] = KnownTopic(state, numbers, available or numbers, tps)
+        return known
+
+    def write(self, tp: TopicPartition, data: bytes | bytearray, rows: int) -> None:
+        """Send a record batch. Raises as `flush`, also for earlier ones."""
+        manager = self._manager
+        manager.add_partition(tp)
+        self._run(lambda: manager.may_send(tp) or manager.last_error is not None, f"adding {tp}")
+        manager.add_partition(tp)
+        identity = (manager.producer_id, manager.producer_epoch)
+        if identity != self._identity:
+            self._identity = identity
+            self._next.clear()
+        sequence = self._next.get(tp, 0)
+        self._next[tp] = (sequence + rows) & 0x7FFF_FFFF
+        stamped = data if isinstance(data, bytearray) else bytearray(data)
+        stamped[_ATTRIBUTES_AT] |= _TRANSACTIONAL
+        stamp_in_place(stamped, *identity, sequence)
+        batch = _Batch(tp, stamped, rows, sequence, now_ms())
+        try:
+            self._send(batch)
+        except ConnectionFailedError:
+            self._again.append(batch)
+        except KafkaError as problem:
+            manager.batch_failed(problem)
+            raise
+        self._recover()
+
+    def flush(self) -> int:
+        """Wait for all acknowledgements.
+
+        Returns: the rows acknowledged since the last call.
+
+        Raises: `KafkaError` for a batch that was refused, `DeliveryTimeoutError` for one that was not
+        acknowledged within `delivery_timeout_ms`. The transaction must then be aborted.
+        """
+        while any(self._sent.values()):
+            for connection in list(self._sent):
+                self._receive_all(connection)
+            self._recover()
+        self._recover()
+        rows, self._rows = self._rows, 0
+        return rows
+
+    def settle(self) -> None:
+        """Await what is on its way, and forget what failed: the transaction is going to be aborted."""
+        for connection in list(self._sent):
+            self._receive_all(connection)
+        if self._again:
+            self._lost(error_for(ErrorCode.NETWORK_EXCEPTION, "batches were on their way"))
+        self._again.clear()
+        self._rows = 0
+
+    def restart(self) -> None:
+        """A transaction has ended."""
+        self._again.clear()
+
+    def _lost(self, why: OdradekError) -> None:
+        """The log may or may not have these batches, so their sequences cannot be used again."""
+        self._next.clear()
+        self._manager.sequences_lost(why)
+
+    def _send(self, batch: _Batch) -> BlockingConnection:
+        leader = self._cluster.leader(batch.tp)
+        if leader is None:
+            raise ConnectionFailedError(f"{batch.tp} has no leader")
+        connection = self._cluster.connection(leader)
+        while len(self._sent.get(connection, ())) >= _IN_FLIGHT:
+            self._receive(connection)
+        if self._again:
+            # What failed goes first.
+            self._again.append(batch)
+            return connection
+        version = connection.pick(
+            ApiKey.PRODUCE,
+            at_most(ApiKey.PRODUCE, v2=self._manager.v2),
+            7 if self._config.compression_type == "zstd" else 3,
+        )
+        message = ProduceRequest(
+            transactional_id=self._manager.transactional_id,
+            acks=-1,
+            timeout_ms=self._config.request_timeout_ms,
+            topic_data=[
+                TopicProduceData(
+                    name=batch.tp.topic,
+                    partition_data=[PartitionProduceData(index=batch.tp.partition, records=batch.data)],
+                )
+            ],
+        )
+        batch.tries += 1
+        self._sent.setdefault(connection, deque()).append(batch)
+        try:
+            connection.send(message, version)
+        except ConnectionFailedError:
+            self._sent[connection].pop()
+            self._connection_lost(connection)
+            raise
+        return connection
+
+    def _receive_all(self, connection: BlockingConnection) -> None:
+        while self._sent.get(connection):
+            self._receive(connection)
+
+    def _connection_lost(self, connection: BlockingConnection) -> None:
+        connection.close()
+        self._again.extend(self._sent.pop(connection, ()))
+
+    def _receive(self, connection: BlockingConnection) -> None:
+        try:
+            _, response = connection.receive()
+        except ConnectionFailedError:
+            self._connection_lost(connection)
+            return
+        batch = self._sent[connection].popleft()
+        if not self._sent[connection]:
+            del self._sent[connection]
+        code, message = _answer(response, batch.tp)
+        if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            self._rows += batch.rows
+        elif self._may_repeat(batch, code):
+            self._code = code
+            self._again.append(batch)
+        else:
+            self._refused(batch, code, message)
+
+    def _may_repeat(self, batch: _Batch, code: ErrorCode) -> bool:
+        if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            # Because one before it is missing yet.
+            return any(other.tp == batch.tp for other in self._again)
+        return code.retriable or code == ErrorCode.CONCURRENT_TRANSACTIONS
+
+    def _refused(self, batch: _Batch, code: ErrorCode, message: str | None) -> None:
+        error = error_for(code, f"{batch.tp}: {message or code.message}")
+        self._next.pop(batch.tp, None)
+        self._manager.batch_failed(error)
+        if not (self._manager.can_bump or self._manager.v2):
+            # Old coordinators: the sequences after it cannot be closed up with certainty.
+            self._manager.sequences_lost(error)
+        self._again.clear()
+        raise error
+
+    def _recover(self) -> None:
+        """Send again what has to be, in order. Nothing else is on its way meanwhile."""
+        if not self._again:
+            return
+        for connection in list(self._sent):
+            self._receive_all(connection)
+        waiting = sorted(self._again, key=lambda batch: (batch.tp, batch.since_ms))
+        retrying = self._cluster.retrying("writing")
+        while waiting:
+            self._again.clear()
+            batch = waiting[0]
+            problem: KafkaError | None = None
+            try:
+                self._refresh()
+                self._receive_all(self._send(batch))
+            except KafkaError as failed:
+                if not isinstance(failed, ConnectionFailedError) and not failed.retriable:
+                    raise
+                problem = failed
+            if problem is None and not self._again:
+                waiting.pop(0)
+                retrying.progress()
+                continue
+            problem = problem or error_for(self._code, f"{batch.tp}: {self._code.message}")
+            if now_ms() - batch.since_ms > self._config.delivery_timeout_ms:
+                error = DeliveryTimeoutError(
+                    f"{batch.rows} row(s) for {batch.tp} were not acknowledged within "
+                    f"{self._config.delivery_timeout_ms} ms ({batch.tries} tries): {problem}"
+                )
+                self._again.clear()
+                self._lost(error)
+                raise error
+            # The transaction before is just being completed.
+            concurrent = problem.code == ErrorCode.CONCURRENT_TRANSACTIONS
+            retrying.pause(FIRST_ADD_BACKOFF_MS if concurrent else float("inf"))
+        self._again.clear()
+
+    def _refresh(self) -> None:
+        if self._manager.last_error is not None:
+            raise IllegalStateError("the transaction has to be aborted") from self._manager.last_error
+        self._cluster.refresh([])
+
+
+def _answer(response: Any, tp: TopicPartition) -> tuple[ErrorCode, str | None]:
+    for topic in response.responses:
+        for answer in topic.partition_responses:
+            if (topic.name, answer.index) == tp:
+                return to_code(answer.error_code), answer.error_message
+    return ErrorCode.UNKNOWN_SERVER_ERROR, "the broker did not answer for it"

@@ -1,0 +1,614 @@
+"""The transactional producer's state machine: which request is due next, and what an answer means.
+
+KIP-98; KIP-360 (a producer that goes on after an error raises its epoch); KIP-447 (offsets prove the
+consumer's generation); KIP-890 (partitions join by themselves, every transaction has an epoch); KIP-939 (two
+phases). The states stand in `transaction_states`, the meaning of errors in `transaction_errors`.
+
+Nothing here sends, waits or reads a clock. A shell asks `next_request`, sends it, and hands the answer to
+`answered`, or says `not_answered`. One request is on its way at a time. `add_partition` and `next_request`
+are to be called under the lock of the batches if several threads append.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from odradek.client.core.produce import to_code
+from odradek.client.core.transaction_errors import (
+    FATAL_IN_PRODUCE,
+    GROUP_MOVED_ON,
+    Reaction,
+    mark,
+    reaction_to,
+)
+from odradek.client.core.transaction_requests import (
+    BUMP_FROM,
+    CoordinatorKind,
+    Identity,
+    TxnRequest,
+    partition_errors,
+)
+from odradek.client.core.transaction_states import MOVES, TxnState
+from odradek.client.errors import CommitFailedError, IllegalStateError
+from odradek.client.types import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    PreparedTxnState,
+    TopicPartition,
+)
+from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
+from odradek.wire.api import ApiKey
+
+# In which order requests that wait are sent. The end comes last, but for a new epoch that it needs.
+_FIND, _INIT, _ADD, _END, _BUMP = range(5)
+
+FIRST_ADD_BACKOFF_MS = 20.0
+"""The pause before the first partition is added again: the transaction before is just being completed."""
+
+
+class Call:
+    """What the application asked for; done when all requests of it are answered.
+
+    Attributes:
+        error: why it failed; None if it did not, or is not done.
+        acked: the application has seen the outcome.
+    """
+
+    __slots__ = ("_waiters", "acked", "done", "error", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.done = False
+        self.acked = False
+        self.error: OdradekError | None = None
+        self._waiters: list[Callable[[], None]] = []
+
+    def when_done(self, waiter: Callable[[], None]) -> None:
+        """Call `waiter` when the outcome is known, at once if it is."""
+        if self.done:
+            waiter()
+        else:
+            self._waiters.append(waiter)
+
+    def finish(self, error: OdradekError | None = None) -> None:
+        """The outcome is known; what comes later changes nothing."""
+        if self.done:
+            return
+        self.done, self.error = True, error
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            waiter()
+
+    def outcome(self) -> None:
+        """To be called by the application's shell once it is done. Raises its error."""
+        assert self.done
+        self.acked = True
+        if self.error is not None:
+            raise self.error
+
+
+class TransactionManager:
+    """The transactions of one producer.
+
+    Args:
+        transactional_id: the producer's name over its restarts.
+        timeout_ms: after which the coordinator aborts a transaction.
+        two_phase_commit: the coordinator shall never do so (KIP-939).
+
+    Attributes:
+        state: where it stands.
+        v2: whether transactions are KIP-890's; set by `begin`.
+        producer_id, producer_epoch: whom the records are from; -1 until initialised.
+        partitions: what has been added to the transaction.
+        prepared: the transaction that is prepared.
+        on_producer_id: called when producer id or epoch have changed.
+    """
+
+    def __init__(self, transactional_id: str, timeout_ms: int, *, two_phase_commit: bool = False) -> None:
+        self.transactional_id = transactional_id
+        self.timeout_ms = timeout_ms
+        self.two_phase_commit = two_phase_commit
+        self.state = TxnState.UNINITIALIZED
+        self.v2 = False
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.partitions: set[TopicPartition] = set()
+        self.prepared = PreparedTxnState()
+        self.last_error: OdradekError | None = None
+        self.coordinators: dict[CoordinatorKind, int] = {}
+        self.on_producer_id: Callable[[], None] = lambda: None
+        self.can_bump = False
+        self._keys: dict[CoordinatorKind, str] = {}
+        self._new: set[TopicPartition] = set()
+        self._pending: set[TopicPartition] = set()
+        self._started = False
+        self._resumed = False
+        self._bump_required = False
+        self._due: list[TxnRequest] = []
+        self._on_its_way: TxnRequest | None = None
+        self._call: Call | None = None
+
+    # What the application calls
+
+    def init_transactions(self, *, keep_prepared: bool = False) -> Call:
+        """Get a producer id; whoever had the transactional id before is fenced, its transaction aborted, or
+        with `keep_prepared` taken over if it is prepared. Raises as the other calls.
+        """
+        call, again = self._cached("init_transactions")
+        if not again:
+            self._check()
+            self._move(TxnState.INITIALIZING)
+            self._enqueue(TxnRequest(ApiKey.INIT_PRODUCER_ID, _INIT, call, keep_prepared=keep_prepared))
+            self._call = call
+        return call
+
+    def resume(self, prepared: PreparedTxnState) -> None:
+        """Take up a transaction of a producer that is gone, under that producer's own id and epoch, to end
+        it.
+
+        Nobody is fenced by it; if it has been ended the same way before, that is answered with success.
+        """
+        self._move(TxnState.PREPARED)
+        self.producer_id, self.producer_epoch = prepared
+        self.prepared = prepared
+        self._started = self._resumed = True
+
+    def begin(self, *, v2: bool = False) -> None:
+        """A transaction begins; nothing is sent.
+
+        Args:
+            v2: the cluster has finalised `transaction.version` 2 or higher.
+
+        Raises `IllegalStateError`, or the error that stands in the way.
+        """
+        self._nothing_pending("begin_transaction")
+        self._check()
+        self._move(TxnState.IN_TRANSACTION)
+        self.v2 = v2
+
+    def add_partition(self, tp: TopicPartition) -> None:
+        """Before a record is queued. Raises as `begin`."""
+        if tp in self.partitions and self.state is TxnState.IN_TRANSACTION:
+            return
+        self._nothing_pending("send")
+        self._check()
+        if self.state is not TxnState.IN_TRANSACTION:
+            raise IllegalStateError(f"a record can be sent only inside a transaction, not when {self._where}")
+        if self.v2:
+            self.partitions.add(tp)
+            self._started = True
+        elif tp not in self._pending:
+            self._new.add(tp)
+
+    def send_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
+    ) -> Call:
+        """Commit a group's offsets with the transaction. Raises as `begin`."""
+        self._nothing_pending("send_offsets_to_transaction")
+        self._check()
+        if self.state is not TxnState.IN_TRANSACTION:
+            raise IllegalStateError(f"offsets can be sent only inside a transaction, not when {self._where}")
+        call = Call("send_offsets_to_transaction")
+        request = TxnRequest(ApiKey.ADD_OFFSETS_TO_TXN, _ADD, call, offsets=dict(offsets), group=group)
+        if self.v2:
+            self._started = True
+            request = self._commit_offsets(request)
+        self._enqueue(request)
+        return call
+
+    def prepare(self) -> PreparedTxnState:
+        """All records are acknowledged (the shell saw to it): from now on only the end is open. Raises as
+        `begin`.
+        """
+        self._nothing_pending("prepare_transaction")
+        self._check()
+        self._move(TxnState.PREPARED)
+        self.prepared = PreparedTxnState(self.producer_id, self.producer_epoch)
+        return self.prepared
+
+    def commit(self) -> Call:
+        """End the transaction: everything counts. Raises as `begin`."""
+        return self._end("commit_transaction", commit=True)
+
+    def abort(self) -> Call:
+        """End the transaction: nothing counts. Raises as `begin`, but for an error that asks for just
+        this.
+        """
+        return self._end("abort_transaction", commit=False)
+
+    def complete(self, prepared: PreparedTxnState) -> Call:
+        """End a prepared transaction: commit it if it is the one that was decided on, else abort it
+        (KIP-939). Raises as `begin`.
+        """
+        if self.state is TxnState.READY and not prepared.has_transaction:
+            call, _ = self._cached("complete_transaction")
+            call.finish()
+            return call
+        if self.state not in (TxnState.PREPARED, TxnState.COMMITTING, TxnState.ABORTING):
+            self._check()
+            raise IllegalStateError(f"there is no prepared transaction when {self._where}")
+        return self.commit() if prepared == self.prepared else self.abort()
+
+    def _end(self, name: str, *, commit: bool) -> Call:
+        call, again = self._cached(name)
+        if again:
+            return call
+        if commit or self.state is not TxnState.ABORTABLE_ERROR:
+            self._check()
+        cause = self.last_error
+        self._move(TxnState.COMMITTING if commit else TxnState.ABORTING)
+        if not commit:
+            self._new.clear()
+        if isinstance(cause, KafkaError) and cause.code == ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            # The coordinator knows this producer no more, so there is nothing to end.
+            self._completed()
+            self._call = call
+            if self.state is TxnState.INITIALIZING:
+                self._enqueue(TxnRequest(ApiKey.INIT_PRODUCER_ID, _BUMP, call, bump=True))
+            else:
+                call.finish()
+            return call
+        self._enqueue(TxnRequest(ApiKey.END_TXN, _END, call, committed=commit))
+        self._call = call
+        return call
+
+    def _cached(self, name: str) -> tuple[Call, bool]:
+        """A call that the application gave up waiting for goes on, and may be waited for again."""
+        pending = self._call
+        if pending is None or pending.acked:
+            return Call(name), False
+        if pending.name != name:
+            raise IllegalStateError(f"{pending.name} timed out and has to be called again before {name}")
+        return pending, True
+
+    def _nothing_pending(self, name: str) -> None:
+        if self._call is not None and not self._call.acked:
+            raise IllegalStateError(f"{self._call.name} timed out and has to be called again before {name}")
+
+    def _check(self) -> None:
+        """Raise the error that stands in the way, as one of its class."""
+        error = self.last_error
+        if error is None or self.state not in (TxnState.ABORTABLE_ERROR, TxnState.FATAL_ERROR):
+            return
+        fatal = self.state is TxnState.FATAL_ERROR
+        advice = "the producer must be closed" if fatal else "the transaction must be aborted"
+        raise mark(type(error)(f"{self._who}: {advice}: {error}"), fatal=fatal) from error
+
+    @property
+    def _who(self) -> str:
+        return f"transactional.id {self.transactional_id!r}"
+
+    @property
+    def _where(self) -> str:
+        return f"{self._who} is {self.state.name}"
+
+    def _move(self, target: TxnState, error: OdradekError | None = None) -> None:
+        if target not in MOVES[self.state]:
+            raise IllegalStateError(f"{self._where}: it cannot become {target.name}")
+        self.state, self.last_error = target, error
+
+    # What the sender asks
+
+    @property
+    def is_completing(self) -> bool:
+        """Whether the transaction is being ended, so that batches should not linger."""
+        return self.state in (TxnState.COMMITTING, TxnState.ABORTING)
+
+    @property
+    def drops_batches(self) -> bool:
+        """Whether batches that have never left shall be failed rather than sent."""
+        return self.state in (TxnState.ABORTING, TxnState.ABORTABLE_ERROR, TxnState.FATAL_ERROR)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a transaction would be left behind by going away now. A prepared one is to be."""
+        return self.state in (TxnState.IN_TRANSACTION, TxnState.ABORTABLE_ERROR) or self.is_completing
+
+    def may_send(self, tp: TopicPartition) -> bool:
+        """Whether the partition belongs to the transaction yet."""
+        return self.state is not TxnState.FATAL_ERROR and tp in self.partitions
+
+    @property
+    def me(self) -> Identity:
+        """Who the producer is now."""
+        return Identity(
+            self.transactional_id,
+            self.producer_id,
+            self.producer_epoch,
+            self.timeout_ms,
+            self.two_phase_commit,
+            self.v2,
+        )
+
+    def next_request(self, *, batches_left: bool) -> TxnRequest | None:
+        """The request to send now, None if there is none or one is on its way.
+
+        Args:
+            batches_left: records are not yet acknowledged; the end waits for them.
+        """
+        if self._on_its_way is not None:
+            return None
+        if self._new:
+            self._pending |= self._new
+            self._enqueue(TxnRequest(ApiKey.ADD_PARTITIONS_TO_TXN, _ADD, partitions=sorted(self._new)))
+            self._new.clear()
+        while self._due:
+            request = min(self._due, key=lambda due: due.priority)
+            if request.api is ApiKey.END_TXN and batches_left:
+                return None
+            self._due.remove(request)
+            if self.last_error is not None and (
+                self.state is TxnState.FATAL_ERROR or request.api is not ApiKey.FIND_COORDINATOR
+            ):
+                if request.call is not None:
+                    request.call.finish(self.last_error)
+                continue
+            if request.api is ApiKey.END_TXN and not self._started:
+                self._ended(request)
+                continue
+            if request.coordinator is not None and self._coordinator(*request.coordinator) is None:
+                self._due.append(request)
+                request = TxnRequest(ApiKey.FIND_COORDINATOR, _FIND, request.call, find=request.coordinator)
+            self._on_its_way = request
+            return request
+        return None
+
+    def target(self, request: TxnRequest) -> int | None:
+        """Which broker is to be asked; None: any."""
+        return None if request.coordinator is None else self._coordinator(*request.coordinator)
+
+    def delay_ms(self, request: TxnRequest, backoff_ms: float) -> float:
+        """How long to wait before sending it."""
+        if not request.tries:
+            return 0.0
+        if request.api is ApiKey.ADD_PARTITIONS_TO_TXN and not self.partitions:
+            return min(FIRST_ADD_BACKOFF_MS, backoff_ms)
+        return backoff_ms
+
+    def _coordinator(self, kind: CoordinatorKind, key: str) -> int | None:
+        return self.coordinators.get(kind) if self._keys.get(kind) == key else None
+
+    def _enqueue(self, request: TxnRequest) -> None:
+        if request.coordinator is None and request.api is not ApiKey.FIND_COORDINATOR:
+            request.coordinator = (CoordinatorKind.TRANSACTION, self.transactional_id)
+        self._due.append(request)
+
+    def _again(self, request: TxnRequest) -> None:
+        request.tries += 1
+        self._due.append(request)
+
+    def _forget(self, request: TxnRequest) -> None:
+        if request.coordinator is not None:
+            self.coordinators.pop(request.coordinator[0], None)
+
+    # Answers
+
+    def not_answered(self, request: TxnRequest) -> None:
+        """The connection broke, or no broker could be reached. It may or may not have been done: every one of
+        these requests may be repeated.
+        """
+        self._on_its_way = None
+        self._forget(request)
+        self._again(request)
+
+    def refused(self, request: TxnRequest, error: OdradekError) -> None:
+        """It could not even be asked: the broker has no version of it that would do."""
+        self._on_its_way = None
+        self._fatal(request, error)
+
+    def answered(self, request: TxnRequest, response: Any, highest_init: int = 0) -> None:
+        """Take an answer.
+
+        Args:
+            highest_init: the newest version of InitProducerId that the one who answered knows.
+        """
+        self._on_its_way = None
+        if request.coordinator is not None and request.coordinator[0] is CoordinatorKind.TRANSACTION:
+            self.can_bump = highest_init >= BUMP_FROM
+        if request.api is ApiKey.ADD_PARTITIONS_TO_TXN:
+            self._partitions_added(request, response)
+        elif request.api is ApiKey.TXN_OFFSET_COMMIT:
+            self._offsets_committed(request, response)
+        elif request.api is ApiKey.FIND_COORDINATOR:
+            self._coordinator_found(request, response)
+        elif (code := to_code(response.error_code)) != ErrorCode.NONE:
+            self._react(request, code)
+        elif request.api is ApiKey.INIT_PRODUCER_ID:
+            self._initialised(request, response)
+        elif request.api is ApiKey.ADD_OFFSETS_TO_TXN:
+            self._started = True
+            self._enqueue(self._commit_offsets(request))
+        else:
+            self._ended(request, self._take_identity(response.producer_id, response.producer_epoch))
+
+    def _commit_offsets(self, asked: TxnRequest) -> TxnRequest:
+        assert asked.group is not None
+        return TxnRequest(
+            ApiKey.TXN_OFFSET_COMMIT,
+            _ADD,
+            asked.call,
+            coordinator=(CoordinatorKind.GROUP, asked.group.group_id),
+            offsets=asked.offsets,
+            group=asked.group,
+        )
+
+    def _coordinator_found(self, request: TxnRequest, response: Any) -> None:
+        answer = response.coordinators[0] if response.coordinators else response
+        assert request.find is not None
+        kind, key = request.find
+        if answer.error_code:
+            self._react(request, to_code(answer.error_code), answer.error_message or "")
+            return
+        self.coordinators[kind] = answer.node_id
+        self._keys[kind] = key
+
+    def _take_identity(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether it is another one."""
+        if producer_id < 0 or (producer_id, producer_epoch) == (self.producer_id, self.producer_epoch):
+            return False
+        self.producer_id, self.producer_epoch = producer_id, producer_epoch
+        self.on_producer_id()
+        return True
+
+    def _initialised(self, request: TxnRequest, response: Any) -> None:
+        self._take_identity(response.producer_id, response.producer_epoch)
+        if request.keep_prepared and response.ongoing_txn_producer_id >= 0:
+            self._move(TxnState.PREPARED)
+            self.prepared = PreparedTxnState(
+                response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch
+            )
+            self._started = True
+        else:
+            self._move(TxnState.READY)
+            self.prepared = PreparedTxnState()
+        self._bump_required = False
+        request.call.finish()
+
+    def _partitions_added(self, request: TxnRequest, response: Any) -> None:
+        refused: list[tuple[TopicPartition, ErrorCode]] = []
+        for tp, code in partition_errors(request.api, response):
+            if code == ErrorCode.NONE:
+                continue
+            if (
+                reaction_to(request.api, code) is not Reaction.ABORT
+                or code == ErrorCode.TRANSACTION_ABORTABLE
+            ):
+                self._react(request, code, f"{tp}: {code.message}")
+                return
+            refused.append((tp, code))
+        self._pending.difference_update(request.partitions)
+        if refused:
+            # Of those that were not attempted the others are the reason.
+            code = next((c for _, c in refused if c != ErrorCode.OPERATION_NOT_ATTEMPTED), refused[0][1])
+            which = ", ".join(f"{tp} ({c.name})" for tp, c in refused)
+            self._abortable(request, error_for(code, f"not added to the transaction: {which}"))
+            return
+        self.partitions.update(request.partitions)
+        self._started = True
+
+    def _offsets_committed(self, request: TxnRequest, response: Any) -> None:
+        moved = False
+        for tp, code in partition_errors(request.api, response):
+            if code == ErrorCode.NONE:
+                request.offsets.pop(tp, None)
+                continue
+            reaction = reaction_to(request.api, code)
+            if reaction is Reaction.FIND_COORDINATOR:
+                moved = True
+            elif reaction is not Reaction.RETRY:
+                self._react(request, code, f"{tp}: {code.message}")
+                return
+        if moved:
+            self._forget(request)
+        if request.offsets:
+            self._again(request)
+        else:
+            request.call.finish()
+
+    def _ended(self, request: TxnRequest, raised: bool = False) -> None:
+        self._completed(raised)
+        if self.state is TxnState.INITIALIZING:
+            self._enqueue(TxnRequest(ApiKey.INIT_PRODUCER_ID, _BUMP, request.call, bump=True))
+        else:
+            request.call.finish()
+
+    def _completed(self, raised: bool = False) -> None:
+        """The transaction is over. `raised`: with the epoch, as every end does under V2."""
+        bump = self._bump_required and not raised and not self._resumed
+        target = TxnState.UNINITIALIZED if self._resumed else TxnState.READY
+        self._move(TxnState.INITIALIZING if bump else target)
+        self._bump_required = bump
+        self._resumed = False
+        self._started = False
+        self.prepared = PreparedTxnState()
+        self._new.clear()
+        self._pending.clear()
+        self.partitions.clear()
+
+    # Errors
+
+    def _react(self, request: TxnRequest, code: ErrorCode, message: str = "") -> None:
+        reaction = reaction_to(request.api, code)
+        if reaction is Reaction.FIND_COORDINATOR:
+            self._forget(request)
+            self._again(request)
+            return
+        if reaction is Reaction.RETRY:
+            self._again(request)
+            return
+        error: OdradekError = error_for(code, f"{request.api.api_name}: {message or code.message}")
+        if reaction is Reaction.FENCED:
+            # Old coordinators say INVALID_PRODUCER_EPOCH, and mean the same.
+            self._fatal(
+                request,
+                error_for(
+                    ErrorCode.PRODUCER_FENCED,
+                    f"{self._who}: another producer with the same transactional.id has taken over "
+                    f"({request.api.api_name} was answered with {code.name})",
+                ),
+            )
+        elif reaction is Reaction.FATAL:
+            self._fatal(request, error)
+        elif reaction is Reaction.REFUSED:
+            self._abortable(request, error)
+            self._move(TxnState.UNINITIALIZED)
+            error.requires_abort = False
+        elif reaction is Reaction.ABORT_AND_BUMP:
+            if self.can_bump or self.v2:
+                self._bump_required = True
+                self._abortable(request, error)
+            else:
+                self._fatal(request, error)
+        else:
+            if code in GROUP_MOVED_ON:
+                error = CommitFailedError(f"{request.api.api_name}: the group has moved on: {error}")
+            self._abortable(request, error)
+
+    def _fatal(self, request: TxnRequest | None, error: OdradekError) -> None:
+        mark(error, fatal=True)
+        self._move(TxnState.FATAL_ERROR, error)
+        due, self._due = self._due, []
+        for waiting in [*([request] if request is not None else []), *due]:
+            if waiting.call is not None:
+                waiting.call.finish(error)
+        if self._call is not None:
+            self._call.finish(error)
+
+    def _abortable(self, request: TxnRequest, error: OdradekError) -> None:
+        self._move(TxnState.ABORTABLE_ERROR, mark(error, fatal=False))
+        if request.call is not None:
+            request.call.finish(error)
+
+    def batch_failed(self, error: OdradekError) -> None:
+        """A batch was given up: the transaction cannot be committed any more."""
+        if self.state is TxnState.FATAL_ERROR:
+            return
+        if isinstance(error, KafkaError) and error.code in FATAL_IN_PRODUCE:
+            self._fatal(None, error)
+            return
+        if self.can_bump or self.v2:
+            self._bump_required = True
+        self._not_to_be_committed(error)
+
+    def sequences_lost(self, why: OdradekError) -> None:
+        """It is not known whether some batches are in the log, and they cannot be repeated: only under a
+        higher epoch can anything be sent.
+        """
+        if self.state is TxnState.FATAL_ERROR:
+            return
+        if not (self.can_bump or self.v2):
+            self._fatal(None, why)
+            return
+        self._bump_required = True
+        self._not_to_be_committed(why)
+
+    def _not_to_be_committed(self, why: OdradekError) -> None:
+        # While it is being aborted, a batch that fails is no news.
+        if self.state in (TxnState.IN_TRANSACTION, TxnState.COMMITTING, TxnState.ABORTABLE_ERROR):
+            self._move(TxnState.ABORTABLE_ERROR, mark(why, fatal=False))
+
+    def close(self, error: OdradekError) -> None:
+        """Nothing is answered any more."""
+        if self.state is not TxnState.FATAL_ERROR:
+            self._fatal(None, error)

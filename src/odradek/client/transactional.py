@@ -1,0 +1,316 @@
+"""`TransactionalWriter`: Arrow batches in transactions, over blocking sockets, without a thread or a loop.
+
+For engines whose tasks write, and whose driver decides (Spark): a task begins, writes and prepares; the
+driver ends the transaction, from another process if need be, by the `PreparedTxnState` that the task handed
+over.
+
+    with TransactionalWriter("127.0.0.1:9092", "job-7-partition-3") as writer:      # in the task
+        writer.init_transactions()
+        writer.begin_transaction()
+        writer.write_columns(record_batch, topic="copies")
+        state = writer.prepare_transaction()
+
+    with TransactionalWriter("127.0.0.1:9092", "job-7-partition-3") as writer:      # in the driver
+        writer.resume_transaction(state)
+        writer.commit_transaction()
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from odradek.client.blocking import BlockingCluster, BlockingConnection, now_ms
+from odradek.client.blocking_produce import PipelinedProduce
+from odradek.client.config import ProducerConfig, build, python_name
+from odradek.client.core.backoff import Backoff
+from odradek.client.core.transaction_requests import TxnRequest
+from odradek.client.core.transaction_requests import build as build_request
+from odradek.client.core.transactions import Call, TransactionManager
+from odradek.client.core.versions import transactions_v2
+from odradek.client.errors import ClientTimeoutError, ClosedError, ConnectionFailedError
+from odradek.client.types import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    PreparedTxnState,
+    TopicPartition,
+)
+from odradek.errors import KafkaError, OdradekError
+from odradek.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_LAST_WORDS_MS = 5_000
+_DEFAULTS = {"client_id": "odradek-transactional-writer", "max_request_size": 1_000_000}
+
+
+class TransactionalWriter:
+    """Writes under one transactional id; used by one thread at a time, may be made after a fork.
+
+    Args:
+        bootstrap_servers: 'host:port[,host:port…]' or a list of such.
+        transactional_id: whoever had it before is fenced by `init_transactions`.
+        configs: Kafka producer configs; `transaction.timeout.ms` (60,000) is how long the coordinator waits
+            before it aborts a transaction, prepared ones too unless `transaction.two.phase.commit.enable` is
+            true and the broker allows that (KIP-939).
+
+    Every method raises `KafkaError` with `requires_abort` (`abort_transaction`, and go on) or `fatal`
+    (close; the id has another owner, or the broker refuses for good), and `ClientTimeoutError` when a step
+    took longer than `max.block.ms`; the same call may then be repeated.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[Any],
+        transactional_id: str,
+        configs: Mapping[str, Any] | None = None,
+    ) -> None:
+        given = {python_name(name): value for name, value in (configs or {}).items()}
+        self._config = build(
+            ProducerConfig,
+            {
+                **_DEFAULTS,
+                **given,
+                "bootstrap_servers": bootstrap_servers,
+                "transactional_id": transactional_id,
+            },
+        )
+        self._manager = TransactionManager(
+            transactional_id,
+            self._config.transaction_timeout_ms,
+            two_phase_commit=self._config.transaction_two_phase_commit_enable,
+        )
+        self._cluster = BlockingCluster(self._config, allow_auto_create=True)
+        self._produce = PipelinedProduce(self._config, self._cluster, self._manager, self._run)
+        self._coordinators: dict[int, BlockingConnection] = {}
+        self._closed = False
+        self._patience_ms: float = self._config.max_block_ms
+        self.rows_written = 0
+
+    @property
+    def producer_id(self) -> int:
+        """The producer id, -1 before `init_transactions`."""
+        return self._manager.producer_id
+
+    @property
+    def producer_epoch(self) -> int:
+        """The producer's epoch."""
+        return self._manager.producer_epoch
+
+    def init_transactions(self, keep_prepared: bool = False) -> PreparedTxnState:
+        """Get a producer id; fences whoever had the transactional id, and aborts its transaction.
+
+        Args:
+            keep_prepared: leave a transaction that was prepared as it is (KIP-939; raises
+                `UnsupportedByBrokerError` where there is no InitProducerId 6): end it by
+                `complete_transaction`.
+
+        Returns: that transaction, empty if there is none.
+        """
+        self._wait(self._manager.init_transactions(keep_prepared=keep_prepared))
+        self._produce.restart()
+        return self._manager.prepared
+
+    def resume_transaction(self, prepared: PreparedTxnState) -> None:
+        """Take up another writer's transaction, to commit or to abort it; in place of `init_transactions`.
+
+        Works with every broker, and once it is ended, again with the same result. Nobody is fenced by it;
+        but if meanwhile somebody has initialised the transactional id, or the transaction timed out, ending
+        it raises `ProducerFencedError` or `InvalidTxnStateError`.
+        """
+        self._manager.resume(prepared)
+
+    def begin_transaction(self) -> None:
+        """Begin; nothing is sent yet."""
+        self._manager.begin(v2=transactions_v2(self._versions()))
+
+    def write_columns(
+        self, batch: pa.RecordBatch | pa.Table, topic: str | None = None, **columns: str
+    ) -> int:
+        """Send the rows; see `RawWriter.write_columns` for the columns. Returns when they are on their way.
+
+        Returns: the number of rows.
+        """
+        from odradek.client.arrow import plan_rows
+
+        plan = plan_rows(self._produce, batch, topic, **columns)
+        for name in plan.topics:
+            self._cluster.ensure_topic(name)
+        for built in plan.batches():
+            self._produce.write(built.tp, built.data, built.rows)
+        return plan.rows
+
+    def flush(self) -> int:
+        """Wait for all acknowledgements; returns the rows written so far by this writer."""
+        self.rows_written += self._produce.flush()
+        return self.rows_written
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: ConsumerGroupMetadata,
+    ) -> None:
+        """Commit a group's offsets with the transaction."""
+        if offsets:
+            self._wait(self._manager.send_offsets(offsets, group))
+
+    def prepare_transaction(self) -> PreparedTxnState:
+        """`flush`; then nothing can be added, and only `commit_`, `abort_` or `complete_transaction` follow.
+
+        Returns: what `resume_transaction` or, after `init_transactions(keep_prepared=True)`,
+        `complete_transaction` need.
+        """
+        self.flush()
+        return self._manager.prepare()
+
+    def commit_transaction(self) -> None:
+        """Commit. Rows that are on their way are waited for."""
+        self.flush()
+        self._end(self._manager.commit())
+
+    def abort_transaction(self) -> None:
+        """Abort: nothing of it will be seen by read_committed readers."""
+        self._produce.settle()
+        self._end(self._manager.abort())
+
+    def complete_transaction(self, prepared: PreparedTxnState) -> bool:
+        """End a prepared transaction: committed if it is `prepared`, else aborted (KIP-939).
+
+        Returns: whether it was committed; with an empty `prepared` and nothing prepared, False.
+        """
+        commit = prepared.has_transaction and prepared == self._manager.prepared
+        self._end(self._manager.complete(prepared))
+        return commit
+
+    def _end(self, call: Call) -> None:
+        self._wait(call)
+        self._produce.restart()
+
+    def close(self) -> None:
+        """Close the connections. An open transaction is aborted if that can be done at once; a prepared one
+        stays.
+        """
+        if self._closed:
+            return
+        try:
+            if self._manager.is_open and self._manager.producer_id >= 0:
+                self._patience_ms = min(self._patience_ms, _LAST_WORDS_MS)
+                # If it cannot be, the coordinator aborts it after the transaction's timeout.
+                with contextlib.suppress(OdradekError):
+                    self.abort_transaction()
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Close the connections and leave everything as it is."""
+        if not self._closed:
+            self._closed = True
+            self._manager.close(ClosedError("the writer was closed"))
+            for connection in self._coordinators.values():
+                connection.close()
+            self._cluster.close()
+
+    def __enter__(self) -> TransactionalWriter:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # The requests of the manager
+
+    def _versions(self) -> list[Any]:
+        return [connection.state.versions for connection in self._coordinators.values()]
+
+    def _wait(self, call: Call) -> None:
+        self._run(lambda: call.done, call.name)
+        call.outcome()
+
+    def _run(self, done: Any, what: str) -> None:
+        """Send what the manager has due until `done()`. Raises `ClientTimeoutError`."""
+        if self._closed:
+            raise ClosedError("the writer is closed")
+        deadline = now_ms() + self._patience_ms
+        backoff = Backoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
+        while not done():
+            request = self._manager.next_request(batches_left=False)
+            if request is None:
+                if done():
+                    return
+                raise AssertionError(f"{what}: nothing is due, and it is not done")
+            delay = self._manager.delay_ms(request, backoff.delay_ms(min(request.tries, 8)))
+            problem = None
+            if delay:
+                time.sleep(delay / 1000)
+            if now_ms() < deadline:
+                problem = self._ask(request)
+            else:
+                self._manager.not_answered(request)
+            if now_ms() >= deadline and not done():
+                raise ClientTimeoutError(
+                    f"{what} was not done within {self._patience_ms:.0f} ms"
+                    f"{f': {problem}' if problem else ''}; it may be called again"
+                )
+
+    def _ask(self, request: TxnRequest) -> OdradekError | None:
+        """Send one request. Returns what broke on the way, if anything did."""
+        try:
+            connection = self._connection(self._manager.target(request))
+            message, version = build_request(request, self._manager.me, _versions_of(connection))
+        except KafkaError as problem:
+            if problem.retriable:
+                self._manager.not_answered(request)
+                return problem
+            self._manager.refused(request, problem)
+            return None
+        try:
+            connection.send(message, version)
+            _, response = connection.receive()
+        except ConnectionFailedError as problem:
+            self._manager.not_answered(request)
+            return problem
+        if request.api is ApiKey.FIND_COORDINATOR:
+            self._learn(response)
+        self._manager.answered(request, response, _versions_of(connection).highest(ApiKey.INIT_PRODUCER_ID))
+        return None
+
+    def _connection(self, node: int | None) -> BlockingConnection:
+        """For the transaction's requests alone: the others have batches on their way."""
+        if node is None:
+            for connection in self._coordinators.values():
+                if not connection.closed:
+                    return connection
+            if not self._cluster.metadata.brokers:
+                self._cluster.refresh([])
+            node = next(iter(self._cluster.metadata.brokers), None)
+        found = self._coordinators.get(node) if node is not None else None
+        if node is not None and (found is None or found.closed):
+            address = self._cluster.metadata.brokers.get(node)
+            if address is None:
+                raise ConnectionFailedError(f"broker {node} is not in the cluster's metadata")
+            try:
+                found = self._coordinators[node] = self._cluster.open(address.host, address.port)
+            except ConnectionFailedError:
+                # The broker may have gone for good, or may have come back elsewhere.
+                self._cluster.metadata.brokers.pop(node, None)
+                raise
+        if found is None:
+            raise ConnectionFailedError("the cluster's metadata has no brokers")
+        return found
+
+    def _learn(self, response: Any) -> None:
+        from odradek.client.types import Node
+
+        answer = response.coordinators[0] if response.coordinators else response
+        if not answer.error_code:
+            brokers = self._cluster.metadata.brokers
+            known = brokers.get(answer.node_id)
+            if known is None or (known.host, known.port) != (answer.host, answer.port):
+                brokers[answer.node_id] = Node(answer.node_id, answer.host, answer.port)
+
+
+def _versions_of(connection: BlockingConnection) -> Any:
+    assert connection.state.versions is not None
+    return connection.state.versions
