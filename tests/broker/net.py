@@ -55,6 +55,7 @@ async def listening(
         listener.stop_accepting()
         listener.abort_connections()
         await settle(lambda: not listener.connections)
+        listener.sending_threads.close()
 
 
 async def settle(condition: Callable[[], bool], what: str = "") -> None:

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import random
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -289,6 +290,79 @@ def test_other_transports_get_the_bytes(loop: str, tmp_path: Path, monkeypatch: 
             writer.close()
 
     run(main, loop)
+
+
+class SlowDisk:
+    """Stands in for `sendfile`: waits until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.asked, self.go = threading.Event(), threading.Event()
+        self._real = os.sendfile
+
+    def __call__(self, out: int, file: int, position: int, size: int) -> int:
+        self.asked.set()
+        assert self.go.wait(30)
+        return self._real(out, file, position, size)
+
+
+@LOOPS
+def test_nobody_waits_for_the_disk_of_another(
+    loop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handler = FetchesOfAFile(tmp_path, MIB)
+    disk = SlowDisk()
+    monkeypatch.setattr(os, "sendfile", disk)
+
+    async def main() -> None:
+        async with listening({ApiKey.FETCH: handler}) as listener:
+            reader, writer = await connect(listener)
+            writer.write(ask(1, 0, 300_000))
+            await settle(disk.asked.is_set)
+            writer.write(ask(2, 5, 1000, 1) + ask(3, 7, 200_000, 2))
+            other_reader, other = await connect(listener)
+            other.write(ask(4, 0, 100, 1))
+            assert await answer(other_reader) == (4, handler.content[:100])
+            await settle(lambda: handler.served == 4)
+            disk.go.set()
+            assert await answer(reader) == (1, handler.content[:300_000])
+            assert await answer(reader) == (2, handler.content[5:1005])
+            assert await answer(reader) == (3, handler.content[7:200_007])
+            writer.close()
+            other.close()
+
+    run(main, loop)
+    handler.file.close()
+    assert not is_open(handler.path)
+
+
+@LOOPS
+@pytest.mark.parametrize("how", ["close", "abort", "broker"])
+def test_a_peer_that_goes_while_the_disk_is_waited_for(
+    loop: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handler = FetchesOfAFile(tmp_path, MIB)
+    disk = SlowDisk()
+    monkeypatch.setattr(os, "sendfile", disk)
+
+    async def main() -> None:
+        async with listening({ApiKey.FETCH: handler}) as listener:
+            _, writer = await connect(listener)
+            writer.write(ask(1, 0, 300_000) + ask(2, 0, 100, 1))
+            await settle(disk.asked.is_set)
+            before = descriptors()
+            if how == "broker":
+                listener.abort_connections()
+            else:
+                getattr(writer if how == "close" else writer.transport, how)()
+            await settle(lambda: not listener.connections)
+            disk.go.set()
+            # Both ends, and the sender's own.
+            await settle(lambda: descriptors() <= before - 3)
+            writer.close()
+
+    run(main, loop)
+    handler.file.close()
+    assert not is_open(handler.path)
 
 
 def test_who_can_send_ranges() -> None:

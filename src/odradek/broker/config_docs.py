@@ -24,7 +24,7 @@ reserved.broker.max.id Largest id that may be given by hand; generated ones are 
 broker.rack Where this broker stands; replicas of a partition are spread over racks.
 message.max.bytes Largest record batch in bytes, as it comes in, that is taken.
 num.io.threads Threads that work on requests; one event loop does it here.
-num.network.threads Threads that read and write sockets; one event loop does it here.
+num.network.threads Threads of each listener that send long answers; one event loop does the rest.
 num.replica.alter.log.dirs.threads Threads that move replicas between log directories.
 background.threads Threads for periodic work.
 request.timeout.ms How long a client or broker waits for an answer, in ms.

@@ -284,7 +284,9 @@ class Connection(asyncio.BufferedProtocol):
         if sender is None:
             try:
                 if can_send_ranges(transport):
-                    sender = self._file_sender = FileSender(self, self._loop, transport)
+                    sender = self._file_sender = FileSender(
+                        self, self._loop, transport, self._listener.sending_threads
+                    )
             except OSError as error:
                 log.warning(
                     "no descriptor to send files by peer=%s:%d: %s", self.peer.host, self.peer.port, error

@@ -11,8 +11,8 @@ import logging
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from odradek.broker.context import RequestContext
+from odradek.broker.outbox import UNREAD
 from odradek.broker.registry import FastPath, Handler, Handlers
-from odradek.broker.sending import UNREAD
 from odradek.errors import KafkaError, ProtocolError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey, request_class
@@ -48,7 +48,7 @@ class Answer(NamedTuple):
     Attributes:
         buffers: the response with its size prefix; None when the request wants no response.
         close: close the connection, after the responses before this one.
-        ranges: whether there are parts among the buffers that are not in memory (`sending.UNREAD`).
+        ranges: whether there are parts among the buffers that are not in memory (`outbox.UNREAD`).
     """
 
     buffers: Buffers | None

@@ -5,7 +5,8 @@ it, and every answer behind it, to its `FileSender`. That one waits until the tr
 holds, and then writes to the socket beside it, through a descriptor of its own:
 
     idle ──send()──► waiting for the transport ──► sending ──everything is out──► idle
-                         (its buffer is empty: at once)  └──the peer's window is full: until writable
+                         (its buffer is empty: at once)  ├──a long range: in a thread, the loop goes on
+                                                         └──the peer's window is full: until writable
 
 What a short file would make of the stream cannot be mended: fewer bytes than announced close the connection.
 Records that are converted as they are sent (`odradek.broker.lazy_records`) go the same way, piece by piece.
@@ -14,31 +15,21 @@ Records that are converted as they are sent (`odradek.broker.lazy_records`) go t
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import os
 import socket
 import sys
-from collections import deque
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 from odradek.broker.lazy_records import LazyRecords
+from odradek.broker.outbox import UNREAD, Outbox, SendingThreads
 from odradek.errors import KafkaError
-from odradek.log.files import FileRange
 
 log = logging.getLogger(__name__)
 
-TURN_BYTES = 4 * 1024 * 1024
-"""What one connection may send before others get their turn; the socket's buffer is usually full before."""
-
-_BUFFERS_AT_ONCE = 64
-_NO_SENDFILE = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
-_MSG_MORE = getattr(socket, "MSG_MORE", 0)
-
-
-UNREAD = (FileRange, LazyRecords)
-"""Parts of an answer that are not in memory."""
+LONG_RANGE_BYTES = 128 * 1024
+"""From here on a thread sends: handing over costs about what sending a sixth of this does."""
 
 
 class SendingConnection(Protocol):
@@ -76,32 +67,46 @@ class FileSender:
     """
 
     __slots__ = (
+        "_behind",
         "_connection",
-        "_fd",
+        "_in_thread",
         "_limits_are_changed",
         "_loop",
-        "_parts",
-        "_position",
-        "_socket",
+        "_outbox",
+        "_stopped",
+        "_threads",
         "_transport",
         "_waits",
         "left",
     )
 
     def __init__(
-        self, connection: SendingConnection, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport
+        self,
+        connection: SendingConnection,
+        loop: asyncio.AbstractEventLoop,
+        transport: asyncio.Transport,
+        threads: SendingThreads,
     ) -> None:
-        """Raises `OSError` where there is no descriptor to be had."""
+        """
+        Args:
+            connection, loop, transport: whose answers are sent, and where.
+            threads: those that send long ranges.
+
+        Raises `OSError` where there is no descriptor to be had.
+        """
         self._connection = connection
         self._loop = loop
         self._transport = transport
+        self._threads = threads
         # Of its own, because a loop lets nobody else watch a transport's descriptor.
-        self._socket = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
-        self._socket.setblocking(False)
-        self._fd = self._socket.fileno()
-        self._parts: deque[Any] = deque()
-        self._position = 0
-        """How much of the first part has been sent."""
+        own = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
+        own.setblocking(False)
+        self._outbox = Outbox(own)
+        self._in_thread = False
+        """Whether the outbox is a thread's now."""
+        self._behind: list[Any] = []
+        """What came meanwhile."""
+        self._stopped = False
         self._waits = False
         """Whether the loop watches the descriptor."""
         self._limits_are_changed = False
@@ -111,9 +116,10 @@ class FileSender:
     def send(self, buffers: Sequence[Any]) -> None:
         """Send an answer, after those that are being sent."""
         was_idle = self.left == 0
+        last = self._behind if self._in_thread else self._outbox.parts
         for part in buffers:
             if len(part):
-                self._parts.append(part)
+                last.append(part)
                 self.left += len(part)
         if was_idle and self.left:
             if self._transport.get_write_buffer_size() == 0:
@@ -128,109 +134,84 @@ class FileSender:
         if self._limits_are_changed:
             self._limits_are_changed = False
             self._transport.set_write_buffer_limits(high=self._connection.write_high_water)
-        if self.left and self._write():
+        if self.left and not self._in_thread and self._write():
             self._connection.sending_went_on(self.left)
 
     def _write(self) -> bool:
         """Whether the connection goes on."""
-        parts = self._parts
-        connection = self._connection
-        turn = TURN_BYTES
+        outbox = self._outbox
+        if outbox.first_range_bytes() >= LONG_RANGE_BYTES:
+            self._watch(False)
+            self._in_thread = True
+            self._threads.write(outbox, self._call_back)
+            return False
+        outbox.write()
+        return self._written()
+
+    def _call_back(self) -> None:
+        self._loop.call_soon_threadsafe(self._thread_is_done)
+
+    def _thread_is_done(self) -> None:
+        self._threads.finished()
+        self._in_thread = False
+        if self._stopped:
+            self._outbox.close()
+            return
+        self._outbox.parts.extend(self._behind)
+        self._behind.clear()
+        if self._written():
+            self._connection.sending_went_on(self.left)
+
+    def _written(self) -> bool:
+        """Take note of what the outbox has done. Whether the connection goes on."""
+        outbox = self._outbox
+        error = outbox.error
+        if outbox.sent:
+            self.left -= outbox.sent
+            self._connection.active_at = self._loop.time()
         waits_for_piece = False
-        try:
-            while parts and turn > 0:
-                part = parts[0]
-                if part.__class__ is LazyRecords:
-                    if not self._take_piece(part):
-                        waits_for_piece = True
-                        break
-                    continue
-                size = len(part) - self._position
-                count = self._send_range(part, size) if part.__class__ is FileRange else self._send_bytes()
-                turn -= count
-                self.left -= count
-                if count < size:
-                    # The socket takes no more; asking it again would only cost.
-                    break
-        except BlockingIOError:
-            pass
-        except ConnectionError:
+        if error is None and outbox.parts and outbox.parts[0].__class__ is LazyRecords:
+            try:
+                waits_for_piece = not self._take_piece(outbox.parts[0])
+            except (OSError, KafkaError, EOFError) as failure:
+                error = failure
+        if error is not None:
             self.stop()
-            self._transport.abort()
+            if isinstance(error, ConnectionError):
+                self._transport.abort()
+            else:
+                self._connection.abort(f"records could not be sent: {error}", warn=True)
             return False
-        except (OSError, KafkaError, EOFError) as error:
-            self.stop()
-            connection.abort(f"records could not be sent: {error}", warn=True)
-            return False
-        if turn != TURN_BYTES:
-            connection.active_at = self._loop.time()
-        if parts and not waits_for_piece:
-            if not self._waits:
-                self._waits = True
-                self._loop.add_writer(self._fd, self.go_on)
-        elif self._waits:
-            self._waits = False
-            self._loop.remove_writer(self._fd)
+        self._watch(bool(outbox.parts) and not waits_for_piece)
         return True
+
+    def _watch(self, wanted: bool) -> None:
+        """Have the loop call when the socket takes more, or not any more."""
+        if wanted != self._waits:
+            self._waits = wanted
+            if wanted:
+                self._loop.add_writer(self._outbox.fileno(), self.go_on)
+            else:
+                self._loop.remove_writer(self._outbox.fileno())
 
     def _take_piece(self, records: LazyRecords) -> bool:
         """Put the next piece in front of what is to be sent; false while it is being made."""
         piece = records.take(self.go_on)
         if piece is None:
             return False
+        parts = self._outbox.parts
         if not len(records):
-            self._parts.popleft()
-        self._parts.appendleft(memoryview(piece))
+            parts.popleft()
+        parts.appendleft(memoryview(piece))
         return True
 
-    def _send_range(self, part: FileRange, size: int) -> int:
-        position = self._position
-        try:
-            count = os.sendfile(self._fd, part.fileno(), part.position + position, size)
-        except OSError as error:
-            if error.errno not in _NO_SENDFILE:
-                raise
-            # A file system without it.
-            self._parts[0] = memoryview(part.read())
-            return self._send_bytes()
-        if count == size:
-            self._parts.popleft()
-            self._position = 0
-        elif count:
-            self._position = position + count
-        else:
-            raise OSError(errno.EIO, f"the file ended {size} bytes before what was announced")
-        return count
-
-    def _send_bytes(self) -> int:
-        parts = self._parts
-        run: list[Any] = []
-        for part in parts:
-            if part.__class__ in UNREAD or len(run) == _BUFFERS_AT_ONCE:
-                break
-            run.append(part)
-        # What has to be made first may keep the peer waiting.
-        more = _MSG_MORE if len(run) < len(parts) and parts[len(run)].__class__ is not LazyRecords else 0
-        if self._position:
-            run[0] = memoryview(run[0])[self._position :]
-        count = left = self._socket.sendmsg(run, (), more)
-        for part in run:
-            if left < len(part):
-                self._position += left
-                break
-            left -= len(part)
-            parts.popleft()
-            self._position = 0
-        return count
-
     def stop(self) -> None:
-        """Send nothing more, and let go of the descriptor."""
-        if self._waits:
-            self._waits = False
-            self._loop.remove_writer(self._fd)
-        for part in self._parts:
-            if part.__class__ is LazyRecords:
-                part.drop()
-        self._parts.clear()
+        """Send nothing more, and let go of the descriptor; of one that a thread sends to, once it is done."""
+        if self._stopped:
+            return
+        self._stopped = True
+        self._watch(False)
         self.left = 0
-        self._socket.close()
+        self._behind.clear()
+        if not self._in_thread:
+            self._outbox.close()

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odradek.broker.connection import Connection, Peer
+from odradek.broker.outbox import SendingThreads
 from odradek.wire.framing import ReceiveBuffers
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class NetworkLimits:
             -1 leaves it to the operating system.
         partial_frames_bytes: what all frames that have not arrived whole may hold together. Beyond it the
             connection that has been silent longest in the middle of a frame is closed.
+        network_threads: `num.network.threads`: those that send long answers beside the event loop.
     """
 
     max_request_bytes: int = 104_857_600
@@ -59,6 +61,7 @@ class NetworkLimits:
     send_buffer_bytes: int = 102_400
     receive_buffer_bytes: int = 102_400
     partial_frames_bytes: int = 0
+    network_threads: int = 3
 
     @property
     def partial_limit(self) -> int:
@@ -76,6 +79,7 @@ class Listener:
     Attributes:
         host, port: where it listens; the port is the real one when 0 was asked for.
         receive_buffers: the memory that its connections read through.
+        sending_threads: they send long answers; to be closed when the connections are.
         queued_bytes: bytes of whole requests that are in work.
         partial_bytes: bytes of frames that have not arrived whole.
         connections: those that are open.
@@ -88,6 +92,7 @@ class Listener:
         self.name = name
         self.loop = asyncio.get_running_loop()
         self.receive_buffers = ReceiveBuffers()
+        self.sending_threads = SendingThreads(limits.network_threads)
         self.host = ""
         self.port = 0
         self.queued_bytes = 0
@@ -150,6 +155,7 @@ class Listener:
     def update_limits(self, limits: NetworkLimits) -> None:
         """Take over changed limits; they hold for connections and requests that come from now on."""
         self.limits = limits
+        self.sending_threads.resize(limits.network_threads)
         self._per_host_limits = dict(limits.max_connections_per_ip_overrides)
         self._slot_free.set()
 
