@@ -16,7 +16,7 @@ from typing import Any
 from odradek.client.aio.producer_engine import KnownTopic
 from odradek.client.blocking import BlockingCluster, BlockingConnection, now_ms
 from odradek.client.config import ProducerConfig
-from odradek.client.core.batches import stamp_in_place
+from odradek.client.core.batches import ATTRIBUTES_AT, TRANSACTIONAL, stamp_in_place
 from odradek.client.core.produce import to_code
 from odradek.client.core.transaction_requests import at_most
 from odradek.client.core.transactions import FIRST_ADD_BACKOFF_MS, TransactionManager
@@ -28,9 +28,6 @@ from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, 
 
 _IN_FLIGHT = 5
 """As many batches as brokers remember of a producer to recognise repeats."""
-
-_TRANSACTIONAL = 0x10
-_ATTRIBUTES_AT = 22  # its low byte
 
 
 @dataclass(slots=True, eq=False)
@@ -102,7 +99,7 @@ class PipelinedProduce:
         sequence = self._next.get(tp, 0)
         self._next[tp] = (sequence + rows) & 0x7FFF_FFFF
         stamped = data if isinstance(data, bytearray) else bytearray(data)
-        stamped[_ATTRIBUTES_AT] |= _TRANSACTIONAL
+        stamped[ATTRIBUTES_AT] |= TRANSACTIONAL
         stamp_in_place(stamped, *identity, sequence)
         batch = _Batch(tp, stamped, rows, sequence, now_ms())
         try:

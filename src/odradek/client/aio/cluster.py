@@ -17,6 +17,7 @@ from odradek.client.config import CommonConfig
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.handshake import known_brokers
 from odradek.client.core.metadata import CREATION_FROM, MetadataCache, asks_for_all, metadata_topics
+from odradek.client.core.versions import NodeVersions
 from odradek.client.errors import (
     ClientTimeoutError,
     ClosedError,
@@ -87,6 +88,10 @@ class Cluster:
         """The connection to a broker if it is open."""
         connection = self._connections.get((node_id, purpose))
         return connection if connection is not None and not connection.closed else None
+
+    def versions(self) -> list[NodeVersions | None]:
+        """What the brokers of the open connections said of themselves."""
+        return [connection.state.versions for connection in list(self._connections.values())]
 
     def backoff_left_ms(self, node_id: int, purpose: str = "") -> float:
         """How long until the next try to connect to a broker that could not be reached; 0: now."""

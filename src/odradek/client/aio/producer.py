@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from odradek.client.aio.producer_engine import (
@@ -23,12 +23,36 @@ from odradek.client.errors import (
     ClosedError,
     ConfigError,
 )
-from odradek.client.types import Headers, PartitionInfo, RecordMetadata
+from odradek.client.types import (
+    ConsumerGroupMetadata,
+    Headers,
+    OffsetAndMetadata,
+    PartitionInfo,
+    PreparedTxnState,
+    RecordMetadata,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from odradek.client.arrow import ArrowDelivery
+
+
+class AsyncTransaction:
+    """What `AsyncProducer.begin_transaction` returns; awaiting it is allowed, and does nothing."""
+
+    def __init__(self, leave: Callable[[bool], Awaitable[None]]) -> None:
+        self._leave = leave
+
+    def __await__(self) -> Generator[Any, None, AsyncTransaction]:
+        return self
+        yield
+
+    async def __aenter__(self) -> AsyncTransaction:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        await self._leave(kind is not None)
 
 
 class AsyncProducer:
@@ -149,9 +173,7 @@ class AsyncProducer:
         for built in plan.batches():
             while not engine.accumulator.has_room(len(built.data)):
                 await self._wait_memory(engine, built.as_record(), deadline)
-            outcomes.append(
-                engine.accumulator.append_built(built.tp, built.data, built.rows, engine.now_ms())
-            )
+            outcomes.append(engine.append_built(built.tp, built.data, built.rows))
             engine.wake()
             deadline = engine.now_ms() + self._config.max_block_ms
         return ArrowDelivery(outcomes, plan.rows)
@@ -172,6 +194,44 @@ class AsyncProducer:
         finally:
             engine.end_flush()
 
+    # Transactions: see `odradek.client.Producer`.
+
+    async def init_transactions(self, keep_prepared: bool = False) -> PreparedTxnState:
+        """Get a producer id, and fence whoever had the `transactional_id` before."""
+        return await self._started().transactions.init(keep_prepared)
+
+    def begin_transaction(self) -> AsyncTransaction:
+        """Begin a transaction, at once. `async with` its result commits at the end of the block, or
+        aborts.
+        """
+        transactions = self._started().transactions
+        transactions.begin_now()
+        return AsyncTransaction(transactions.leave)
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[Any, OffsetAndMetadata | int],
+        group: ConsumerGroupMetadata | str,
+    ) -> None:
+        """Commit a consumer's offsets with the transaction."""
+        await self._started().transactions.send_offsets(offsets, group)
+
+    async def commit_transaction(self) -> None:
+        """Wait for all records, and commit."""
+        await self._started().transactions.commit()
+
+    async def abort_transaction(self) -> None:
+        """Abort."""
+        await self._started().transactions.abort()
+
+    async def prepare_transaction(self) -> PreparedTxnState:
+        """Wait for all records; then only the end is open (KIP-939)."""
+        return await self._started().transactions.prepare(self.flush())
+
+    async def complete_transaction(self, prepared: PreparedTxnState) -> bool:
+        """End the prepared transaction: commit it if it is `prepared`, else abort it."""
+        return await self._started().transactions.complete(prepared)
+
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The partitions of a topic. Raises as `send`."""
         engine = self._started()
@@ -184,7 +244,7 @@ class AsyncProducer:
 
     async def close(self, timeout: float | None = None) -> None:
         """Wait until all records are acknowledged, at most `timeout` seconds; then end. What is left
-        fails.
+        fails. An open transaction is aborted.
         """
         if self._closed:
             return
@@ -193,6 +253,10 @@ class AsyncProducer:
             self._closed = True
             return
         engine.shut()
+        if engine.manager is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await engine.transactions.close()
         with contextlib.suppress(ClientTimeoutError):
             await self.flush(timeout)
         self._closed = True

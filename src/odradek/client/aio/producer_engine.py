@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.sender import Sender
+from odradek.client.aio.transactions import Transactions, no_transactions
 from odradek.client.config import ProducerConfig
 from odradek.client.core.accumulator import Accumulator
 from odradek.client.core.backoff import Backoff
@@ -19,12 +20,12 @@ from odradek.client.core.batches import Callback, record_size
 from odradek.client.core.kernel import Gate, TopicLanes
 from odradek.client.core.partitioners import StickyPartitions, resolve_partitioner
 from odradek.client.core.sequences import Sequences
+from odradek.client.core.transactions import TransactionManager
 from odradek.client.delivery import BatchOutcome, DeliveryFuture
 from odradek.client.errors import (
     BufferExhaustedError,
     ClientTimeoutError,
     ClosedError,
-    ConfigError,
     MessageTooLargeError,
     SerializationError,
 )
@@ -87,12 +88,19 @@ class ProducerEngine:
         lock: Gate | None,
         wake: Callable[[], None] | None = None,
     ) -> None:
-        if config.transactional_id is not None:
-            raise ConfigError("transactional.id: of this producer transactions are not built yet")
         self.config = config
         self.lock: AbstractContextManager[Any] = contextlib.nullcontext() if lock is None else lock
         self.closed = False
-        self.sequences = Sequences() if config.enable_idempotence else None
+        self.manager: TransactionManager | None = None
+        if config.transactional_id is not None:
+            self.manager = TransactionManager(
+                config.transactional_id,
+                config.transaction_timeout_ms,
+                two_phase_commit=config.transaction_two_phase_commit_enable,
+            )
+        self.sequences = (
+            Sequences(transactional=self.manager is not None) if config.enable_idempotence else None
+        )
         self.accumulator = Accumulator(
             batch_size=config.batch_size,
             linger_ms=config.linger_ms,
@@ -104,11 +112,23 @@ class ProducerEngine:
             sequences=self.sequences,
             one_in_flight=config.max_in_flight_requests_per_connection == 1,
             gate=lock,
+            in_transaction=None if self.manager is None else self.manager.may_send,
         )
         self.cluster = Cluster(config)
         self.sender = Sender(
-            config, self.cluster, self.accumulator, self.sequences, self.lock, self._memory_freed
+            config,
+            self.cluster,
+            self.accumulator,
+            self.sequences,
+            self.lock,
+            self._memory_freed,
+            self.manager,
         )
+        self._transactions: Transactions | None = None
+        if self.manager is not None:
+            self._transactions = Transactions(
+                config, self.cluster, self.accumulator, self.manager, self.lock, self.sender.wake
+            )
         self.wake = wake or self.sender.wake
         self._serialize_key = resolve(config.key_serializer, "serialize", "key.serializer")
         self._serialize_value = resolve(config.value_serializer, "serialize", "value.serializer")
@@ -137,6 +157,13 @@ class ProducerEngine:
             queued = self.accumulator.topics_queued
         self.cluster.want(queued)
         self.cluster.drop_unused(self.config.metadata_max_idle_ms)
+
+    @property
+    def transactions(self) -> Transactions:
+        """The producer's transactions. Raises `IllegalStateError` if it has none."""
+        if self._transactions is None:
+            raise no_transactions()
+        return self._transactions
 
     # Before a record has a partition
 
@@ -219,7 +246,8 @@ class ProducerEngine:
         Args:
             known: the topic, from `topic`.
 
-        Raises `ValueError` for a partition that the topic does not have.
+        Raises `ValueError` for a partition that the topic does not have; outside a transaction, or after one
+        failed, as `TransactionManager.add_partition`.
         """
         accumulator = self.accumulator
         if accumulator.memory_used + record.size > accumulator.buffer_memory:
@@ -241,6 +269,8 @@ class ProducerEngine:
             raise ValueError(
                 f"topic {record.topic!r} has no partition {partition}: it has {len(known.numbers)}"
             )
+        if self.manager is not None:
+            self.manager.add_partition(tp)
         future, look, closed = accumulator.append(
             tp,
             record.timestamp,
@@ -267,6 +297,13 @@ class ProducerEngine:
                 return
             lanes = self.appender.topics[topic] = TopicLanes(len(known.numbers), self._sticky.of(topic))
         lanes.lanes[tp.partition] = self.accumulator.last_batch(tp)
+
+    def append_built(self, tp: TopicPartition, data: bytes | bytearray, rows: int) -> BatchOutcome:
+        """Queue a whole record batch. Raises as `try_append`."""
+        if self.manager is not None:
+            self.manager.add_partition(tp)
+            data = data if isinstance(data, bytearray) else bytearray(data)
+        return self.accumulator.append_built(tp, data, rows, self.now_ms())
 
     def _queue_length(self, topic: str, partition: int) -> int:
         return self.accumulator.queue_length(TopicPartition(topic, partition))
@@ -327,6 +364,8 @@ class ProducerEngine:
     async def close(self) -> None:
         """Stop, without waiting for anything."""
         self.shut()
+        if self.manager is not None:
+            self.manager.close(ClosedError("the producer was closed"))
         await self.sender.stop()
         await self.cluster.close()
         for interceptor in self._interceptors:

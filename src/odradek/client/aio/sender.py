@@ -14,6 +14,7 @@ from typing import Any
 
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.connection import Connection
+from odradek.client.aio.transactions import TransactionRequests
 from odradek.client.config import ProducerConfig
 from odradek.client.core.accumulator import Accumulator
 from odradek.client.core.backoff import Backoff
@@ -29,7 +30,15 @@ from odradek.client.core.produce import (
     too_new,
 )
 from odradek.client.core.sequences import IdState, Sequences
-from odradek.client.errors import ClosedError, DeliveryTimeoutError, UnsupportedByBrokerError
+from odradek.client.core.transaction_requests import at_most
+from odradek.client.core.transaction_states import TxnState
+from odradek.client.core.transactions import FIRST_ADD_BACKOFF_MS, TransactionManager
+from odradek.client.errors import (
+    ClosedError,
+    DeliveryTimeoutError,
+    TransactionAbortedError,
+    UnsupportedByBrokerError,
+)
 from odradek.client.types import RecordMetadata, TopicPartition
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
 from odradek.wire.api import ApiKey
@@ -49,6 +58,7 @@ class Sender:
         sequences: of the idempotent producer, or None.
         lock: held while the accumulator is touched; the synchronous producer's other threads do the same.
         on_memory: called when batches have been settled, with `lock` not held.
+        manager: of the transactional producer.
     """
 
     def __init__(
@@ -59,6 +69,7 @@ class Sender:
         sequences: Sequences | None,
         lock: AbstractContextManager[Any],
         on_memory: Callable[[], None],
+        manager: TransactionManager | None = None,
     ) -> None:
         self._config = config
         self._cluster = cluster
@@ -66,6 +77,10 @@ class Sender:
         self._sequences = sequences
         self._lock = lock
         self._on_memory = on_memory
+        self._manager = manager
+        if manager is not None:
+            self._txn_requests = TransactionRequests(config, cluster, manager, self.wake)
+            manager.on_producer_id = self._identity_changed
         self._freed = False
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
@@ -133,8 +148,12 @@ class Sender:
         for batch in expired:
             self._expire(batch)
         if sequences is not None:
-            sequences.resolve()
+            lost = sequences.resolve()
             sequences.apply_bump()
+            if lost and self._manager is not None:
+                self._manager.sequences_lost(_sequences_lost(lost))
+        if self._manager is not None:
+            self._step_transaction(self._manager)
         with self._lock:
             found = self._accumulator.ready(now, self._cluster.metadata.leader)
             next_ms = found.next_check_ms
@@ -147,13 +166,36 @@ class Sender:
         if not found.nodes:
             return next_ms
         if sequences is not None and sequences.state is not IdState.READY:
-            self._ask_for_id()
+            if self._manager is None:
+                self._ask_for_id()
             return next_ms
         for node in found.nodes:
             wait = self._send_to(node, now)
             if wait is not None:
                 next_ms = now + wait if next_ms is None else min(next_ms, now + wait)
         return next_ms
+
+    def _step_transaction(self, manager: TransactionManager) -> None:
+        """Drop what shall not be sent any more, and send the transaction's next request."""
+        if manager.drops_batches:
+            error: OdradekError | None = manager.last_error
+            with self._lock:
+                self._accumulator.appender.topics.clear()
+                dropped = self._accumulator.take_unsent()
+                if manager.state is TxnState.FATAL_ERROR:
+                    dropped = self._accumulator.incomplete()
+                    self._accumulator.take_all_queued()
+            for batch in dropped:
+                self._settle(batch, error or TransactionAbortedError("the transaction was aborted"))
+        with self._lock:
+            left = self._accumulator.has_incomplete
+            request = manager.next_request(batches_left=left)
+        if request is not None:
+            self._txn_requests.send(request)
+
+    def _identity_changed(self) -> None:
+        assert self._manager is not None and self._sequences is not None
+        self._sequences.id_received(self._manager.producer_id, self._manager.producer_epoch)
 
     def _send_to(self, node: int, now: float) -> float | None:
         """Send to one broker what may be sent. Returns how long to wait if it cannot be reached now."""
@@ -195,14 +237,19 @@ class Sender:
         acks = self._config.acks
         try:
             # zstd needs version 7 (KIP-110).
+            manager = self._manager
             version = connection.pick(
-                ApiKey.PRODUCE, at_least=7 if self._config.compression_type == "zstd" else None
+                ApiKey.PRODUCE,
+                at_most=None if manager is None else at_most(ApiKey.PRODUCE, v2=manager.v2),
+                at_least=7 if self._config.compression_type == "zstd" else None,
             )
             if version < BATCHES_FROM:
                 batches = self._fit_for_message_sets(batches)
                 if not batches:
                     return
-            request = produce_request(batches, acks, self._config.request_timeout_ms, version)
+            request = produce_request(
+                batches, acks, self._config.request_timeout_ms, version, self._config.transactional_id
+            )
             if acks == _UNANSWERED:
                 connection.send_unanswered(request, version)
                 for batch in batches:
@@ -309,7 +356,7 @@ class Sender:
                 batch, answer.base_offset if known else -1, answer.log_append_time_ms if known else -1
             )
         elif verdict is Verdict.RETRY:
-            self._requeue(batch)
+            self._requeue(batch, FIRST_ADD_BACKOFF_MS if code == ErrorCode.CONCURRENT_TRANSACTIONS else None)
         elif verdict is Verdict.SPLIT:
             with self._lock:
                 self._accumulator.split(batch)
@@ -318,6 +365,7 @@ class Sender:
             error, per_record = failure(batch, answer)
             if self._sequences is not None:
                 self._sequences.failed(batch, code, retries_left=batch.attempts < self._config.retries)
+            self._spoils_transaction(error)
             self._settle(batch, error, per_record)
 
     def _failed_to_send(self, batch: ProducerBatch, problem: KafkaError) -> None:
@@ -330,13 +378,18 @@ class Sender:
             return
         if self._sequences is not None:
             self._sequences.expired(batch)
+        self._spoils_transaction(problem)
         self._settle(batch, problem)
 
-    def _requeue(self, batch: ProducerBatch) -> None:
+    def _spoils_transaction(self, error: OdradekError) -> None:
+        if self._manager is not None:
+            self._manager.batch_failed(error)
+
+    def _requeue(self, batch: ProducerBatch, wait_ms: float | None = None) -> None:
         epoch = self._cluster.metadata.leader_epoch(batch.tp)
         self.records_retried += batch.count
         with self._lock:
-            self._accumulator.requeue(batch, self._cluster.now_ms(), epoch)
+            self._accumulator.requeue(batch, self._cluster.now_ms(), epoch, wait_ms)
         self._unmute(batch.tp)
 
     def _expire(self, batch: ProducerBatch) -> None:
@@ -350,13 +403,12 @@ class Sender:
             why = f": {self._cluster.last_failure}"
         elif self._fatal is not None:
             why = f": {self._fatal}"
-        self._settle(
-            batch,
-            DeliveryTimeoutError(
-                f"{batch.count} record(s) for {batch.tp} were not acknowledged within {waited:.0f} ms "
-                f"({batch.attempts + batch.in_flight} tries){why}"
-            ),
+        error = DeliveryTimeoutError(
+            f"{batch.count} record(s) for {batch.tp} were not acknowledged within {waited:.0f} ms "
+            f"({batch.attempts + batch.in_flight} tries){why}"
         )
+        self._spoils_transaction(error)
+        self._settle(batch, error)
 
     def _written(self, batch: ProducerBatch, base_offset: int, append_time_ms: int) -> None:
         if self._sequences is not None and batch.has_sequence:
@@ -461,6 +513,13 @@ class Sender:
                 self._sequences.expired(batch)
             self._settle(batch, problem)
         self._memory_may_be_free()
+
+
+def _sequences_lost(where: set[TopicPartition]) -> KafkaError:
+    names = ", ".join(map(str, sorted(where)))
+    return KafkaError(
+        f"records for {names} were not acknowledged in time; nobody knows whether they are in the log"
+    )
 
 
 _NO_IDEMPOTENCE = (

@@ -45,6 +45,8 @@ class Accumulator:
         one_in_flight: at most one batch of a partition on its way: keeps the order without idempotence when
             `max.in.flight.requests.per.connection` is 1.
         gate: what is held while something here is called, if other threads append.
+        in_transaction: of the transactional producer: whether a partition has joined, so that its batches may
+            leave.
 
     Attributes:
         appender: the short way for records whose batch is there already.
@@ -63,6 +65,7 @@ class Accumulator:
         sequences: Sequences | None = None,
         one_in_flight: bool = False,
         gate: Any = None,
+        in_transaction: Callable[[TopicPartition], bool] | None = None,
     ) -> None:
         self.batch_size = max(1, batch_size)
         self.linger_ms = linger_ms
@@ -77,6 +80,7 @@ class Accumulator:
         self.waiting_for_memory = 0
         self._backoff = backoff
         self._one_in_flight = one_in_flight
+        self._in_transaction = in_transaction
         self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
         self._incomplete: dict[int, ProducerBatch] = {}
         self._muted: set[TopicPartition] = set()
@@ -122,7 +126,7 @@ class Accumulator:
             batch = None
             look = True
         if batch is None or batch.append_closed:
-            batch = ProducerBatch(tp, self.codec, self.level, now_ms)
+            batch = ProducerBatch(tp, self.codec, self.level, now_ms, self._in_transaction is not None)
             queue.append(batch)
             self._incomplete[id(batch)] = batch
             self._reserve(batch, _BATCH_OVERHEAD)
@@ -138,7 +142,7 @@ class Accumulator:
         self, tp: TopicPartition, data: bytes | bytearray, count: int, now_ms: float
     ) -> BatchOutcome:
         """Queue a whole record batch that was built elsewhere (from columns)."""
-        batch = ProducerBatch(tp, self.codec, self.level, now_ms)
+        batch = ProducerBatch(tp, self.codec, self.level, now_ms, self._in_transaction is not None)
         batch.adopt(data, count)
         # What was appended to this partition before must not get company that was sent after.
         queue = self._queues.setdefault(tp, deque())
@@ -226,6 +230,8 @@ class Accumulator:
                 continue
             if taken and size + batch.size > max_bytes:
                 break
+            if self._in_transaction is not None and not self._in_transaction(tp):
+                continue
             if self.sequences is not None:
                 if not self.sequences.may_send(batch):
                     continue
@@ -250,9 +256,17 @@ class Accumulator:
         """The partition's batch was answered."""
         self._muted.discard(tp)
 
-    def requeue(self, batch: ProducerBatch, now_ms: float, leader_epoch: int) -> None:
-        """A try failed: back into the queue, where its sequence belongs."""
+    def requeue(
+        self, batch: ProducerBatch, now_ms: float, leader_epoch: int, wait_ms: float | None = None
+    ) -> None:
+        """A try failed: back into the queue, where its sequence belongs.
+
+        Args:
+            wait_ms: the longest pause before the next try.
+        """
         batch.returned(now_ms, leader_epoch)
+        if wait_ms is not None and (longer := self._wait_ms(batch, False, False, now_ms) - wait_ms) > 0:
+            batch.last_attempt_ms -= longer
         self._insert(batch)
 
     def _insert(self, batch: ProducerBatch) -> None:
@@ -310,6 +324,11 @@ class Accumulator:
         """Whether the batch is still waited for."""
         return id(batch) in self._incomplete
 
+    @property
+    def has_incomplete(self) -> bool:
+        """Whether any batch is not settled."""
+        return bool(self._incomplete)
+
     def incomplete(self) -> list[ProducerBatch]:
         """All batches not settled."""
         return list(self._incomplete.values())
@@ -321,6 +340,17 @@ class Accumulator:
             batch.append_closed = True
         self._queues.clear()
         return batches
+
+    def take_unsent(self) -> list[ProducerBatch]:
+        """Take out of the queues what has no sequence yet, and so cannot be in any log."""
+        taken = []
+        for tp, queue in self._queues.items():
+            unsent = [batch for batch in queue if not batch.has_sequence]
+            for batch in unsent:
+                batch.append_closed = True
+            taken += unsent
+            self._queues[tp] = deque(batch for batch in queue if batch.has_sequence)
+        return taken
 
     @property
     def topics_queued(self) -> set[str]:

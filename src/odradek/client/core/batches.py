@@ -21,6 +21,10 @@ from odradek.records.builder import MAX_RECORD_OVERHEAD, finish_batch, record_si
 from odradek.records.compression import Codec, compress
 
 NO_SEQUENCE = -1
+TRANSACTIONAL = 0x10
+ATTRIBUTES_AT = 22
+"""Where the low byte of a batch's attributes is."""
+
 _PRODUCER = struct.Struct(">qhi")
 Callback = Callable[[RecordMetadata | None, Exception | None], Any]
 
@@ -47,11 +51,14 @@ class ProducerBatch(OpenBatch):
         "producer_id",
         "sequence_was_reset",
         "tp",
+        "transactional",
     )
 
     outcome: BatchOutcome
 
-    def __init__(self, tp: TopicPartition, codec: Codec, level: int | None, now_ms: float) -> None:
+    def __init__(
+        self, tp: TopicPartition, codec: Codec, level: int | None, now_ms: float, transactional: bool = False
+    ) -> None:
         super().__init__(BatchOutcome(tp.topic, tp.partition), DeliveryFuture)
         self.tp = tp
         self.codec = codec
@@ -67,6 +74,7 @@ class ProducerBatch(OpenBatch):
         self.failed_leader_epoch: int | None = None
         self.data: bytes | bytearray | memoryview | None = None
         self.built: bytes | bytearray | None = None
+        self.transactional = transactional
 
     @property
     def size(self) -> int:
@@ -99,7 +107,12 @@ class ProducerBatch(OpenBatch):
             self.data = stamp(built, producer_id, producer_epoch, base_sequence)
 
     def adopt(self, data: bytes | bytearray, count: int) -> None:
-        """Be a batch that was built elsewhere, of `count` records."""
+        """Be a batch that was built elsewhere, of `count` records. A transactional one must be a bytearray,
+        and gets its checksum with its sequence.
+        """
+        if self.transactional:
+            assert isinstance(data, bytearray)
+            data[ATTRIBUTES_AT] |= TRANSACTIONAL
         self.built = self.data = data
         self.count = count
         self.append_closed = True
@@ -126,7 +139,7 @@ class ProducerBatch(OpenBatch):
                 batch,
                 base_offset=0,
                 partition_leader_epoch=-1,
-                attributes=int(self.codec),
+                attributes=int(self.codec) | (TRANSACTIONAL if self.transactional else 0),
                 last_offset_delta=self.count - 1,
                 base_timestamp=self.base_timestamp,
                 max_timestamp=self.max_timestamp,
@@ -167,7 +180,7 @@ class ProducerBatch(OpenBatch):
             part = parts[-1] if parts else None
             more = record_size_upper_bound(record.key, record.value, record.headers)
             if part is None or part.records_size + more > max_bytes:
-                part = ProducerBatch(self.tp, self.codec, self.level, self.created_ms)
+                part = ProducerBatch(self.tp, self.codec, self.level, self.created_ms, self.transactional)
                 part.append_closed = True
                 part.attempts = self.attempts
                 parts.append(part)

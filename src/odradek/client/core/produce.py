@@ -29,7 +29,11 @@ BATCHES_FROM = 3
 
 
 def produce_request(
-    batches: Iterable[ProducerBatch], acks: int, timeout_ms: int, version: int = BATCHES_FROM
+    batches: Iterable[ProducerBatch],
+    acks: int,
+    timeout_ms: int,
+    version: int = BATCHES_FROM,
+    transactional_id: str | None = None,
 ) -> ProduceRequest:
     """One request with a batch per partition; for an old version as message sets."""
     by_topic: dict[str, list[PartitionProduceData]] = {}
@@ -41,6 +45,7 @@ def produce_request(
             PartitionProduceData(index=batch.tp.partition, records=data)
         )
     return ProduceRequest(
+        transactional_id=transactional_id,
         acks=acks,
         timeout_ms=timeout_ms,
         topic_data=[TopicProduceData(name=topic, partition_data=data) for topic, data in by_topic.items()],

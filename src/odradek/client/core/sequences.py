@@ -54,9 +54,15 @@ class PartitionSequence:
 
 
 class Sequences:
-    """The state of one idempotent producer."""
+    """The state of one idempotent producer.
 
-    def __init__(self) -> None:
+    Args:
+        transactional: epochs come from the coordinator alone (`id_received`). What would need a higher one
+            fails the batch instead, and with it the transaction; `lost` tells when nothing less will do.
+    """
+
+    def __init__(self, *, transactional: bool = False) -> None:
+        self._transactional = transactional
         self.state = IdState.NEEDED
         self.producer_id = -1
         self.producer_epoch = -1
@@ -79,6 +85,9 @@ class Sequences:
         """It came."""
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self.state = IdState.READY
+        if self._transactional:
+            # Nothing is in flight between transactions.
+            self._unresolved.clear()
         for tp in self._to_rewrite:
             self._restart(tp)
         self._to_rewrite.clear()
@@ -177,6 +186,12 @@ class Sequences:
         if code == ErrorCode.UNKNOWN_PRODUCER_ID:
             entry.next, entry.last_acked = 0, NO_SEQUENCE
             self._unresolved.pop(batch.tp, None)
+        elif self._transactional:
+            if batch.attempts:
+                # An earlier try may have been written: the same sequence cannot stand for other records.
+                self._mark_unresolved(batch)
+            elif retries_left:
+                self._close_up(entry, batch)
         elif code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or retries_left:
             self._request_bump(batch.tp)
 
@@ -185,24 +200,46 @@ class Sequences:
         if not batch.has_sequence:
             return
         self._remove(self._entry(batch.tp), batch)
+        self._mark_unresolved(batch)
+
+    def _mark_unresolved(self, batch: ProducerBatch) -> None:
         after = (batch.last_sequence + 1) & 0x7FFF_FFFF
         self._unresolved[batch.tp] = max(self._unresolved.get(batch.tp, 0), after)
 
-    def resolve(self) -> None:
-        """Settle partitions with an expired batch once nothing of theirs is in flight any more."""
+    @staticmethod
+    def _close_up(entry: PartitionSequence, refused: ProducerBatch) -> None:
+        """The sequences after a batch that was surely not written take its place."""
+        for batch in entry.in_flight:
+            if _at_or_before(refused.base_sequence, batch.base_sequence):
+                sequence = (batch.base_sequence - refused.count) & 0x7FFF_FFFF
+                batch.reset_producer_state(batch.producer_id, batch.producer_epoch, sequence)
+        entry.next = (entry.next - refused.count) & 0x7FFF_FFFF
+
+    def resolve(self) -> set[TopicPartition]:
+        """Settle partitions with an expired batch once nothing of theirs is in flight any more.
+
+        Returns: of a transactional producer, those whose sequences are lost; a higher epoch is needed.
+        """
+        lost = set()
         for tp in list(self._unresolved):
             entry = self._entry(tp)
             if entry.in_flight:
                 continue
             del self._unresolved[tp]
             if not self._is_next(entry, entry.next):
-                self._request_bump(tp)
+                if self._transactional:
+                    lost.add(tp)
+                else:
+                    self._request_bump(tp)
+        return lost
 
     def can_retry(self, batch: ProducerBatch, code: ErrorCode, log_start_offset: int) -> bool:
         """Whether the same records may be sent again after an error code; may ask for an epoch bump."""
         if code not in _FORGOTTEN:
             return code.retriable
         entry = self._entry(batch.tp)
+        if self._transactional:
+            return self._can_retry_in_transaction(entry, batch, code, log_start_offset)
         if code == ErrorCode.UNKNOWN_PRODUCER_ID:
             # Without a log start offset the broker was losing the partition as it answered; a batch that was
             # rewritten meanwhile has been dealt with.
@@ -218,6 +255,20 @@ class Sequences:
         if lost:
             self._request_bump(batch.tp)
         return True
+
+    def _can_retry_in_transaction(
+        self, entry: PartitionSequence, batch: ProducerBatch, code: ErrorCode, log_start_offset: int
+    ) -> bool:
+        if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            later = batch.sequence_was_reset or not self._is_next(entry, batch.base_sequence)
+            return batch.tp not in self._unresolved and later
+        if log_start_offset == -1 or batch.sequence_was_reset:
+            return True
+        if entry.last_acked_offset < log_start_offset:
+            # Retention took all that the broker knew the producer by: it counts from 0 again, as we do then.
+            entry.restart(entry.producer_id, entry.producer_epoch)
+            return True
+        return False
 
     def surely_written(self, batch: ProducerBatch) -> bool:
         """Whether a later batch of the same epoch was acknowledged: then the log has this one, too."""

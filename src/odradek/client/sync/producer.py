@@ -19,7 +19,14 @@ from odradek.client.core.kernel import Gate
 from odradek.client.delivery import BatchOutcome, DeliveryFuture
 from odradek.client.errors import ClientTimeoutError, ClosedError, ConfigError
 from odradek.client.sync.loop_thread import LoopThread
-from odradek.client.types import Headers, PartitionInfo
+from odradek.client.sync.transaction import Transaction
+from odradek.client.types import (
+    ConsumerGroupMetadata,
+    Headers,
+    OffsetAndMetadata,
+    PartitionInfo,
+    PreparedTxnState,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -195,9 +202,7 @@ class Producer:
                 freed = threading.Event()
                 with self._lock:
                     if engine.accumulator.has_room(len(built.data)):
-                        outcomes.append(
-                            engine.accumulator.append_built(built.tp, built.data, built.rows, engine.now_ms())
-                        )
+                        outcomes.append(engine.append_built(built.tp, built.data, built.rows))
                         self._wake()
                         break
                     engine.when_memory(freed.set)
@@ -226,6 +231,92 @@ class Producer:
             with self._lock:
                 self._engine.end_flush()
 
+    # Transactions
+
+    def init_transactions(self, keep_prepared: bool = False) -> PreparedTxnState:
+        """Get a producer id, once, before the first transaction. Whoever had the `transactional_id` before is
+        fenced, and its open transaction aborted.
+
+        Args:
+            keep_prepared: a transaction that was prepared is left as it is, to be ended by
+                `complete_transaction` (KIP-939).
+
+        Returns: that transaction; empty if there is none.
+
+        Raises (as all transactional calls):
+            IllegalStateError: the producer has no `transactional_id`, or the call does not fit the one
+            before. KafkaError: with `fatal`, the producer is to be closed (`ProducerFencedError`: another
+                one has the id now); with `requires_abort`, the transaction has to be aborted.
+            UnsupportedByBrokerError: the broker is older than Kafka 0.11.0, or (`keep_prepared`) has no
+            KIP-939. ClientTimeoutError: not done within `max_block_ms`. The same call may be repeated, and
+            goes on.
+        """
+        return self._thread.run(self._engine.transactions.init(keep_prepared))
+
+    def begin_transaction(self) -> Transaction:
+        """Begin a transaction, to which everything belongs that is sent until its end.
+
+        Returns: a context manager that commits at the end of its block, or aborts if that raises:
+
+            with producer.begin_transaction():
+                producer.send("payments", b"…")
+
+        Using it is up to you: `commit_transaction` and `abort_transaction` do the same.
+        """
+        self._engine.transactions.begin_now()
+        return Transaction(self._leave_transaction)
+
+    def _leave_transaction(self, failed: bool) -> None:
+        self._thread.run(self._engine.transactions.leave(failed))
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[Any, OffsetAndMetadata | int],
+        group: ConsumerGroupMetadata | str,
+    ) -> None:
+        """Commit a consumer's offsets with the transaction.
+
+        Args:
+            offsets: the next offset to read, by (topic, partition): the last one processed, plus one.
+            group: what `Consumer.group_metadata()` gives; by it the coordinator refuses a consumer that was
+                rebalanced out (KIP-447; brokers before 2.5 know the group alone). Or a group id.
+
+        Raises `CommitFailedError` if the group has moved on: abort, and read again from what is committed.
+        """
+        self._thread.run(self._engine.transactions.send_offsets(offsets, group))
+
+    def commit_transaction(self) -> None:
+        """Wait for all records, and commit. If one could not be written, raises its error: abort then."""
+        self._thread.run(self._engine.transactions.commit())
+
+    def abort_transaction(self) -> None:
+        """Abort: no read_committed consumer will see anything of it. Records that were not sent yet fail with
+        `TransactionAbortedError`.
+        """
+        self._thread.run(self._engine.transactions.abort())
+
+    def prepare_transaction(self) -> PreparedTxnState:
+        """Wait for all records; then only the end is open (KIP-939). With
+        `transaction_two_phase_commit_enable` the coordinator keeps it open until it is told, else until
+        `transaction_timeout_ms`.
+
+        Returns: what is to be kept with the decision, and given to `complete_transaction`.
+        """
+        transactions = self._engine.transactions
+        with self._lock:
+            pending = self._engine.begin_flush()
+        try:
+            return self._thread.run(transactions.prepare(wait_for_outcomes(pending)))
+        finally:
+            with self._lock:
+                self._engine.end_flush()
+
+    def complete_transaction(self, prepared: PreparedTxnState) -> bool:
+        """End the prepared transaction: commit it if it is `prepared`, else abort it. Returns whether it was
+        committed.
+        """
+        return self._thread.run(self._engine.transactions.complete(prepared))
+
     def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The partitions of a topic. Raises as `send`."""
         self._thread.run(self._engine.cluster.topic_partitions(topic, self._config.max_block_ms))
@@ -237,13 +328,15 @@ class Producer:
 
     def close(self, timeout: float | None = None) -> None:
         """Wait until all records are acknowledged, at most `timeout` seconds; then end. What is left
-        fails.
+        fails. An open transaction is aborted.
         """
         if self._closed:
             return
         self._closed = True
         self._engine.shut()
         try:
+            if self._engine.manager is not None:
+                self._close_transaction(timeout)
             self.flush(timeout)
         except ClientTimeoutError:
             pass
@@ -252,6 +345,13 @@ class Producer:
                 self._thread.run(self._engine.close())
             finally:
                 self._thread.stop()
+
+    def _close_transaction(self, timeout: float | None) -> None:
+        aborting = self._thread.submit(self._engine.transactions.close())
+        try:
+            aborting.result(timeout)
+        except TimeoutError:
+            aborting.cancel()
 
     def __enter__(self) -> Producer:
         return self

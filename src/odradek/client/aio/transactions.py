@@ -1,0 +1,256 @@
+"""Transactions of the producers: the shell around `core.transactions`, and what both faces call."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from odradek.client.aio.cluster import Cluster
+from odradek.client.aio.connection import Connection
+from odradek.client.aio.group_requests import COORDINATOR
+from odradek.client.config import ProducerConfig
+from odradek.client.core.accumulator import Accumulator
+from odradek.client.core.backoff import Backoff
+from odradek.client.core.transaction_requests import TxnRequest, build
+from odradek.client.core.transaction_states import TxnState
+from odradek.client.core.transactions import Call, TransactionManager
+from odradek.client.core.versions import transactions_v2
+from odradek.client.errors import ClientTimeoutError, ClosedError, IllegalStateError
+from odradek.client.types import (
+    ConsumerGroupMetadata,
+    Node,
+    OffsetAndMetadata,
+    PreparedTxnState,
+    TopicPartition,
+)
+from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
+from odradek.wire.api import ApiKey
+
+log = logging.getLogger("odradek.client.producer")
+
+
+class TransactionRequests:
+    """Sends what the manager has due, one request at a time. Runs in the client's loop.
+
+    Args:
+        config, cluster: the producer's.
+        manager: decides.
+        wake: makes the sender look again.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        cluster: Cluster,
+        manager: TransactionManager,
+        wake: Callable[[], None],
+    ) -> None:
+        self._cluster = cluster
+        self._manager = manager
+        self._wake = wake
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+
+    def send(self, request: TxnRequest) -> None:
+        """Send one request, and hand its answer to the manager."""
+        self._cluster.spawn(self._send(request))
+
+    async def _send(self, request: TxnRequest) -> None:
+        manager = self._manager
+        delay_ms = manager.delay_ms(request, self._backoff.delay_ms(min(request.tries, 8)))
+        if delay_ms:
+            await asyncio.sleep(delay_ms / 1000)
+        try:
+            await self._ask(request)
+        except ClosedError:
+            return
+        except KafkaError as problem:
+            log.debug("%s: %s", request.api.api_name, problem)
+            if problem.retriable:
+                self._cluster.last_failure = problem
+                manager.not_answered(request)
+            else:
+                manager.refused(request, problem)
+        except Exception as bug:
+            # Nobody may wait for ever because of a mistake here.
+            log.exception("%s could not be dealt with", request.api.api_name)
+            manager.refused(request, error_for(ErrorCode.UNKNOWN_SERVER_ERROR, repr(bug)))
+        self._wake()
+
+    async def _ask(self, request: TxnRequest) -> None:
+        node = self._manager.target(request)
+        connection: Connection
+        if node is None:
+            connection = await self._cluster.any_connection()
+        else:
+            connection = await self._cluster.connection(node, COORDINATOR)
+        versions = connection.state.versions
+        assert versions is not None
+        message, version = build(request, self._manager.me, versions)
+        response = await connection.send(message, version)
+        if request.api is ApiKey.FIND_COORDINATOR:
+            self._learn(response)
+        self._manager.answered(request, response, versions.highest(ApiKey.INIT_PRODUCER_ID))
+
+    def _learn(self, response: Any) -> None:
+        answer = response.coordinators[0] if response.coordinators else response
+        if not answer.error_code:
+            brokers = self._cluster.metadata.brokers
+            known = brokers.get(answer.node_id)
+            if known is None or (known.host, known.port) != (answer.host, answer.port):
+                brokers[answer.node_id] = Node(answer.node_id, answer.host, answer.port)
+
+
+class Transactions:
+    """What the application calls, as coroutines in the client's loop.
+
+    Args:
+        config, cluster, accumulator: the producer's.
+        manager: its transactions.
+        lock: that of the accumulator.
+        wake: makes the sender look.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        cluster: Cluster,
+        accumulator: Accumulator,
+        manager: TransactionManager,
+        lock: AbstractContextManager[Any],
+        wake: Callable[[], None],
+    ) -> None:
+        self.manager = manager
+        self._config = config
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._lock = lock
+        self._wake = wake
+
+    async def init(self, keep_prepared: bool) -> PreparedTxnState:
+        """See `Producer.init_transactions`."""
+        await self._done(self.manager.init_transactions(keep_prepared=keep_prepared))
+        return self.manager.prepared
+
+    async def begin(self) -> None:
+        """See `Producer.begin_transaction`."""
+        self.begin_now()
+
+    def begin_now(self) -> None:
+        """`begin`; nothing of it waits."""
+        with self._lock:
+            self._accumulator.appender.topics.clear()
+            self.manager.begin(v2=transactions_v2(self._cluster.versions()))
+
+    async def send_offsets(
+        self, offsets: Mapping[Any, OffsetAndMetadata | int], group: ConsumerGroupMetadata | str
+    ) -> None:
+        """See `Producer.send_offsets_to_transaction`."""
+        if isinstance(group, str):
+            group = ConsumerGroupMetadata(group)
+        wanted = {
+            TopicPartition(*tp): OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+            for tp, offset in offsets.items()
+        }
+        if not group.group_id:
+            raise ValueError("the consumer has no group")
+        if group.generation_id > 0 and not group.member_id:
+            raise ValueError(f"generation {group.generation_id} without a member")
+        if wanted:
+            await self._done(self.manager.send_offsets(wanted, group))
+
+    async def prepare(self, flush: Any) -> PreparedTxnState:
+        """See `Producer.prepare_transaction`. `flush`: waits for all records."""
+        with self._lock:
+            self._accumulator.appender.topics.clear()
+        await flush
+        return self.manager.prepare()
+
+    async def commit(self) -> None:
+        """See `Producer.commit_transaction`."""
+        await self._end(self.manager.commit)
+
+    async def abort(self) -> None:
+        """See `Producer.abort_transaction`."""
+        await self._end(self.manager.abort)
+
+    async def complete(self, prepared: PreparedTxnState) -> bool:
+        """See `Producer.complete_transaction`."""
+        commit = prepared.has_transaction and prepared == self.manager.prepared
+        await self._end(lambda: self.manager.complete(prepared))
+        return commit
+
+    async def leave(self, failed: bool) -> None:
+        """At the end of a `with` block: commit, or abort if it failed or the commit cannot be. Whatever was
+        ended or prepared in the block stays so.
+        """
+        manager = self.manager
+        if not failed and manager.state is TxnState.IN_TRANSACTION:
+            try:
+                await self.commit()
+            except OdradekError as problem:
+                if problem.requires_abort:
+                    await self.abort()
+                raise
+            return
+        if manager.state is TxnState.ABORTABLE_ERROR and not failed:
+            cause = manager.last_error
+            await self.abort()
+            assert cause is not None
+            raise cause
+        if failed and manager.state in (TxnState.IN_TRANSACTION, TxnState.ABORTABLE_ERROR):
+            try:
+                await self.abort()
+            except OdradekError as problem:
+                # What made the block fail is the news.
+                log.warning("the transaction could not be aborted: %s", problem)
+
+    async def _end(self, call: Callable[[], Call]) -> None:
+        with self._in_a_hurry():
+            await self._done(call())
+
+    @contextlib.contextmanager
+    def _in_a_hurry(self) -> Iterator[None]:
+        """What waits for company leaves at once; what is sent from here on takes the way that looks."""
+        with self._lock:
+            self._accumulator.appender.topics.clear()
+            self._accumulator.flushing += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._accumulator.flushing -= 1
+
+    async def _done(self, call: Call) -> None:
+        """Wait at most `max_block_ms`."""
+        self._wake()
+        if not call.done:
+            event = asyncio.Event()
+            call.when_done(event.set)
+            try:
+                async with asyncio.timeout(self._config.max_block_ms / 1000):
+                    await event.wait()
+            except TimeoutError:
+                failure = self._cluster.last_failure
+                why = f": {failure}" if failure else ""
+                raise ClientTimeoutError(
+                    f"{call.name} was not done within {self._config.max_block_ms} ms{why}; "
+                    "it may be called again"
+                ) from None
+        call.outcome()
+
+    async def close(self) -> None:
+        """Abort what is open, so that nobody has to wait for it to time out. Raises nothing."""
+        if self.manager.is_open and self.manager.producer_id >= 0:
+            try:
+                await self.abort()
+            except OdradekError as problem:
+                log.warning("the open transaction was not aborted while closing: %s", problem)
+
+
+def no_transactions() -> IllegalStateError:
+    """The error of transactional calls on another producer."""
+    return IllegalStateError("this producer has no transactional.id")
