@@ -20,6 +20,7 @@ from odradek.errors import (
     OutOfOrderSequenceError,
     TransactionCoordinatorFencedError,
 )
+from odradek.log.verification import Verifications
 from odradek.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
 from odradek.records.control import ControlType, EndTransactionMarker
 
@@ -129,12 +130,14 @@ class CompletedTxn(NamedTuple):
 class ProducerState:
     """All producers of one partition. Touches no files: `producer_snapshots` keeps it on the disk.
 
-    Attributes: `entries`, by producer id; `end_offset`: the state is that after all records below it.
+    Attributes: `entries`, by producer id; `end_offset`: the state is that after all records below it;
+    `verifications`: of whom a transaction coordinator is being asked.
     """
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
         self.end_offset = 0
+        self.verifications = Verifications()
         self._ongoing: dict[int, int] = {}
         """Open transactions: first offset to producer id."""
         self._unreplicated: dict[int, int] = {}
@@ -145,6 +148,7 @@ class ProducerState:
         self.entries.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
+        self.verifications.clear()
 
     def load(self, entry: ProducerEntry) -> None:
         """Take over what a snapshot says."""
@@ -170,6 +174,11 @@ class ProducerState:
             and len(entry.batches) > 0
             and header[11] == (entry.batches[-1][0] + 1) & _SEQUENCE_MASK
         )
+
+    def in_transaction(self, producer_id: int) -> bool:
+        """Whether the producer has a transaction open here."""
+        entry = self.entries.get(producer_id)
+        return entry is not None and entry.txn_first_offset >= 0
 
     def check(self, header: BatchHeader, origin: Origin) -> None:
         """Whether a data batch may come next; nothing is changed.
@@ -223,12 +232,16 @@ class ProducerState:
         if entry is None:
             entry = self.entries[header.producer_id] = ProducerEntry(header.producer_id)
         if header.is_control:
+            if self.verifications:
+                self.verifications.end(header.producer_id)
             # The cleaner leaves a control batch empty once its transaction is gone.
             return self._append_marker(entry, header, marker) if marker is not None else None
         entry.set_epoch(header.producer_epoch)
         entry.batches.append(BatchMetadata.of(header))
         entry.last_timestamp = header.max_timestamp
         if header.is_transactional and entry.txn_first_offset < 0:
+            if self.verifications:
+                self.verifications.end(header.producer_id)
             entry.txn_first_offset = header.base_offset
             self._ongoing[header.base_offset] = header.producer_id
         return None
@@ -288,6 +301,7 @@ class ProducerState:
         ]
         for producer_id in expired:
             del self.entries[producer_id]
+        self.verifications.remove_expired(now_ms, expiration_ms)
         return len(expired)
 
 

@@ -34,6 +34,7 @@ from odradek.errors import (
     GroupIdNotFoundError,
     GroupNotEmptyError,
     IllegalGenerationError,
+    InvalidPidMappingError,
     RebalanceInProgressError,
     UnknownMemberIdError,
 )
@@ -131,7 +132,13 @@ def commit(env: GroupEnv, group: ClassicGroup, request: OffsetCommitRequest) -> 
 
 
 def commit_in_transaction(env: GroupEnv, group: ClassicGroup, request: TxnOffsetCommitRequest) -> Outcome:
-    """Store offsets that count when the producer's transaction is committed; see `commit`."""
+    """Store offsets that count when the producer's transaction is committed; see `commit`.
+
+    Raises:
+        InvalidPidMappingError: there is no such producer.
+    """
+    if request.producer_id < 0 or request.producer_epoch < 0:
+        raise InvalidPidMappingError
     check_commit(
         group,
         request.member_id,

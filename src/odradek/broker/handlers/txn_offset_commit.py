@@ -1,0 +1,177 @@
+"""TxnOffsetCommit 0-6: offsets of a group that count when a producer's transaction is committed.
+
+- The transactional id is authorised, then the group, then each topic. A partition that does not exist is
+  refused by itself: UNKNOWN_TOPIC_OR_PARTITION; one whose note is longer than `offset.metadata.max.bytes` too.
+- The group's partition of `__consumer_offsets` belongs to the transaction (`odradek.broker.transaction_gate`):
+  the producer has said so with AddOffsetsToTxn, 5 and later add it here (KIP-890). INVALID_TXN_STATE
+  otherwise, from 4 on TRANSACTION_ABORTABLE.
+- 3 names the member and its generation (KIP-447), 6 has topic ids (UNKNOWN_TOPIC_ID). 0 and 1 do not know
+  COORDINATOR_LOAD_IN_PROGRESS and are told COORDINATOR_NOT_AVAILABLE.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from odradek.broker.authorization import Operation, transactional_id
+from odradek.broker.authorization import group as group_resource
+from odradek.broker.authorization import topic as topic_resource
+from odradek.broker.group_runtime import Answer
+from odradek.broker.registry import handler
+from odradek.broker.transaction_gate import Admission, PartitionKey, admit
+from odradek.coordinators.append_errors import seen_by_client
+from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC, transactional_commit_error
+from odradek.errors import KafkaError
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+
+FIRST_VERSION_THAT_KNOWS_LOADING = 2
+FIRST_VERSION_THAT_KNOWS_ABORTABLE = 4
+FIRST_VERSION_THAT_JOINS = 5
+FIRST_VERSION_WITH_TOPIC_IDS = 6
+
+
+def _error_response(
+    request: TxnOffsetCommitRequest, version: int, error: ErrorCode, message: str
+) -> TxnOffsetCommitResponse:
+    return transactional_commit_error(request, error)
+
+
+@handler(ApiKey.TXN_OFFSET_COMMIT, versions=range(7), error_response=_error_response)
+def handle(
+    context: RequestContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
+    """Have the offsets written, and answer when they are committed to the log."""
+    if not context.authorize(Operation.WRITE, transactional_id(request.transactional_id)):
+        return transactional_commit_error(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not context.authorize(Operation.READ, group_resource(request.group_id)):
+        return transactional_commit_error(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    refused: list[TxnOffsetCommitResponseTopic] = []
+    request.topics = [topic for topic in request.topics if _keep_valid(context, topic, refused)]
+    if not request.topics:
+        return TxnOffsetCommitResponse(topics=refused)
+    answer: Answer[TxnOffsetCommitResponse] = Answer()
+
+    def deliver(response: TxnOffsetCommitResponse) -> None:
+        if context.api_version < FIRST_VERSION_THAT_KNOWS_LOADING:
+            _tell_old_clients(response)
+        response.topics = _merge(refused, response.topics)
+        answer.deliver(response)
+
+    def fail(error: ErrorCode) -> None:
+        deliver(transactional_commit_error(request, seen_by_client(error)))
+
+    coordinator = context.broker.groups.coordinator
+    try:
+        if not request.group_id:
+            fail(ErrorCode.INVALID_GROUP_ID)
+            return answer.result(context.broker.loop)
+        key = GROUP_METADATA_TOPIC, coordinator.partition_of(request.group_id)
+    except KafkaError as error:
+        fail(error.code)
+        return answer.result(context.broker.loop)
+
+    def commit(admission: Admission) -> None:
+        error = _refusal(context, admission, key, request)
+        if error is None:
+            coordinator.commit_offsets_in_transaction(request, deliver)
+        else:
+            fail(error)
+
+    admission = admit(
+        context.broker,
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        {key: -1},
+        joins=context.api_version >= FIRST_VERSION_THAT_JOINS,
+        knows_abortable=context.api_version >= FIRST_VERSION_THAT_KNOWS_ABORTABLE,
+    )
+    if isinstance(admission, asyncio.Future):
+        admission.add_done_callback(lambda admitted: commit(admitted.result()))
+    else:
+        commit(admission)
+    return answer.result(context.broker.loop)
+
+
+def _refusal(
+    context: RequestContext, admission: Admission, key: PartitionKey, request: TxnOffsetCommitRequest
+) -> ErrorCode | None:
+    error = admission.errors.get(key)
+    partition = context.broker.replicas.find(*key)
+    if error is None and partition is not None:
+        try:
+            admission.check(key, partition.log.producers, request.producer_id, -1)
+        except KafkaError as raised:
+            return raised.code
+    return error
+
+
+def _keep_valid(
+    context: RequestContext, topic: TxnOffsetCommitRequestTopic, refused: list[TxnOffsetCommitResponseTopic]
+) -> bool:
+    """Move partitions that cannot be committed to `refused`; says whether any are left."""
+    image = context.broker.image
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    valid: list[TxnOffsetCommitRequestPartition] = []
+    by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+    if by_id:
+        topic.name = image.topic_name(topic.topic_id) or ""
+    if by_id and not topic.name:
+        error = ErrorCode.UNKNOWN_TOPIC_ID
+    elif not context.authorize(Operation.READ, topic_resource(topic.name)):
+        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    else:
+        found = image.topic(topic.name)
+        if found is not None:
+            valid = [p for p in topic.partitions if p.partition_index in found.partitions]
+    if len(valid) < len(topic.partitions):
+        known = {p.partition_index for p in valid}
+        refused.append(
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=int(error))
+                    for p in topic.partitions
+                    if p.partition_index not in known
+                ],
+            )
+        )
+    topic.partitions = valid
+    return bool(valid)
+
+
+def _merge(
+    refused: list[TxnOffsetCommitResponseTopic], answered: list[TxnOffsetCommitResponseTopic]
+) -> list[TxnOffsetCommitResponseTopic]:
+    """In Kafka's order: what was refused beforehand comes first."""
+    by_topic = {(topic.name, topic.topic_id): topic for topic in refused}
+    merged = list(refused)
+    for topic in answered:
+        present = by_topic.get((topic.name, topic.topic_id))
+        if present is None:
+            merged.append(topic)
+        else:
+            present.partitions += topic.partitions
+    return merged
+
+
+def _tell_old_clients(response: TxnOffsetCommitResponse) -> None:
+    """Producers before 2.0 may break at COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
+    for topic in response.topics:
+        for partition in topic.partitions:
+            if partition.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                partition.error_code = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -1,0 +1,138 @@
+"""Who may write a transactional batch: the partition belongs to the producer's open transaction (KIP-890).
+
+    the producer has a transaction open in the partition ──────────────────────────────────► append
+    else ── the coordinator is asked, or told (`joins`) ── NONE ── no marker came meanwhile ─► append
+                                                        └─ an error ────────────────────────► refused
+
+Clients up to Produce 11 and TxnOffsetCommit 4 have added the partition themselves; of newer ones the broker
+adds it. Kafka: `ReplicaManager.handleProduceAppend`, `AddPartitionsToTxnManager`,
+`CoordinatorPartitionWriter`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from odradek.errors.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from odradek.broker.app import Broker
+    from odradek.log.producer_state import ProducerState
+    from odradek.log.verification import Verification
+
+PartitionKey = tuple[str, int]
+
+
+class Admission:
+    """What is known of a request's transactional batches.
+
+    Attributes:
+        errors: why partitions may not be written.
+    """
+
+    __slots__ = ("_required", "_verified", "errors")
+
+    def __init__(self, required: bool) -> None:
+        self.errors: dict[PartitionKey, ErrorCode] = {}
+        self._required = required
+        self._verified: dict[PartitionKey, Verification] = {}
+
+    def check(self, key: PartitionKey, producers: ProducerState, producer_id: int, sequence: int) -> None:
+        """Whether a batch may be appended now; to be called right before it is.
+
+        Args:
+            key: the partition.
+            producers: of the partition.
+            producer_id: whose transactional batch it is.
+            sequence: the batch's first.
+
+        Raises:
+            KafkaError: the transaction has ended meanwhile, or an earlier batch is still to come.
+        """
+        if self._required and not producers.in_transaction(producer_id):
+            producers.verifications.require(producer_id, sequence, self._verified.get(key))
+
+
+def admit(
+    broker: Broker,
+    transactional_id: str,
+    producer_id: int,
+    epoch: int,
+    sequences: Mapping[PartitionKey, int],
+    *,
+    joins: bool,
+    knows_abortable: bool,
+) -> Admission | asyncio.Future[Admission]:
+    """Find out which partitions a producer may write to in its transaction.
+
+    Args:
+        broker: that leads them. Partitions that it does not lead are left to the append, which says so.
+        transactional_id, producer_id, epoch: the producer.
+        sequences: the partitions, and the first sequence of what is to be written.
+        joins: whether partitions are added that do not belong to the transaction yet.
+        knows_abortable: whether the client knows TRANSACTION_ABORTABLE; else it is told INVALID_TXN_STATE.
+
+    Returns:
+        What came of it, or a future of that where the coordinator has to wait for its log.
+    """
+    required = joins or broker.config.transaction_partition_verification_enable
+    admission = Admission(required)
+    if not required:
+        return admission
+    now_ms = broker.clock.now_ms()
+    asked: dict[PartitionKey, ProducerState] = {}
+    for key, sequence in sequences.items():
+        partition = broker.replicas.find(*key)
+        if (
+            partition is None
+            or not partition.is_leader
+            or partition.log.producers.in_transaction(producer_id)
+        ):
+            continue
+        asked[key] = producers = partition.log.producers
+        admission._verified[key] = producers.verifications.begin(producer_id, epoch, sequence, now_ms)
+    if not asked:
+        return admission
+
+    def take(errors: Mapping[PartitionKey, ErrorCode]) -> Admission:
+        for key, producers in asked.items():
+            error = errors.get(key, ErrorCode.NONE)
+            if error is ErrorCode.NONE:
+                continue
+            admission.errors[key] = _seen_by_client(error, knows_abortable)
+            if error not in _ASKED_AGAIN:
+                # It will not be tried again: nothing has to wait for it.
+                producers.verifications.end(producer_id)
+        return admission
+
+    ask = broker.transactions.add if joins else broker.transactions.verify
+    answer = ask(transactional_id, producer_id, epoch, list(asked))
+    if not isinstance(answer, asyncio.Future):
+        return take(answer)
+    future: asyncio.Future[Admission] = broker.loop.create_future()
+
+    def done(errors: asyncio.Future[dict[PartitionKey, ErrorCode]]) -> None:
+        if not future.done():
+            future.set_result(take(errors.result()))
+
+    answer.add_done_callback(done)
+    return future
+
+
+_ASKED_AGAIN = {
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+}
+
+
+def _seen_by_client(error: ErrorCode, knows_abortable: bool) -> ErrorCode:
+    if error is ErrorCode.PRODUCER_FENCED:
+        # Producers abort at the one and give up at the other; while they write the first is meant.
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:
+        return ErrorCode.INVALID_TXN_STATE
+    return error
