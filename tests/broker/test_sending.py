@@ -356,9 +356,9 @@ def test_a_peer_that_goes_while_the_disk_is_waited_for(
                 getattr(writer if how == "close" else writer.transport, how)()
             await settle(lambda: not listener.connections)
             disk.go.set()
+            writer.close()
             # Both ends, and the sender's own.
             await settle(lambda: descriptors() <= before - 3)
-            writer.close()
 
     run(main, loop)
     handler.file.close()

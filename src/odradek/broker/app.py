@@ -327,6 +327,7 @@ class Broker:
                     "Choose an address of this machine."
                 ) from error
             self.listeners.append(listener)
+            self._undo.append((f"sending threads {endpoint.listener}", listener.sending_threads.close))
             self._undo.append((f"listener {endpoint.listener}", listener.stop_accepting))
 
     def _open_logs(self) -> None:
@@ -646,6 +647,7 @@ def network_limits(config: BrokerConfig) -> NetworkLimits:
         else _BACKLOG,
         send_buffer_bytes=config.socket_send_buffer_bytes,
         receive_buffer_bytes=config.socket_receive_buffer_bytes,
+        network_threads=config.num_network_threads,
     )
 
 

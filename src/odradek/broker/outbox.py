@@ -83,7 +83,7 @@ class Outbox:
         except BlockingIOError:
             pass
         except Exception as error:
-            self.error = error
+            self.error = error.with_traceback(None)  # whose frames hold the file
         self.sent = TURN_BYTES - turn
 
     def _send_range(self, part: FileRange, size: int) -> int:
