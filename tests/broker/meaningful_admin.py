@@ -17,12 +17,10 @@ from odradek.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from odradek.wire.messages.describe_producers import DescribeProducersRequest
 from odradek.wire.messages.describe_producers import TopicRequest as ProducersTopic
 from odradek.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
-from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from odradek.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from odradek.wire.messages.list_config_resources import ListConfigResourcesRequest
 from odradek.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from odradek.wire.messages.list_transactions import ListTransactionsRequest
 from odradek.wire.messages.push_telemetry import PushTelemetryRequest
 from odradek.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
@@ -31,7 +29,6 @@ from .sweep import Sweeper, error_codes
 
 REFUSED_KEYS = {
     ApiKey.ALTER_REPLICA_LOG_DIRS,
-    ApiKey.DESCRIBE_TRANSACTIONS,
     ApiKey.CONSUMER_GROUP_DESCRIBE,
     ApiKey.UPDATE_FEATURES,
     ApiKey.PUSH_TELEMETRY,
@@ -108,18 +105,6 @@ async def describe_producers(sweeper: Sweeper, version: int) -> None:
     request = DescribeProducersRequest(topics=[ProducersTopic(name=TOPIC, partition_indexes=[0, 1])])
     answer = await fine(sweeper, request, version)
     assert [one.active_producers for one in answer.topics[0].partitions] == [[], []]
-
-
-@walk(ApiKey.DESCRIBE_TRANSACTIONS)
-async def describe_transactions(sweeper: Sweeper, version: int) -> None:
-    answer = await sweeper.ask(DescribeTransactionsRequest(transactional_ids=["x"]), version)
-    assert error_codes(answer) == [ErrorCode.NOT_COORDINATOR]
-
-
-@walk(ApiKey.LIST_TRANSACTIONS)
-async def list_transactions(sweeper: Sweeper, version: int) -> None:
-    answer = await fine(sweeper, ListTransactionsRequest(), version)
-    assert answer.transaction_states == []
 
 
 @walk(ApiKey.CONSUMER_GROUP_DESCRIBE)

@@ -25,7 +25,7 @@ from odradek.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 
-from . import live, meaningful_admin, meaningful_refusals
+from . import live, meaningful_admin, meaningful_refusals, meaningful_transactions
 from .meaningful import WALKS
 from .net import run
 from .sweep import Closed, Sweeper, error_codes, golden_requests, structs, sweeping
@@ -38,6 +38,7 @@ _SLOW_S = 5.0
 _NEED_A_MEMBER = {ApiKey.HEARTBEAT, ApiKey.SYNC_GROUP}
 """No golden request knows the id of a member that the broker has made up."""
 
+_NEED_A_PRODUCER = meaningful_transactions.NEED_A_PRODUCER
 _REFUSED = meaningful_refusals.KEYS | meaningful_admin.REFUSED_KEYS
 """Without security and without other brokers, these are refused whatever is asked."""
 
@@ -95,7 +96,7 @@ def test_golden_requests(key: int, tmp_path: Path) -> None:
             # Whatever names were sent, only the data folder was written to.
             assert [path.name for path in tmp_path.iterdir()] == ["data"]
         assert sorted(asked) == list(SERVED[key].versions)
-        assert ErrorCode.NONE in seen or key in _NEED_A_MEMBER | _REFUSED
+        assert ErrorCode.NONE in seen or key in _NEED_A_MEMBER | _NEED_A_PRODUCER | _REFUSED
         async with sweeping(tmp_path / "data") as sweeper:
             sweeper.timers.advance(2**33)
             await sweeper.is_alive()

@@ -51,10 +51,6 @@ REFUSED: dict[str, tuple[Any, ErrorCode]] = {
     "magic 1": (batch()[:16] + b"\x01" + batch()[17:], ErrorCode.INVALID_RECORD),
     "two batches": (batch() + batch(), ErrorCode.INVALID_RECORD),
     "too large": (batch([b"x" * 2_000_000]), ErrorCode.MESSAGE_TOO_LARGE),
-    "transactional": (
-        batch(transactional=True, producer_id=1, producer_epoch=0, base_sequence=0),
-        ErrorCode.INVALID_TXN_STATE,
-    ),
 }
 
 
@@ -275,7 +271,8 @@ def test_producer_ids_are_never_given_twice(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
-        ({"transactional_id": "tx"}, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        ({"transactional_id": "tx"}, ErrorCode.NOT_COORDINATOR),
+        ({"transactional_id": ""}, ErrorCode.INVALID_REQUEST),
         ({"producer_id": 5}, ErrorCode.INVALID_REQUEST),
         ({"producer_epoch": 5}, ErrorCode.INVALID_REQUEST),
         ({"producer_id": 5, "producer_epoch": 1}, ErrorCode.NONE),

@@ -1,10 +1,9 @@
-"""FindCoordinator 0-6: which broker coordinates a group.
+"""FindCoordinator 0-6: which broker coordinates a group or a transactional id.
 
 - 1 has key types: 0 groups, 1 transactions, 2 share groups (from version 6). 4 asks for several keys at once.
-- `__consumer_offsets` is created when it is first asked for; until it has a leader the answer is
-  COORDINATOR_NOT_AVAILABLE, upon which clients ask again.
-- There is no transaction coordinator yet: COORDINATOR_NOT_AVAILABLE. Nor one of share groups, which Kafka
-  answers with INVALID_REQUEST when they are off.
+- `__consumer_offsets` and `__transaction_state` are created when they are first asked for; until they have
+  leaders the answer is COORDINATOR_NOT_AVAILABLE, upon which clients ask again.
+- There is no coordinator of share groups, which Kafka answers with INVALID_REQUEST when they are off.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from odradek.broker.authorization import transactional_id as transactional_id_re
 from odradek.broker.registry import handler
 from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC
 from odradek.coordinators.partitioner import partition_for
+from odradek.coordinators.transactions.coordinator import TRANSACTION_STATE_TOPIC
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.find_coordinator import (
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 FIRST_VERSION_WITH_SEVERAL_KEYS = 4
 GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2
+_TOPICS = {GROUP_KEY: GROUP_METADATA_TOPIC, TRANSACTION_KEY: TRANSACTION_STATE_TOPIC}
 
 
 class _Found(NamedTuple):
@@ -52,9 +53,10 @@ def _error_response(
 def handle(context: RequestContext, request: FindCoordinatorRequest) -> Any:
     """Name the coordinator of each key."""
     broker = context.broker
-    if request.key_type == GROUP_KEY and broker.image.topic(GROUP_METADATA_TOPIC) is None:
-        # It may have to be created, which is the controller's work; the groups belong to the loop.
-        _ = broker.groups
+    topic = _TOPICS.get(request.key_type)
+    if topic is not None and broker.image.topic(topic) is None:
+        # It may have to be created, which is the controller's work; the coordinators belong to the loop.
+        _ = broker.groups if request.key_type == GROUP_KEY else broker.transactions
         return broker.controller.turns.run(lambda: _answer(context, request))
     return _answer(context, request)
 
@@ -103,11 +105,11 @@ def _find(context: RequestContext, key_type: int, key: str) -> _Found:
     if key_type == GROUP_KEY:
         if not context.authorize(Operation.DESCRIBE, group_resource(key)):
             return _refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        return _find_group(context, key)
+        return _find_leader(context, GROUP_METADATA_TOPIC, key)
     if key_type == TRANSACTION_KEY:
         if not context.authorize(Operation.DESCRIBE, transactional_id_resource(key)):
             return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, "This broker has no transaction coordinator.")
+        return _find_leader(context, TRANSACTION_STATE_TOPIC, key)
     return _refused(ErrorCode.INVALID_REQUEST)
 
 
@@ -115,15 +117,17 @@ def _refused(error: ErrorCode) -> _Found:
     return _Found(error, error.message)
 
 
-def _find_group(context: RequestContext, group_id: str) -> _Found:
+def _find_leader(context: RequestContext, topic_name: str, key: str) -> _Found:
+    """The leader of the partition that a group or transactional id belongs to."""
     broker = context.broker
-    topic = broker.image.topic(GROUP_METADATA_TOPIC)
+    topic = broker.image.topic(topic_name)
     if topic is None:
-        error = broker.groups.ensure_topic()
-        topic = broker.image.topic(GROUP_METADATA_TOPIC)
+        runtime = broker.groups if topic_name == GROUP_METADATA_TOPIC else broker.transactions
+        error = runtime.ensure_topic()
+        topic = broker.image.topic(topic_name)
         if error or topic is None:
             return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    partition = topic.partitions.get(partition_for(group_id, len(topic.partitions)))
+    partition = topic.partitions.get(partition_for(key, len(topic.partitions)))
     leader = None if partition is None else broker.image.brokers.get(partition.leader)
     endpoint = None if leader is None else leader.endpoint(context.listener_name)
     if leader is None or endpoint is None:

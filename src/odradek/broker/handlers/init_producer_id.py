@@ -1,22 +1,26 @@
-"""InitProducerId 0-5: an id for an idempotent producer.
+"""InitProducerId 0-5: an id for an idempotent producer, or for the owner of a transactional id.
 
 - Ids come from blocks that are claimed in the metadata store before the first of them is given out, so that
   none is ever given twice, whatever happens in between.
-- There is no transaction coordinator yet. A transactional id gets TRANSACTIONAL_ID_AUTHORIZATION_FAILED: the
-  one error that every client takes as final, where others make some of them try again for ever.
+- With a transactional id the transaction coordinator answers: the former owner is fenced, what it left open
+  is aborted first (CONCURRENT_TRANSACTIONS until that is done).
+- From version 3 a producer may name its current id and epoch, to go on after an error (KIP-360): both or
+  neither, else INVALID_REQUEST. An idempotent one gets a new id with epoch 0, as in Kafka.
+- Version 4 knows PRODUCER_FENCED; before, that is INVALID_PRODUCER_EPOCH.
 - Version 6 (two-phase commit, KIP-939) is not stable in Kafka and is not served.
-- From version 3 a producer may name its current id and epoch: both or neither, else INVALID_REQUEST. An
-  idempotent one gets a new id with epoch 0, as in Kafka.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation, transactional_id
+from odradek.broker.group_runtime import Answer
 from odradek.broker.registry import handler
+from odradek.coordinators.reply import Reply
+from odradek.coordinators.transactions.commands import Expected, ProducerResult
+from odradek.coordinators.transactions.coordinator import error_for_version
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -25,27 +29,23 @@ if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
     from odradek.broker.producer_ids import ProducerIdBlock, ProducerIds
 
-log = logging.getLogger(__name__)
-
 
 @handler(ApiKey.INIT_PRODUCER_ID, versions=range(6))
 def handle(
     context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | asyncio.Future[InitProducerIdResponse]:
-    """Give out the next producer id."""
-    if request.transactional_id is not None:
-        if context.authorize(Operation.WRITE, transactional_id(request.transactional_id)):
-            log.warning(
-                "transactions are not available: producer refused transactional_id=%s client_id=%s client=%s",
-                request.transactional_id,
-                context.client_id,
-                context.client_host,
-            )
-        return _failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    if not context.authorize(Operation.IDEMPOTENT_WRITE, CLUSTER):
+    """Give out the next producer id, or the next epoch of a transactional id."""
+    name = request.transactional_id
+    if name is not None:
+        if not context.authorize(Operation.WRITE, transactional_id(name)):
+            return _failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    elif not context.authorize(Operation.IDEMPOTENT_WRITE, CLUSTER):
         return _failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return _failed(ErrorCode.INVALID_REQUEST)
+    if name is not None:
+        transactions = context.broker.transactions
+        return transactions.with_producer_ids(lambda: _initialise(context, name, request))
     ids = context.broker.producer_ids
     if ids.is_exhausted:
         block = context.broker.controller.turns.run(ids.claim)
@@ -58,6 +58,30 @@ def handle(
 async def _when_claimed(ids: ProducerIds, block: asyncio.Future[ProducerIdBlock]) -> InitProducerIdResponse:
     ids.use(await block)
     return InitProducerIdResponse(producer_id=ids.next(), producer_epoch=0)
+
+
+def _initialise(
+    context: RequestContext, name: str, request: InitProducerIdRequest
+) -> InitProducerIdResponse | asyncio.Future[InitProducerIdResponse]:
+    broker, version = context.broker, context.api_version
+    answer: Answer[InitProducerIdResponse] = Answer()
+
+    def deliver(result: ProducerResult) -> None:
+        error = error_for_version(result.error, "InitProducerId", version)
+        if error:
+            answer.deliver(_failed(error))
+        else:
+            answer.deliver(
+                InitProducerIdResponse(producer_id=result.producer_id, producer_epoch=result.epoch)
+            )
+
+    expected = None
+    if request.producer_id != -1:
+        expected = Expected(request.producer_id, request.producer_epoch)
+    broker.transactions.coordinator.init_producer_id(
+        name, request.transaction_timeout_ms, expected, Reply(deliver, ProducerResult)
+    )
+    return answer.result(broker.loop)
 
 
 def _failed(error: ErrorCode) -> InitProducerIdResponse:

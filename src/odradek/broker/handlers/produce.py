@@ -12,8 +12,6 @@
   idempotent producers nor headers (UNSUPPORTED_FOR_MESSAGE_FORMAT). What takes long is converted in another
   thread (`odradek.broker.produce_conversions`); what comes for the same partition meanwhile waits for it.
 - Error messages and record errors from 8; the current leader with NOT_LEADER_OR_FOLLOWER from 10 (KIP-951).
-- There is no transaction coordinator yet: a transactional batch gets INVALID_TXN_STATE, which every client
-  takes as final. (It can only come from a producer that did without InitProducerId, which refuses.)
 """
 
 from __future__ import annotations
@@ -32,7 +30,6 @@ from odradek.cluster.image import INTERNAL_TOPICS
 from odradek.errors import (
     InvalidRecordError,
     InvalidTopicError,
-    InvalidTxnStateError,
     KafkaError,
     KafkaStorageError,
     TopicAuthorizationError,
@@ -40,7 +37,7 @@ from odradek.errors import (
     UnknownTopicOrPartitionError,
 )
 from odradek.errors.codes import ErrorCode
-from odradek.records.batch import MAGIC_AT, MAGIC_V2
+from odradek.records.batch import MAGIC_AT
 from odradek.records.validate import record_errors
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.produce import (
@@ -62,9 +59,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ADMIN_CLIENT_ID = "__admin_client"
-
-_TRANSACTIONAL = 0x10
-_ATTRIBUTES_LOW_BYTE_AT = 22
 
 _Pending = tuple["Partition", int, PartitionProduceResponse]
 """A partition, the offset that must be committed, and the response that waits for it."""
@@ -229,7 +223,6 @@ def _append(
         totals.total_produce_requests += 1
         if records is None:
             raise InvalidRecordError("a record batch is missing")
-        _refuse_transactional(records)
         size = len(records)
         if isinstance(prepared, KafkaError):
             partition.require_leader()
@@ -276,16 +269,6 @@ def _append(
         elif code:
             answer.error_code = int(code)
     return answer
-
-
-def _refuse_transactional(records: Any) -> None:
-    # Anything shorter is no batch, which the validation says better.
-    if (
-        len(records) > _ATTRIBUTES_LOW_BYTE_AT
-        and records[_ATTRIBUTES_LOW_BYTE_AT] & _TRANSACTIONAL
-        and records[MAGIC_AT] == MAGIC_V2
-    ):
-        raise InvalidTxnStateError("this broker has no transaction coordinator")
 
 
 def _count_refused(metrics: Any, totals: Any, records: Any) -> None:

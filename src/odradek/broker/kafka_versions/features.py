@@ -53,7 +53,7 @@ _OTHERS: Mapping[str, tuple[tuple[str, int, int], ...]] = {
     "streams.version": (("4.2", 1, 1),),
 }
 
-_NEEDS = {"transaction.version": 24, "group.version": 68, "share.version": 78, "streams.version": 88}
+_NEEDS = {"transaction.version": 28, "group.version": 68, "share.version": 78, "streams.version": 88}
 """The API without which a feature would be an empty promise."""
 
 

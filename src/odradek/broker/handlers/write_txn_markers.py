@@ -1,0 +1,106 @@
+"""WriteTxnMarkers 0-2: a transaction coordinator has markers written to partitions that this broker leads.
+
+- For other brokers, and for an administrator who aborts a hanging transaction: ALTER or CLUSTER_ACTION on the
+  cluster. Each partition for itself: NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION,
+  INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, UNSUPPORTED_FOR_MESSAGE_FORMAT.
+- The answer comes when every marker is committed.
+- 2 says of which transactions' version the marker is (KIP-1228).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
+
+from odradek.broker.authorization import CLUSTER, Operation
+from odradek.broker.group_runtime import Answer
+from odradek.broker.registry import handler
+from odradek.coordinators.transactions.coordinator import PartitionErrors
+from odradek.errors import ClusterAuthorizationError
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+    from odradek.coordinators.transactions.transaction import Partition
+
+
+def _error_response(
+    request: WriteTxnMarkersRequest, version: int, error: ErrorCode, message: str
+) -> WriteTxnMarkersResponse:
+    return _response(
+        {marker.producer_id: dict.fromkeys(_partitions(marker), error) for marker in request.markers}
+    )
+
+
+@handler(ApiKey.WRITE_TXN_MARKERS, versions=range(3), error_response=_error_response)
+def handle(
+    context: RequestContext, request: WriteTxnMarkersRequest
+) -> WriteTxnMarkersResponse | asyncio.Future[WriteTxnMarkersResponse]:
+    """Write the markers of each producer."""
+    if not context.authorize(Operation.ALTER, CLUSTER) and not context.authorize(
+        Operation.CLUSTER_ACTION, CLUSTER
+    ):
+        raise ClusterAuthorizationError
+    answer: Answer[WriteTxnMarkersResponse] = Answer()
+    found: dict[int, PartitionErrors] = {}
+    left = len(request.markers)
+    if not left:
+        return WriteTxnMarkersResponse()
+
+    def deliver(producer_id: int, errors: PartitionErrors) -> None:
+        nonlocal left
+        found.setdefault(producer_id, {}).update(errors)
+        left -= 1
+        if not left:
+            answer.deliver(_response(found))
+
+    writer = context.broker.transactions.writer
+    for marker in request.markers:
+        partitions = _partitions(marker)
+        if marker.producer_id < 0 or marker.producer_epoch < 0:
+            # Nobody writes as such a producer, and no log could say that it was one.
+            deliver(marker.producer_id, dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST))
+            continue
+        writer.write(
+            marker.producer_id,
+            marker.producer_epoch,
+            partitions,
+            coordinator_epoch=marker.coordinator_epoch,
+            commit=marker.transaction_result,
+            deliver=partial(deliver, marker.producer_id),
+        )
+    return answer.result(context.broker.loop)
+
+
+def _partitions(marker: WritableTxnMarker) -> list[Partition]:
+    return [(topic.name, index) for topic in marker.topics for index in topic.partition_indexes]
+
+
+def _response(found: dict[int, PartitionErrors]) -> WriteTxnMarkersResponse:
+    markers: list[WritableTxnMarkerResult] = []
+    for producer_id, errors in found.items():
+        topics: dict[str, list[WritableTxnMarkerPartitionResult]] = {}
+        for (topic, index), error in errors.items():
+            topics.setdefault(topic, []).append(
+                WritableTxnMarkerPartitionResult(partition_index=index, error_code=int(error))
+            )
+        markers.append(
+            WritableTxnMarkerResult(
+                producer_id=producer_id,
+                topics=[
+                    WritableTxnMarkerTopicResult(name=name, partitions=partitions)
+                    for name, partitions in topics.items()
+                ],
+            )
+        )
+    return WriteTxnMarkersResponse(markers=markers)
