@@ -14,6 +14,7 @@ from odradek.client.core.fetch_requests import EARLIEST, LATEST
 from odradek.client.core.positions import Position
 from odradek.client.errors import IllegalStateError
 from odradek.client.types import (
+    ConsumerGroupMetadata,
     ConsumerRebalanceListener,
     ConsumerRecord,
     OffsetAndMetadata,
@@ -233,6 +234,12 @@ class AsyncConsumer:
     async def metrics(self) -> dict[str, float]:
         """A few of Kafka's consumer metrics, as of now."""
         return (await self._started()).metrics()
+
+    async def group_metadata(self) -> ConsumerGroupMetadata:
+        """What `AsyncProducer.send_offsets_to_transaction` needs (KIP-447). Raises `IllegalStateError`
+        without a group.
+        """
+        return (await self._started()).group_needed().metadata()
 
     async def group_generation(self) -> tuple[int, str]:
         """(generation, member id); (-1, '') outside the group."""

@@ -25,7 +25,7 @@ from odradek.client.core.membership import Call, Generation, Membership, MemberS
 from odradek.client.core.positions import Positions
 from odradek.client.core.produce import to_code
 from odradek.client.errors import ClosedError
-from odradek.client.types import ConsumerRebalanceListener, TopicPartition
+from odradek.client.types import ConsumerGroupMetadata, ConsumerRebalanceListener, TopicPartition
 from odradek.errors import ErrorCode, OdradekError, error_for
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.heartbeat import HeartbeatRequest
@@ -78,7 +78,17 @@ class GroupCoordinator:
         self._last_poll_ms = cluster.now_ms()
         self._fatal: OdradekError | None = None
         self.rebalances = 0
+        self._assigned_in = Generation(-1, "")
         cluster.on_update.append(self._metadata_updated)
+
+    def metadata(self) -> ConsumerGroupMetadata:
+        """As whom the current partitions were assigned: also after the place is lost, so that whoever is
+        asked to commit for it can see that.
+        """
+        if not self._positions.is_group_managed:
+            return ConsumerGroupMetadata(self.group_id)
+        number, member_id, _ = self._assigned_in
+        return ConsumerGroupMetadata(self.group_id, number, member_id, self._config.group_instance_id)
 
     # Polling
 
@@ -185,6 +195,7 @@ class GroupCoordinator:
     async def _complete(self, generation: Generation, assigned: tuple[TopicPartition, ...]) -> None:
         """The assignment came: tell the listener what goes and what comes."""
         self.rebalances += 1
+        self._assigned_in = generation
         positions = self._positions
         assignor = self._joining.assignors.get(generation.protocol or "")
         if assignor is not None:

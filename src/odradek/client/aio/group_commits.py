@@ -154,9 +154,9 @@ class GroupCommits:
         self, wanted: list[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         connection = await self._link.connection()
-        stable = self._config.isolation == 1
         try:
-            found = await fetch_committed(connection, self.group_id, wanted, stable)
+            # Offsets of a transaction that is still open are waited for, or its records would be read twice.
+            found = await fetch_committed(connection, self.group_id, wanted, require_stable=True)
         except KafkaError as problem:
             if isinstance(problem, ConnectionFailedError) or problem.code in (
                 ErrorCode.NOT_COORDINATOR,

@@ -20,6 +20,7 @@ from odradek.client.core.fetch_requests import EARLIEST, LATEST
 from odradek.client.errors import ClosedError, IllegalStateError
 from odradek.client.sync.loop_thread import LoopThread
 from odradek.client.types import (
+    ConsumerGroupMetadata,
     ConsumerRebalanceListener,
     ConsumerRecord,
     OffsetAndMetadata,
@@ -324,6 +325,12 @@ class Consumer:
     def metrics(self) -> dict[str, float]:
         """A few of Kafka's consumer metrics, as of now."""
         return self._engine.metrics()
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """What `Producer.send_offsets_to_transaction` needs (KIP-447). Raises `IllegalStateError` without a
+        group.
+        """
+        return self._engine.group_needed().metadata()
 
     def group_generation(self) -> tuple[int, str]:
         """(generation, member id); (-1, '') outside the group."""
