@@ -1,0 +1,256 @@
+"""What exactly-once writes ask of the brokers' coordinators: decisions, and the ends of transactions.
+
+A decision lies where a consumer group's offsets lie: under the group named like the query, as the committed
+offset (the batch) and metadata (the transactions) of partition 0 of `__consumer_offsets`, a topic that every
+cluster has and nobody deletes. It is committed in a transaction under the query's own transactional id, and
+so by the driver only that initialised that id last.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from odradek.client import TransactionalWriter
+from odradek.client.blocking import BlockingCluster, BlockingConnection
+from odradek.client.config import ProducerConfig, build, python_name
+from odradek.client.core.group_offsets import committed_in, offset_fetch_request
+from odradek.client.core.produce import to_code
+from odradek.client.core.transaction_requests import CoordinatorKind, at_most
+from odradek.client.core.versions import transactions_v2
+from odradek.client.errors import ConnectionFailedError
+from odradek.client.types import ConsumerGroupMetadata, Node, OffsetAndMetadata, TopicPartition
+from odradek.errors import ErrorCode, KafkaError, error_for
+from odradek.spark.decisions import Chunk, Decision, Transaction, chunk_count, from_chunks, to_chunks
+from odradek.spark.kafka_configs import BOOTSTRAP_SERVERS
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
+from odradek.wire.messages.end_txn import EndTxnRequest
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
+from odradek.wire.messages.list_transactions import ListTransactionsRequest
+
+PLACE = TopicPartition("__consumer_offsets", 0)
+"""Of the group's committed offset that is the decision."""
+
+SEPARATOR = ":"
+"""Stands between a query's name and what tells its transactional ids and further groups apart."""
+
+_STABLE_FROM = 7
+"""The version of OffsetFetch that does not read past a transaction which is being completed (Kafka 2.5)."""
+_SETTLED_S = 0.5
+"""How long older coordinators are given to take a completed transaction's offsets over."""
+
+#: Answers to EndTxn that mean: this transaction has ended the other way, or its id was initialised since.
+_GONE = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE})
+_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+
+
+class Coordinators:
+    """The coordinators of one cluster, over blocking sockets; for one thread.
+
+    Args:
+        configs: Kafka's dotted names, `bootstrap.servers` included; `default.api.timeout.ms` bounds each
+            step.
+
+    Methods raise `KafkaError` (`ClientTimeoutError` among them).
+    """
+
+    def __init__(self, configs: Mapping[str, str]) -> None:
+        self._configs = configs
+        self._cluster = BlockingCluster(
+            build(ProducerConfig, {python_name(name): value for name, value in configs.items()}),
+            allow_auto_create=False,
+        )
+        self._found: dict[tuple[CoordinatorKind, str], int] = {}
+        self._owner: TransactionalWriter | None = None
+        self._owned: tuple[str, Decision | None] | None = None
+
+    # Decisions
+
+    def read_decision(self, name: str) -> Decision | None:
+        """The newest decision of a query, as seen by a task: it may be made while this is asked."""
+        retrying = self._cluster.retrying(f"the decisions of {name}")
+        while True:
+            first = self._committed(name)
+            if first is None:
+                return None
+            rest = [self._committed(_group(name, number)) for number in range(1, chunk_count(first))]
+            chunks = [first, *(chunk for chunk in rest if chunk is not None)]
+            decision = from_chunks(chunks, name)
+            if decision is not None:
+                return decision
+            # Its pieces are in several groups, which see the end of the transaction one after the other.
+            retrying.failed(error_for(ErrorCode.UNSTABLE_OFFSET_COMMIT, "a decision is being replaced"))
+
+    def take_over(self, name: str) -> Decision | None:
+        """From now on nobody else decides for this query; whoever did is fenced. The newest decision."""
+        if self._owned is not None and self._owned[0] == name and self._owner is not None:
+            return self._owned[1]
+        self._give_up()
+        owner = TransactionalWriter(self._configs[BOOTSTRAP_SERVERS], name, self._owner_configs())
+        try:
+            owner.init_transactions()
+            if not self._reads_stable(name):
+                time.sleep(_SETTLED_S)
+            decision = self.read_decision(name)
+        except BaseException:
+            owner.abandon()
+            raise
+        self._owner, self._owned = owner, (name, decision)
+        return decision
+
+    def decide(self, name: str, decision: Decision) -> None:
+        """Write a decision down. Raises if another driver took over since `take_over`.
+
+        After any other error it may or may not stand: `take_over` tells.
+        """
+        owner = self._owner
+        assert owner is not None
+        self._owned = None
+        try:
+            owner.begin_transaction()
+            for number, chunk in enumerate(to_chunks(decision, name)):
+                owner.send_offsets_to_transaction(
+                    {PLACE: OffsetAndMetadata(chunk.batch, chunk.text)},
+                    ConsumerGroupMetadata(_group(name, number)),
+                )
+            owner.commit_transaction()
+        except BaseException:
+            self._give_up()
+            raise
+        self._owned = (name, decision)
+
+    def _give_up(self) -> None:
+        owner, self._owner, self._owned = self._owner, None, None
+        if owner is not None:
+            # What is open of it is aborted by the next to take over.
+            owner.abandon()
+
+    def _owner_configs(self) -> dict[str, str]:
+        left = (BOOTSTRAP_SERVERS, "transaction.two.phase.commit.enable")
+        return {name: value for name, value in self._configs.items() if name not in left}
+
+    def _committed(self, group: str) -> Chunk | None:
+        def ask(connection: BlockingConnection) -> Chunk | None:
+            version = connection.pick(ApiKey.OFFSET_FETCH)
+            connection.send(offset_fetch_request(group, [PLACE], version, require_stable=True), version)
+            found = committed_in(connection.receive()[1], version).get(PLACE)
+            return None if found is None else Chunk(found.offset, found.metadata)
+
+        result: Chunk | None = self._asking(CoordinatorKind.GROUP, group, ask)
+        return result
+
+    def _reads_stable(self, name: str) -> bool:
+        return bool(
+            self._asking(CoordinatorKind.GROUP, name, lambda connection: connection.pick(ApiKey.OFFSET_FETCH))
+            >= _STABLE_FROM
+        )
+
+    # The ends of transactions
+
+    def end(self, transaction: Transaction, *, commit: bool) -> bool:
+        """Commit or abort a transaction of a task; again, if need be, with the same result.
+
+        Returns: False if it is gone: it ended the other way (timed out), or its id was initialised since.
+
+        Raises `KafkaError`, INVALID_PRODUCER_ID_MAPPING if nobody remembers how it ended.
+        """
+
+        def ask(connection: BlockingConnection) -> bool:
+            version = connection.pick(ApiKey.END_TXN, at_most(ApiKey.END_TXN, v2=self._v2(connection)))
+            connection.send(
+                EndTxnRequest(
+                    transactional_id=transaction.transactional_id,
+                    producer_id=transaction.producer_id,
+                    producer_epoch=transaction.producer_epoch,
+                    committed=commit,
+                ),
+                version,
+            )
+            code = to_code(connection.receive()[1].error_code)
+            if code in _GONE:
+                return False
+            if code:
+                raise error_for(code, f"{transaction.transactional_id}: {code.message}")
+            return True
+
+        result: bool = self._asking(CoordinatorKind.TRANSACTION, transaction.transactional_id, ask)
+        return result
+
+    def open_transactions(self, name: str) -> list[Transaction]:
+        """The transactions that tasks of a query have begun and nobody has ended.
+
+        Empty where brokers cannot list them (before Kafka 3.0): there they time out.
+        """
+        self._cluster.refresh([])
+        found: list[Transaction] = []
+        for node in list(self._cluster.metadata.brokers):
+            try:
+                found += self._open_at(self._cluster.connection(node), name + SEPARATOR)
+            except ConnectionFailedError:
+                continue  # its transactions are another broker's soon, and looked for again later
+        return found
+
+    def _open_at(self, connection: BlockingConnection, prefix: str) -> Iterator[Transaction]:
+        versions = connection.state.versions
+        assert versions is not None
+        if (
+            ApiKey.LIST_TRANSACTIONS not in versions.ranges
+            or ApiKey.DESCRIBE_TRANSACTIONS not in versions.ranges
+        ):
+            return
+        connection.send(ListTransactionsRequest(state_filters=["Ongoing"]), 0)
+        answer = connection.receive()[1]
+        ids = [t.transactional_id for t in answer.transaction_states if t.transactional_id.startswith(prefix)]
+        if not ids:
+            return
+        connection.send(DescribeTransactionsRequest(transactional_ids=ids), 0)
+        for state in connection.receive()[1].transaction_states:
+            if not state.error_code and state.transaction_state == "Ongoing":
+                yield Transaction(state.transactional_id, state.producer_id, state.producer_epoch)
+
+    # Requests
+
+    def _asking(self, kind: CoordinatorKind, key: str, ask: Any) -> Any:
+        retrying = self._cluster.retrying(f"the coordinator of {key}")
+        while True:
+            try:
+                return ask(self._coordinator(kind, key))
+            except ConnectionFailedError as problem:
+                self._found.pop((kind, key), None)
+                retrying.failed(problem)
+            except KafkaError as problem:
+                if problem.code in _MOVED:
+                    self._found.pop((kind, key), None)
+                retrying.failed(problem)
+
+    def _coordinator(self, kind: CoordinatorKind, key: str) -> BlockingConnection:
+        node = self._found.get((kind, key))
+        if node is None:
+            connection = self._cluster.any_connection()
+            version = connection.pick(ApiKey.FIND_COORDINATOR, at_least=1)
+            connection.send(
+                FindCoordinatorRequest(coordinator_keys=[key], key_type=int(kind))
+                if version >= 4
+                else FindCoordinatorRequest(key=key, key_type=int(kind)),
+                version,
+            )
+            answer = connection.receive()[1]
+            answer = answer.coordinators[0] if version >= 4 else answer
+            if answer.error_code:
+                raise error_for(answer.error_code, answer.error_message)
+            node = self._found[kind, key] = answer.node_id
+            self._cluster.metadata.brokers[node] = Node(node, answer.host, answer.port)
+        return self._cluster.connection(node)
+
+    @staticmethod
+    def _v2(connection: BlockingConnection) -> bool:
+        return transactions_v2([connection.state.versions])
+
+    def close(self) -> None:
+        """Close the connections; decisions and transactions stay as they are."""
+        self._give_up()
+        self._cluster.close()
+
+
+def _group(name: str, number: int) -> str:
+    return name if number == 0 else f"{name}{SEPARATOR}{number}"
