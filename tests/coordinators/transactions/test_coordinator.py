@@ -164,7 +164,8 @@ def test_end_with_an_epoch_per_transaction(world: World) -> None:
     assert [markers.producer_epoch for markers in world.mark()] == [1]
     assert world.end(1000, 0, version=2) == (E.NONE, 1000, 1)
     assert world.end(1000, 0, commit=False, version=2).error is E.INVALID_TXN_STATE
-    assert world.end(1000, 1, version=2).error is E.PRODUCER_FENCED
+    assert world.end(1000, 1, version=2).error is E.INVALID_TXN_STATE
+    assert world.end(1000, 2, commit=False, version=2).error is E.PRODUCER_FENCED
     assert world.add(1000, 0, A) == {A: E.PRODUCER_FENCED}
     assert world.add(1000, 1, A) == {A: E.NONE}
 
@@ -172,7 +173,7 @@ def test_end_with_an_epoch_per_transaction(world: World) -> None:
 @pytest.mark.parametrize("crash", [False, True])
 def test_the_last_epoch_ends_under_a_new_id(world: World, crash: bool) -> None:
     place(world, epoch=MAX_EPOCH - 1, state=S.ONGOING, partitions=frozenset({A}), start_ms=START_MS)
-    assert world.end(1, MAX_EPOCH - 1, version=2) == (E.NONE, 1, MAX_EPOCH)
+    assert world.end(1, MAX_EPOCH - 1, version=2) == (E.NONE, 1000, 0)
     if crash:
         world.restart()
     assert [(m.producer_id, m.producer_epoch) for m in world.mark()] == [(1, MAX_EPOCH)]

@@ -52,7 +52,7 @@ class Transactions(RuleBasedStateMachine):
 
     def is_newest(self, who: str, producer: tuple[int, int]) -> bool:
         now = self.world.shard.transactions.get(who)
-        return now is not None and producer == (now.producer_id, now.epoch)
+        return now is not None and producer == now.client
 
     @rule(who=IDS)
     def init(self, who: str) -> None:
@@ -70,13 +70,36 @@ class Transactions(RuleBasedStateMachine):
         self.producers.setdefault(who, []).append(producer)
         self.touched[who] = set()
 
+    @rule(who=IDS)
+    def keep(self, who: str) -> None:
+        """Come back for a prepared transaction."""
+        before = self.world.shard.transactions.get(who)
+        result = self.world.init_in_full(who=who, keep_prepared=True)
+        if self.version < 2:
+            assert result.error is E.UNSUPPORTED_VERSION
+            return
+        if before is not None and before.state in PREPARED:
+            assert result.error is E.CONCURRENT_TRANSACTIONS
+            return
+        assert result.error is E.NONE
+        producer = (result.producer_id, result.epoch)
+        assert all(producer > old for old in self.producers.get(who, ())), "an epoch was given twice"
+        self.producers.setdefault(who, []).append(producer)
+        if before is not None and before.state is S.ONGOING:
+            assert (result.ongoing_producer_id, result.ongoing_epoch) == (before.producer_id, before.epoch)
+            assert self.world.now(who).partitions == before.partitions == self.touched[who]
+        else:
+            assert (result.ongoing_producer_id, result.ongoing_epoch) == (-1, -1)
+            self.touched[who] = set()
+
     @rule(who=IDS, pick=st.integers(0, 9), partitions=PARTITIONS)
     def add(self, who: str, pick: int, partitions: list[tuple[str, int]]) -> None:
         producer = self.holder(who, pick)
         before = self.world.shard.transactions.get(who)
         newest = self.is_newest(who, producer)
         errors = self.world.add(*producer, *partitions, who=who)
-        fine = newest and before is not None and before.state not in PREPARED
+        kept = before is not None and before.is_kept
+        fine = newest and not kept and before is not None and before.state not in PREPARED
         assert all((error is E.NONE) == fine for error in errors.values())
         if fine:
             assert before is not None
@@ -98,6 +121,12 @@ class Transactions(RuleBasedStateMachine):
         assert before is not None
         if ongoing:
             self.promised[who] = commit
+        elif self.world.now(who) != before:
+            # Nothing was there to abort, but the producer gets its next epoch.
+            assert newest
+            assert not commit
+            assert v2
+            assert self.world.now(who).state is S.COMPLETE_ABORT
         else:
             # A repeated answer: never other than what was decided.
             assert before.state is (S.COMPLETE_COMMIT if commit else S.COMPLETE_ABORT)

@@ -14,6 +14,7 @@ from odradek.coordinators.transactions.transaction import (
     add_partitions,
     complete,
     fence_and_abort,
+    keep,
     prepare,
     raise_epoch,
     rotate,
@@ -34,8 +35,9 @@ MOVES = {
     "abort": (
         lambda t: prepare(t, commit=False, client_version=2, next_producer_id=-1, now_ms=20),
         S.PREPARE_ABORT,
-        {S.ONGOING, S.PREPARE_EPOCH_FENCE},
+        AT_REST | {S.ONGOING, S.PREPARE_EPOCH_FENCE},
     ),
+    "keep": (lambda t: keep(t, -1, 20), S.ONGOING, {S.ONGOING}),
     "fence": (lambda t: fence_and_abort(t, 20), S.PREPARE_ABORT, {S.ONGOING}),
 }
 
@@ -70,7 +72,7 @@ def test_the_table_is_kafkas_previous_states() -> None:
         S.EMPTY: rest,
         S.ONGOING: rest | {S.ONGOING},
         S.PREPARE_COMMIT: {S.ONGOING},
-        S.PREPARE_ABORT: {S.ONGOING, S.PREPARE_EPOCH_FENCE},
+        S.PREPARE_ABORT: rest | {S.ONGOING, S.PREPARE_EPOCH_FENCE},
         S.COMPLETE_COMMIT: {S.PREPARE_COMMIT},
         S.COMPLETE_ABORT: {S.PREPARE_ABORT},
         S.DEAD: rest,

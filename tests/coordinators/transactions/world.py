@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from odradek.coordinators.reply import Reply
 from odradek.coordinators.transactions.commands import Expected, ProducerResult
@@ -21,6 +21,14 @@ START_MS = 1_700_000_000_000
 ID = "txn"
 A: Partition = ("a", 0)
 B: Partition = ("b", 3)
+
+
+class Result(NamedTuple):
+    """What every answer to InitProducerId and EndTxn has."""
+
+    error: ErrorCode
+    producer_id: int
+    epoch: int
 
 
 class MemoryLog:
@@ -106,9 +114,19 @@ class World:
     def init(
         self, expected: tuple[int, int] | None = None, timeout_ms: int = 60_000, who: str | None = ID
     ) -> Any:
+        answer = self.init_in_full(expected, timeout_ms, who)
+        return None if answer is None else Result(*answer[:3])
+
+    def init_in_full(
+        self,
+        expected: tuple[int, int] | None = None,
+        timeout_ms: int = 60_000,
+        who: str | None = ID,
+        **flags: bool,
+    ) -> Any:
         return self._ask(
             lambda reply: self.coordinator.init_producer_id(
-                who, timeout_ms, None if expected is None else Expected(*expected), reply
+                who, timeout_ms, None if expected is None else Expected(*expected), reply, **flags
             ),
             ProducerResult,
         )
@@ -124,12 +142,13 @@ class World:
         )
 
     def end(self, producer_id: int, epoch: int, commit: bool = True, version: int = 0, who: str = ID) -> Any:
-        return self._ask(
+        answer = self._ask(
             lambda reply: self.coordinator.end(
                 who, producer_id, epoch, commit=commit, client_version=version, reply=reply
             ),
             ProducerResult,
         )
+        return None if answer is None else Result(*answer[:3])
 
     def _ask(self, ask: Callable[[Any], None], on_error: Callable[[ErrorCode], Any]) -> Any:
         answers: list[Any] = []

@@ -16,6 +16,7 @@ from odradek.coordinators.transactions.shard import TransactionShard
 from odradek.coordinators.transactions.states import AT_REST, PREPARED, TransactionState
 from odradek.coordinators.transactions.transaction import (
     MAX_EPOCH,
+    NEVER_MS,
     NO_EPOCH,
     NO_ID,
     TRANSACTIONS_V2,
@@ -24,6 +25,7 @@ from odradek.coordinators.transactions.transaction import (
     add_partitions,
     fence_and_abort,
     is_exhausted,
+    keep,
     new_transaction,
     prepare,
     raise_epoch,
@@ -35,11 +37,19 @@ _S = TransactionState
 
 
 class ProducerResult(NamedTuple):
-    """The answer to InitProducerId and EndTxn; id and epoch are -1 with an error."""
+    """The answer to InitProducerId and EndTxn; ids and epochs are -1 with an error.
+
+    Attributes:
+        error: what happened.
+        producer_id, epoch: to go on with.
+        ongoing_producer_id, ongoing_epoch: of the transaction that InitProducerId has kept, else -1.
+    """
 
     error: ErrorCode
     producer_id: int = NO_ID
     epoch: int = NO_EPOCH
+    ongoing_producer_id: int = NO_ID
+    ongoing_epoch: int = NO_EPOCH
 
 
 class Expected(NamedTuple):
@@ -55,13 +65,37 @@ def failed(error: ErrorCode) -> Outcome:
 
 
 def init_producer_id(
-    shard: TransactionShard, transactional_id: str, timeout_ms: int, expected: Expected | None
+    shard: TransactionShard,
+    transactional_id: str,
+    timeout_ms: int,
+    expected: Expected | None,
+    *,
+    two_phase: bool = False,
+    keep_prepared: bool = False,
 ) -> Outcome:
-    """InitProducerId with a transactional id (`handleInitProducerId`, `prepareInitProducerIdTransit`)."""
+    """InitProducerId with a transactional id (`handleInitProducerId`, `prepareInitProducerIdTransit`).
+
+    Args:
+        shard: of the id.
+        transactional_id: whose producer comes.
+        timeout_ms: of the producer's transactions.
+        expected: what a producer that goes on holds, else `None`.
+        two_phase: its transactions never time out (KIP-939).
+        keep_prepared: an ongoing transaction is kept for the producer to end, not aborted (KIP-939).
+    """
     env = shard.env
     if not transactional_id:
         return failed(ErrorCode.INVALID_REQUEST)
-    if not 0 < timeout_ms <= env.config.transaction_max_timeout_ms:
+    if two_phase and not env.config.transaction_two_phase_commit_enable:
+        return failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if keep_prepared and expected is not None:
+        return failed(ErrorCode.INVALID_REQUEST)
+    if keep_prepared and env.config.transaction_version < TRANSACTIONS_V2:
+        # The records have no room for the second epoch.
+        return failed(ErrorCode.UNSUPPORTED_VERSION)
+    if two_phase:
+        timeout_ms = NEVER_MS
+    elif not 0 < timeout_ms <= env.config.transaction_max_timeout_ms:
         return failed(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
     now_ms = env.clock.now_ms()
     before = shard.transactions.get(transactional_id)
@@ -71,6 +105,11 @@ def init_producer_id(
         return failed(ErrorCode.PRODUCER_FENCED)
     if before.state in PREPARED:
         return failed(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if before.state is _S.ONGOING and keep_prepared:
+        rotated = env.new_producer_id() if is_exhausted(before.client[1]) else NO_ID
+        after = keep(before, rotated, now_ms)
+        ongoing = after.producer_id, after.epoch
+        return shard.write(after, ProducerResult(ErrorCode.NONE, *after.client, *ongoing))
     if before.state is _S.ONGOING:
         # The producer tries again until the abort is complete, and gets an epoch above this one then.
         return shard.write(fence_and_abort(before, now_ms), ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS))
@@ -100,6 +139,11 @@ def _checked(shard: TransactionShard, transactional_id: str, producer_id: int, e
     if not transactional_id:
         raise error_for(ErrorCode.INVALID_REQUEST)
     transaction = shard.transactions.get(transactional_id)
+    if transaction is not None and transaction.state is _S.ONGOING and transaction.is_kept:
+        # A kept transaction can only be ended; whoever has begun it is fenced.
+        if transaction.client == (producer_id, epoch):
+            raise error_for(ErrorCode.INVALID_TXN_STATE)
+        raise ProducerFencedError
     if transaction is None or transaction.producer_id != producer_id:
         raise error_for(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if transaction.epoch != epoch:
@@ -177,38 +221,42 @@ def end(
     before = shard.transactions.get(transactional_id)
     if before is None:
         return failed(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    ended_by_v2 = before.client_version >= TRANSACTIONS_V2
-    # Repeated requests of V2, whose first answer was lost, know the epoch (or id) from before the end.
-    after_rotation = (
-        ended_by_v2
-        and before.previous_producer_id == producer_id
-        and epoch == MAX_EPOCH - 1
-        and before.epoch == 0
-    )
-    if before.producer_id != producer_id and not after_rotation:
+    if before.is_kept:
+        # Only the end as V2 has it can make one pair of the two.
+        client_version = TRANSACTIONS_V2
+    client_id, client_epoch = before.client
+    is_v2 = client_version >= TRANSACTIONS_V2
+    repeated = before.client_version >= TRANSACTIONS_V2 and _is_repeated(before, producer_id, epoch)
+    if client_id != producer_id and not repeated:
         return failed(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if ended_by_v2 and before.state in PREPARED:
-        known = before.epoch == epoch + 1
-    elif ended_by_v2 and before.state in AT_REST and before.state is not _S.EMPTY:
-        known = before.epoch == epoch + 1 or after_rotation
-    else:
-        known = before.epoch == epoch
-    if not known:
+    if client_epoch != epoch and not repeated:
         return failed(ErrorCode.PRODUCER_FENCED)
-    if before.state is _S.ONGOING:
-        next_id = NO_ID
-        if client_version >= TRANSACTIONS_V2 and is_exhausted(before.epoch):
-            next_id = shard.env.new_producer_id()
-        after = prepare(
-            before,
-            commit=commit,
-            client_version=client_version,
-            next_producer_id=next_id,
-            now_ms=shard.env.clock.now_ms(),
-        )
-        return shard.write(after, ProducerResult(ErrorCode.NONE, after.producer_id, after.epoch))
-    if before.state is (_S.COMPLETE_COMMIT if commit else _S.COMPLETE_ABORT):
-        return Outcome(response=ProducerResult(ErrorCode.NONE, before.producer_id, before.epoch))
-    if before.state is (_S.PREPARE_COMMIT if commit else _S.PREPARE_ABORT):
-        return failed(ErrorCode.CONCURRENT_TRANSACTIONS)
-    return failed(ErrorCode.INVALID_TXN_STATE)
+    if before.state in PREPARED:
+        if before.client_version >= TRANSACTIONS_V2:
+            return failed(ErrorCode.CONCURRENT_TRANSACTIONS if repeated else ErrorCode.PRODUCER_FENCED)
+        same = before.state is (_S.PREPARE_COMMIT if commit else _S.PREPARE_ABORT)
+        return failed(ErrorCode.CONCURRENT_TRANSACTIONS if same else ErrorCode.INVALID_TXN_STATE)
+    if before.state in AT_REST:
+        same = before.state is (_S.COMPLETE_COMMIT if commit else _S.COMPLETE_ABORT)
+        if same and (repeated or not is_v2):
+            return Outcome(response=ProducerResult(ErrorCode.NONE, *before.client))
+        if commit or not is_v2 or repeated:
+            return failed(ErrorCode.INVALID_TXN_STATE)
+    after = prepare(
+        before,
+        commit=commit,
+        client_version=client_version,
+        next_producer_id=shard.env.new_producer_id() if is_v2 and is_exhausted(client_epoch) else NO_ID,
+        now_ms=shard.env.clock.now_ms(),
+    )
+    return shard.write(after, ProducerResult(ErrorCode.NONE, *after.client))
+
+
+def _is_repeated(ended: Transaction, producer_id: int, epoch: int) -> bool:
+    """Whether a client that names this id and epoch has been answered with an end of V2 before."""
+    if ended.state not in PREPARED and ended.state not in (_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT):
+        return False
+    client_id, client_epoch = ended.client
+    if client_id == producer_id:
+        return client_epoch == epoch + 1
+    return client_epoch == 0 and epoch == MAX_EPOCH - 1 and ended.previous_producer_id == producer_id

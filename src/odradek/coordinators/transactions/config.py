@@ -21,6 +21,7 @@ class TransactionConfig:
     transactional_id_expiration_ms: int = 7 * 24 * 60 * 60 * 1000
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
     transaction_remove_expired_transaction_cleanup_interval_ms: int = 60 * 60 * 1000
+    transaction_two_phase_commit_enable: bool = False
     transaction_version: int = 0
     marker_retry_backoff_ms: int = 100
     commit_timeout_ms: int = 5_000

@@ -153,6 +153,9 @@ class TransactionCoordinator:
         timeout_ms: int,
         expected: Expected | None,
         reply: Reply[ProducerResult],
+        *,
+        two_phase: bool = False,
+        keep_prepared: bool = False,
     ) -> None:
         """InitProducerId.
 
@@ -161,6 +164,7 @@ class TransactionCoordinator:
             timeout_ms: of the producer's transactions.
             expected: id and epoch that the producer has, if it goes on after an error (v3+).
             reply: gets the producer's id and epoch.
+            two_phase, keep_prepared: of KIP-939 (v6); see `commands.init_producer_id`.
         """
         if transactional_id is None:
             try:
@@ -168,7 +172,19 @@ class TransactionCoordinator:
             except KafkaError as error:
                 reply.fail(error.code)
             return
-        self._run(transactional_id, "init", lambda s: init(s, transactional_id, timeout_ms, expected), reply)
+        self._run(
+            transactional_id,
+            "init",
+            lambda shard: init(
+                shard,
+                transactional_id,
+                timeout_ms,
+                expected,
+                two_phase=two_phase,
+                keep_prepared=keep_prepared,
+            ),
+            reply,
+        )
 
     def add_partitions(
         self,

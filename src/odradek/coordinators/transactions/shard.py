@@ -20,6 +20,7 @@ from odradek.coordinators.transactions.markers import Effect, Markers, effect_of
 from odradek.coordinators.transactions.records import read_transaction, tombstone, transaction_record
 from odradek.coordinators.transactions.states import AT_REST, PREPARED, TransactionState
 from odradek.coordinators.transactions.transaction import (
+    NEVER_MS,
     Partition,
     Transaction,
     complete,
@@ -242,6 +243,7 @@ class TransactionShard:
         """Whether it has been ongoing for longer than its producer allowed."""
         return (
             transaction.state is TransactionState.ONGOING
+            and transaction.timeout_ms != NEVER_MS
             and transaction.start_ms + transaction.timeout_ms < self.env.clock.now_ms()
         )
 

@@ -22,8 +22,12 @@ takes. Before that record, nothing is decided and the transaction can still be a
       │                  └────────── partitions ──────────────────────────────────────────────────┤
       └───────────────────────────── InitProducerId ──────────────────────────────────────────────┘
 
-Empty, CompleteCommit and CompleteAbort may expire. Ids and moves: Kafka's `TransactionState` in
-`TransactionMetadata.scala` (`validPreviousStates`, which this table has the other way round).
+From Empty and Complete… an abort of transactions V2 leads to PrepareAbort too, with no partitions: its
+producer cannot know whether anything has reached the coordinator, and gets its next epoch in any case
+(KIP-890).
+
+Empty, CompleteCommit and CompleteAbort may expire. Ids and moves: Kafka's `TransactionState` since 4.0
+(`validPreviousStates`, which this table has the other way round).
 """
 
 from __future__ import annotations
@@ -50,7 +54,7 @@ class TransactionState(IntEnum):
 
 
 _S = TransactionState
-_FROM_REST = frozenset({_S.EMPTY, _S.ONGOING, _S.DEAD})
+_FROM_REST = frozenset({_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT, _S.DEAD})
 
 LEGAL_MOVES: dict[TransactionState, frozenset[TransactionState]] = {
     _S.EMPTY: _FROM_REST,

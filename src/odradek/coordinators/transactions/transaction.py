@@ -9,6 +9,12 @@ something with a higher one. Transactions V2 (KIP-890) raise the epoch with ever
 that a late record of the last transaction cannot slip into the next one. An epoch is a signed 16-bit number
 and the highest is kept for fencing: a producer whose epoch is used up goes on under a new id, epoch 0.
 
+Prepared transactions of two-phase commits (KIP-939). A producer that comes back for what it has prepared is
+given the next epoch, so that its former self can do nothing more, while the transaction keeps the epoch that
+its records were written with. So an ongoing transaction may have two pairs of id and epoch: `producer_id`
+and `epoch` are those of the transaction, `next_producer_id` and `next_epoch` those that the client has to
+name. The end makes one of them again.
+
 Where this differs from Kafka of October 2024: its fencing under V2 raises the epoch twice (once to fence,
 once as every V2 end does; at the highest epoch this overflows). Here it is once, and the abort counts as
 V1's, so that the fenced producer cannot take it for the answer to an end of its own. Kafka also leaves
@@ -25,6 +31,8 @@ from odradek.errors import ProducerFencedError
 
 NO_ID = -1
 NO_EPOCH = -1
+NEVER_MS = 2**31 - 1
+"""The timeout of a transaction that is part of a two-phase commit: none."""
 MAX_EPOCH = 0x7FFF
 TRANSACTIONS_V2 = 2
 
@@ -51,9 +59,10 @@ class Transaction:
         start_ms: when the present or last transaction began, -1 if none since InitProducerId.
         previous_producer_id: the one before the last InitProducerId or V2 end.
         next_producer_id: takes over when the markers are written; -1 if none.
+        next_epoch: with `next_producer_id`, what the client of a prepared transaction holds; -1 if there are
+            no two pairs, and the next producer id begins with epoch 0.
         client_version: of the client that ended the transaction: 2 is KIP-890's. 0 in Empty and Ongoing.
         last_epoch: the epoch before the last raise. Not in the log, so -1 after a restart.
-        next_epoch: KIP-939's; kept as it was found in the log.
     """
 
     transactional_id: str
@@ -69,6 +78,20 @@ class Transaction:
     client_version: int = 0
     last_epoch: int = NO_EPOCH
     next_epoch: int = NO_EPOCH
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the client holds another pair of id and epoch than the transaction was written with."""
+        return self.next_epoch != NO_EPOCH
+
+    @property
+    def client(self) -> tuple[int, int]:
+        """Id and epoch that the client holds; once the transaction is decided, those it goes on with."""
+        if self.is_kept:
+            return self.next_producer_id, self.next_epoch
+        if self.next_producer_id != NO_ID:
+            return self.next_producer_id, 0
+        return self.producer_id, self.epoch
 
 
 def is_exhausted(epoch: int) -> bool:
@@ -150,30 +173,65 @@ def add_partitions(before: Transaction, partitions: frozenset[Partition], now_ms
     )
 
 
+def keep(before: Transaction, rotated_id: int, now_ms: int) -> Transaction:
+    """Hand an ongoing transaction to a producer that comes back for it: the client's epoch is raised, that of
+    the transaction is not.
+
+    Args:
+        before: ongoing.
+        rotated_id: a new producer id when the client's epochs are used up, else -1.
+        now_ms: the time.
+    """
+    if before.state is not _S.ONGOING:
+        raise IllegalMoveError(f"{before.transactional_id}: {before.state.title} has nothing to keep")
+    producer_id, epoch = before.client
+    if rotated_id != NO_ID:
+        return replace(
+            before,
+            previous_producer_id=producer_id,
+            next_producer_id=rotated_id,
+            next_epoch=0,
+            updated_ms=now_ms,
+        )
+    return replace(before, next_producer_id=producer_id, next_epoch=epoch + 1, updated_ms=now_ms)
+
+
 def prepare(
     before: Transaction, *, commit: bool, client_version: int, next_producer_id: int, now_ms: int
 ) -> Transaction:
     """Decide the transaction, as its producer asks.
 
     Args:
-        before: ongoing.
+        before: ongoing; or at rest, for an abort of V2 that had nothing to abort.
         commit: or abort.
         client_version: from 2 on the epoch is raised.
-        next_producer_id: for V2 when the epochs are used up, else -1.
+        next_producer_id: for V2 when the client's epochs are used up, else -1.
         now_ms: the time.
     """
     to = _S.PREPARE_COMMIT if commit else _S.PREPARE_ABORT
     check_move(before, to)
-    v2 = client_version >= TRANSACTIONS_V2
-    return replace(
+    after = replace(
         before,
         state=to,
-        epoch=before.epoch + 1 if v2 else before.epoch,
-        last_epoch=before.epoch if v2 else before.last_epoch,
-        next_producer_id=next_producer_id if v2 else before.next_producer_id,
+        start_ms=before.start_ms if before.state is _S.ONGOING else now_ms,
         client_version=client_version,
         updated_ms=now_ms,
     )
+    if client_version < TRANSACTIONS_V2:
+        return after
+    client_id, client_epoch = before.client
+    rotated = next_producer_id != NO_ID
+    after = replace(
+        after,
+        epoch=min(before.epoch + 1, MAX_EPOCH),
+        last_epoch=client_epoch,
+        previous_producer_id=client_id if rotated else before.previous_producer_id,
+        next_producer_id=next_producer_id,
+        next_epoch=NO_EPOCH,
+    )
+    if before.is_kept and not rotated:
+        return replace(after, next_producer_id=client_id, next_epoch=client_epoch + 1)
+    return after
 
 
 def fence_and_abort(before: Transaction, now_ms: int) -> Transaction:
@@ -185,6 +243,9 @@ def fence_and_abort(before: Transaction, now_ms: int) -> Transaction:
         epoch=min(before.epoch + 1, MAX_EPOCH),
         last_epoch=NO_EPOCH,
     )
+    if before.is_kept:
+        # Nobody may be left who holds what the id goes on with.
+        fenced = replace(fenced, next_epoch=min(before.next_epoch + 1, MAX_EPOCH))
     return prepare(fenced, commit=False, client_version=0, next_producer_id=NO_ID, now_ms=now_ms)
 
 
@@ -193,14 +254,18 @@ def complete(before: Transaction, now_ms: int) -> Transaction:
     to = _S.COMPLETE_COMMIT if before.state is _S.PREPARE_COMMIT else _S.COMPLETE_ABORT
     check_move(before, to)
     after = replace(before, state=to, partitions=frozenset(), updated_ms=now_ms)
-    if before.client_version < TRANSACTIONS_V2:
+    if before.client_version < TRANSACTIONS_V2 and not before.is_kept:
         return after
-    rotated = before.next_producer_id != NO_ID
+    producer_id, epoch = before.client
     return replace(
         after,
-        producer_id=before.next_producer_id if rotated else before.producer_id,
-        epoch=0 if rotated else before.epoch,
-        last_epoch=before.epoch,
-        previous_producer_id=before.producer_id,
+        producer_id=producer_id,
+        epoch=epoch,
+        last_epoch=before.last_epoch,
+        # What the client held before: it may have to repeat itself.
+        previous_producer_id=before.previous_producer_id
+        if producer_id != before.producer_id
+        else before.producer_id,
         next_producer_id=NO_ID,
+        next_epoch=NO_EPOCH,
     )
