@@ -132,7 +132,10 @@ class FastFetch:
         for key, cached in session.cached.items():
             partition = cached.partition
             offset, most, _, _, _ = cached.spec
-            watched.append((partition, offset, sizes.get(key, 0), partition.appended_bytes, most))
+            appended = partition.appended_bytes
+            if isolation == 1 and partition.log.last_stable_offset < partition.log.high_watermark:
+                appended -= most
+            watched.append((partition, offset, sizes.get(key, 0), appended, most))
         self._wait(waiting, watched)
         return None
 
@@ -188,7 +191,11 @@ class FastFetch:
                     if size >= RANGE_FROM_BYTES and records.__class__ is FileRange:
                         ranges = True
                     total += size
-                watched.append((partition, offset, size, partition.appended_bytes, most))
+                appended = partition.appended_bytes
+                # What is here already, behind the last stable offset, arrives when that moves.
+                if committed and stable < high_watermark:
+                    appended -= most
+                watched.append((partition, offset, size, appended, most))
                 read.append((index, high_watermark, stable, start, records))
             answers.append((topic, read))
         return answers, total, watched, ranges

@@ -326,6 +326,12 @@ class _Fetch:
         if size and self.version < 10 and partition.log.config.compression_type == "zstd":
             return self._failed(key, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), 0, True
         if first:
+            if (
+                self.isolation == Isolation.READ_COMMITTED
+                and result.last_stable_offset < result.high_watermark
+            ):
+                # What is here already, behind the last stable offset, arrives when that moves.
+                appended -= limit
             self.watched.append((partition, spec.fetch_offset, size, appended, limit))
         converts = False
         if self.version <= 3:

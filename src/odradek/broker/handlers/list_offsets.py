@@ -37,6 +37,7 @@ from odradek.replication.lookups import (
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
 )
+from odradek.replication.reading import Isolation
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -129,7 +130,11 @@ def _look_up(
     index, version = wanted.partition_index, context.api_version
     if wanted.timestamp < 0 and version < _FIRST_VERSION.get(wanted.timestamp, _NEVER):
         return _failed(index, ErrorCode.UNSUPPORTED_VERSION)
-    isolation = request.isolation_level if request.replica_id == _CONSUMER else None
+    isolation = None
+    if request.replica_id == _CONSUMER:
+        isolation = int(
+            Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED
+        )
     try:
         found = context.broker.replicas.get(topic, index).offset_for_timestamp(
             wanted.timestamp,
