@@ -48,7 +48,14 @@ def test_bytes_and_ranges_leave_in_order(
     pair: tuple[socket.socket, socket.socket], ranges: Callable[[int, int], FileRange]
 ) -> None:
     outbox = Outbox(pair[0])
-    parts: list[bytes | FileRange] = [b"head", ranges(3, 300_000), b"x" * 70_000, ranges(0, 1), ranges(9, 400_000), b"end"]
+    parts: list[bytes | FileRange] = [
+        b"head",
+        ranges(3, 300_000),
+        b"x" * 70_000,
+        ranges(0, 1),
+        ranges(9, 400_000),
+        b"end",
+    ]
     outbox.parts.extend(parts)
     whole = b"".join(one.read() if isinstance(one, FileRange) else one for one in parts)
     assert drain(outbox, pair[1]) == whole
@@ -106,10 +113,10 @@ class Held(Outbox):
         super().__init__(sock)
         self.begun, self.go, self.done = threading.Event(), threading.Event(), threading.Event()
 
-    def write(self) -> None:
+    def write(self, patience_ms: int = 0) -> None:
         self.begun.set()
         assert self.go.wait(30)
-        super().write()
+        super().write(patience_ms)
 
 
 def test_threads_begin_when_they_are_wanted_and_end_on_demand() -> None:
@@ -158,3 +165,26 @@ def test_without_a_loop_to_come_back_to_the_descriptor_is_let_go() -> None:
     threads.close()
     assert near.fileno() == -1
     far.close()
+
+
+def test_a_thread_waits_for_a_reader_that_reads_on(
+    pair: tuple[socket.socket, socket.socket], ranges: Callable[[int, int], FileRange]
+) -> None:
+    near, far = pair
+    outbox = Outbox(near)
+    outbox.parts.append(ranges(0, len(CONTENT)))
+    outbox.write()
+    assert 0 < outbox.sent < len(CONTENT)
+    already = outbox.sent
+    got: list[bytes] = []
+    reader = threading.Thread(target=lambda: got.append(far.recv(len(CONTENT), socket.MSG_WAITALL)))
+    reader.start()
+    outbox.write(30_000)
+    reader.join()
+    assert already + outbox.sent == len(CONTENT)
+    assert got == [CONTENT]
+    # And no longer than it is told for one that does not.
+    outbox.parts.append(ranges(0, len(CONTENT)))
+    outbox.write(1)
+    assert outbox.sent < len(CONTENT)
+    assert outbox.error is None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import socket
 import threading
 from collections import deque
@@ -21,6 +22,9 @@ from odradek.log.files import FileRange
 
 TURN_BYTES = 4 * 1024 * 1024
 """What one connection may send before others get their turn; the socket's buffer is usually full before."""
+
+PATIENCE_MS = 1
+"""So long a thread waits for a socket to take more: who reads on needs a fraction of it, and others wait."""
 
 _BUFFERS_AT_ONCE = 64
 _NO_SENDFILE = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
@@ -65,8 +69,12 @@ class Outbox:
                 return len(part)
         return 0
 
-    def write(self) -> None:
-        """Send until the socket takes no more, a turn is over, or something comes that must be made first."""
+    def write(self, patience_ms: int = 0) -> None:
+        """Send until the socket takes no more, a turn is over, or something comes that must be made first.
+
+        Args:
+            patience_ms: how long to wait for a socket that takes no more.
+        """
         parts = self.parts
         turn = TURN_BYTES
         try:
@@ -75,16 +83,24 @@ class Outbox:
                 if part.__class__ is LazyRecords:
                     break
                 size = len(part) - self._position
-                count = self._send_range(part, size) if part.__class__ is FileRange else self._send_bytes()
+                try:
+                    count = (
+                        self._send_range(part, size) if part.__class__ is FileRange else self._send_bytes()
+                    )
+                except BlockingIOError:
+                    count = 0
                 turn -= count
-                if count < size:
-                    # The socket takes no more; asking it again would only cost.
+                # Asking a socket that is full a second time would only cost.
+                if count < size and not (patience_ms and self._has_room_within(patience_ms)):
                     break
-        except BlockingIOError:
-            pass
         except Exception as error:
             self.error = error.with_traceback(None)  # whose frames hold the file
         self.sent = TURN_BYTES - turn
+
+    def _has_room_within(self, patience_ms: int) -> bool:
+        room = select.poll()
+        room.register(self._fd, select.POLLOUT)
+        return bool(room.poll(patience_ms))
 
     def _send_range(self, part: FileRange, size: int) -> int:
         position = self._position
@@ -185,7 +201,7 @@ class SendingThreads:
         take = self._work.get
         while (work := take()) is not None:
             outbox, done = work
-            outbox.write()
+            outbox.write(PATIENCE_MS)
             try:
                 done()
             except RuntimeError:
