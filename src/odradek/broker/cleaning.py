@@ -20,7 +20,7 @@ from odradek.log.cleaner.worker import CleanFailedError, outcome
 if TYPE_CHECKING:
     from odradek.broker.config import BrokerConfig
     from odradek.log.cleaner.job import CleanResult
-    from odradek.log.cleaner.swapping import Steps
+    from odradek.log.steps import Steps
 
 log = logging.getLogger(__name__)
 

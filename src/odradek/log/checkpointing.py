@@ -17,6 +17,7 @@ from odradek.log.file_names import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_
 
 if TYPE_CHECKING:
     from odradek.log.files import FileSystem
+    from odradek.log.moving import Move
     from odradek.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
@@ -59,15 +60,20 @@ class Checkpoints:
         """The job that each file was last written by."""
 
     def begin(
-        self, directories: Iterable[Path], logs: Mapping[TopicPartition, PartitionLog]
+        self,
+        directories: Iterable[Path],
+        logs: Mapping[TopicPartition, PartitionLog],
+        coming: Iterable[Move] = (),
     ) -> CheckpointJob:
-        """What is to be written, of the logs as they are now."""
+        """What is to be written, of the logs as they are now, and of those `coming` to other folders."""
         entries: list[tuple[Path, Offsets]] = []
         by_directory: dict[Path, dict[TopicPartition, PartitionLog]] = {path: {} for path in directories}
         for key, log in logs.items():
             here = by_directory.get(log.directory.parent)
             if here is not None:
                 here[key] = log
+        for move in coming:
+            by_directory[move.parent][move.key] = move.log
         for directory, here in by_directory.items():
             for name, offsets in (
                 (RECOVERY_POINTS, {key: log.recovery_point for key, log in here.items()}),

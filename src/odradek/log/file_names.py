@@ -22,6 +22,7 @@ STRAY_DIR_SUFFIX = "-stray"
 
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
+MOVED_FROM = "moved-from"
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
@@ -74,6 +75,16 @@ def delete_dir(topic: str, partition: int, unique: UUID) -> str:
     """What a partition's folder is renamed to when it is deleted; long topic names are cut to fit."""
     suffix = f"-{partition}.{unique.hex}{DELETE_DIR_SUFFIX}"
     return topic[: _MAX_NAME - len(suffix)] + suffix
+
+
+def future_dir(topic: str, partition: int, unique: UUID) -> str:
+    """Where a replica is copied to on its way to another data folder."""
+    return f"{topic}-{partition}.{unique.hex}{FUTURE_DIR_SUFFIX}"
+
+
+def parse_future_dir(name: str) -> tuple[str, int] | None:
+    """(topic, partition) of such a name."""
+    return parse_partition_dir(name.rpartition(".")[0]) if marker_of_dir(name) == "future" else None
 
 
 def with_marker(path: Path, marker: str) -> Path:

@@ -27,6 +27,13 @@ IOV_MAX = 1024
 """Buffers that one pwritev takes at most on Linux."""
 
 
+COPY_BYTES = 1 << 20
+"""How much is copied at once."""
+
+_NOT_BY_THE_KERNEL = frozenset((errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM))
+"""What `copy_file_range` says where it cannot be used."""
+
+
 class Descriptor:
     """A file descriptor that stays open as long as somebody holds this."""
 
@@ -175,6 +182,14 @@ class FileSystem(Protocol):
 
     def rename(self, source: Path, target: Path) -> None:
         """Move a file or folder, replacing a file of that name."""
+        ...
+
+    def copy(self, source: Path, target: Path, position: int = 0, size: int | None = None) -> int:
+        """Copy `size` bytes of a file from `position` on, None for all, to the same place of another.
+
+        What the target had from there on goes; it is made if need be. Returns how many bytes were copied,
+        fewer only at the end of the source. May be called in another thread.
+        """
         ...
 
     def remove(self, path: Path) -> None:
@@ -405,6 +420,19 @@ class RealFileSystem:
         """See `FileSystem.rename`."""
         source.replace(target)
 
+    def copy(self, source: Path, target: Path, position: int = 0, size: int | None = None) -> int:
+        """See `FileSystem.copy`. The kernel does it, where it can."""
+        into = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            out = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.ftruncate(into, position)
+                return _copy(out, into, position, sys.maxsize if size is None else size)
+            finally:
+                os.close(out)
+        finally:
+            os.close(into)
+
     def remove(self, path: Path) -> None:
         """See `FileSystem.remove`."""
         path.unlink(missing_ok=True)
@@ -461,6 +489,28 @@ class RealFileSystem:
             # The lock is what counts; on a full disk nobody learns our process id.
             pass
         return RealDirectoryLock(fd)
+
+
+def _copy(source: int, target: int, position: int, size: int) -> int:
+    """As `FileSystem.copy`, between two descriptors."""
+    copied, in_kernel = 0, hasattr(os, "copy_file_range")
+    while copied < size:
+        at, count = position + copied, min(size - copied, COPY_BYTES)
+        if in_kernel:
+            try:
+                done = os.copy_file_range(source, target, count, at, at)
+            except OSError as error:
+                if error.errno not in _NOT_BY_THE_KERNEL:
+                    raise
+                in_kernel = False
+                continue
+        else:
+            data = os.pread(source, count, at)
+            done = os.pwrite(target, data, at) if data else 0
+        if not done:
+            break
+        copied += done
+    return copied
 
 
 def _holder_pid(fd: int) -> int | None:

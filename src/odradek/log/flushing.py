@@ -31,7 +31,8 @@ class SyncState:
     Attributes: `names`: see `NamesVersion`; `names_synced`: what the last sync has covered. `cuts` counts
     truncations: what a sync that was begun before one has done is not what the log is now. `failed`: the
     kernel may have dropped what it could not write, so nothing can be relied on until the log is opened anew.
-    `swap`: finishes the swap of a cleaned segment that is under way.
+    `swap`: finishes the swap of a cleaned segment, or of the log's folder, that is under way. `moving`: its
+    segments are being copied to another data folder, so none may be swapped.
     """
 
     last_ms: int
@@ -40,6 +41,7 @@ class SyncState:
     cuts: int = 0
     failed: bool = False
     swap: Callable[[], None] | None = None
+    moving: bool = False
 
     def finish_swap(self) -> None:
         """Let no swap be under way any more. Raises `OSError`."""

@@ -39,6 +39,10 @@ class LeaderEpochs:
         self._written: list[EpochEntry] | None = None
         """What the file says, as far as that is known."""
 
+    def move_to(self, path: Path) -> None:
+        """The file is elsewhere from now on, with the same content."""
+        self._path = path
+
     def load(self) -> None:
         """Read the file, if there is one. Raises `CorruptCheckpointError`, `OSError`."""
         self._entries = []

@@ -32,6 +32,7 @@ from odradek.log.files import FileSystem
 from odradek.log.flushing import FlushJob
 from odradek.log.looking import FolderView, FoundLog, look, refuse_duplicates
 from odradek.log.meta_properties import MetaProperties
+from odradek.log.moves import Moves
 from odradek.log.partition_log import PartitionLog
 from odradek.log.removing import RemovalJob
 from odradek.util.clock import Clock
@@ -51,7 +52,7 @@ class LogManager:
     broker is at work, `DataDirectoryError` for a folder given twice, or when none can be used.
 
     Attributes: `data_dirs`; `on_failure`: told when a folder goes offline, in the middle of what found it
-    out; `checkpoints`: writes them.
+    out; `checkpoints`: writes them; `moves`: the logs on their way from one folder to another.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class LogManager:
         self._unsynced: set[Path] = set()
         """Data folders in which names were changed since they were last synced."""
         self.checkpoints = Checkpoints(files)
+        self.moves = Moves(self, files)
         self._dirs: list[DataDirectory] = []
         if len(set(self.data_dirs)) != len(self.data_dirs):
             raise DataDirectoryError(f"log.dirs names a folder twice: {', '.join(map(str, self.data_dirs))}")
@@ -120,9 +122,10 @@ class LogManager:
         logger.error("%s: %s. It is offline until the next start", what, error)
 
     def _on_write_error(self, log: PartitionLog, error: OSError) -> None:
-        self._note_error(log.directory.parent, error)
+        self.note_error(log.directory.parent, error)
 
-    def _note_error(self, path: Path, error: OSError) -> None:
+    def note_error(self, path: Path, error: OSError) -> None:
+        """Something went wrong in a folder: give it up if that is what the error means."""
         if is_disk_failure(self._files, path, error):
             self.fail_directory(path, str(error))
 
@@ -147,6 +150,7 @@ class LogManager:
             self._offline[key] = path
         self._deleted = [entry for entry in self._deleted if entry[1].parent != path]
         self._unsynced.discard(path)
+        self.moves.on_failed(path)
         if self.on_failure is not None:
             self.on_failure(path, keys, reason)
 
@@ -165,6 +169,7 @@ class LogManager:
                 for key, log in self._logs.items()
                 if log.directory.parent == path
             ]
+            replicas += self.moves.describe(path)
             states.append(DirectoryState(path, directory.failure, total, usable, replicas))
         return states
 
@@ -218,10 +223,11 @@ class LogManager:
         """
         configs = dict(topic_configs or {})
         views: dict[Path, FolderView] = {}
+        superseded = self.moves.superseded()
         for directory in self._dirs:
             if directory.is_online:
                 try:
-                    views[directory.path] = look(self._files, directory, configs, self.defaults)
+                    views[directory.path] = look(self._files, directory, configs, self.defaults, superseded)
                 except OSError as error:
                     self._fail_at_start(directory, f"loading the logs of {directory.path} failed", error)
         refuse_duplicates(item for view in views.values() for item in view.logs)
@@ -234,14 +240,23 @@ class LogManager:
                 try:
                     # From here on only a clean stop makes it clean again.
                     self._files.remove(directory.path / CLEAN_SHUTDOWN)
+                    self._deleted += [(removal_ms, self.moves.retire(path)) for path in view.superseded]
+                except OSError as error:
+                    self._fail_at_start(directory, f"loading the logs of {directory.path} failed", error)
+        for directory in self._dirs:
+            if directory.is_online:
+                view = views[directory.path]
+                try:
                     for item in view.logs:
                         self._open(item)
+                        self.moves.settle(item)
                 except OSError as error:
                     self._fail_at_start(directory, f"loading the logs of {directory.path} failed", error)
         if self._logs:
             scanned = sum(bool(item.plan.scans) for view in views.values() for item in view.logs)
             logger.info("loaded %d logs, %d of them read through after a stop", len(self._logs), scanned)
         self._stale.difference_update(self._logs)
+        self.moves.take_up({path: view for path, view in views.items() if path in self.online_dirs})
         return list(self._logs.values())
 
     def _open(self, item: FoundLog) -> None:
@@ -288,7 +303,7 @@ class LogManager:
         for topic, partition, topic_id in fresh:
             if not counts:
                 return
-            parent = min(counts, key=lambda path: counts[path])
+            parent = self.moves.preferred((topic, partition)) or min(counts, key=lambda path: counts[path])
             directory = parent / partition_dir(topic, partition)
             try:
                 self._files.make_dirs(directory)
@@ -327,13 +342,14 @@ class LogManager:
             self._forget_stale([key])
             directory = self._prepared.pop(key, None)
             if directory is None or self.failure_of(directory.parent) is not None:
-                directory = self._emptiest() / partition_dir(topic, partition)
+                parent = self.moves.preferred(key) or self._emptiest()
+                directory = parent / partition_dir(topic, partition)
             try:
                 log = PartitionLog.open(
                     directory, topic, partition, config or self.defaults, self._files, self._clock
                 )
             except OSError as error:
-                self._note_error(directory.parent, error)
+                self.note_error(directory.parent, error)
                 raise KafkaStorageError(f"creating {directory} failed: {error}") from error
             log.on_write_error = self._on_write_error
             self._logs[key] = log
@@ -384,10 +400,14 @@ class LogManager:
         log = self._logs.get(key)
         if log is None:
             return False
+        try:
+            log.syncing.finish_swap()
+        except OSError as error:
+            raise log.storage_error("deleting", error) from error
+        self.moves.cancel(key)
         parent = log.directory.parent
         target = parent / delete_dir(topic, partition, uuid4())
         try:
-            log.syncing.finish_swap()
             log.release()
             self._files.rename(log.directory, target)
         except OSError as error:
@@ -401,6 +421,10 @@ class LogManager:
             if failure is not None:
                 raise log.storage_error("deleting", failure) from failure
         return True
+
+    def remove_folder_later(self, folder: Path) -> None:
+        """Remove a folder that has a `-delete` name after `file.delete.delay.ms`."""
+        self._deleted.append((self._clock.now_ms() + self.defaults.file_delete_delay_ms, folder))
 
     def sync_names(self) -> dict[Path, OSError]:
         """Wait until deletions are on the disk; what failed. May be called in another thread."""
@@ -490,7 +514,7 @@ class LogManager:
 
         With no entries there is nothing new to be written.
         """
-        job = self.checkpoints.begin(self.online_dirs, dict(self._logs))
+        job = self.checkpoints.begin(self.online_dirs, dict(self._logs), self.moves.coming())
         job.forgets = frozenset(self._stale)
         return job
 
@@ -498,7 +522,7 @@ class LogManager:
         """Take note of what was written; whether all could be."""
         self.checkpoints.finish(job)
         for path, error in job.errors.items():
-            self._note_error(path, error)
+            self.note_error(path, error)
         if job.errors:
             return False
         self._stale -= job.forgets - self._logs.keys()
@@ -507,6 +531,7 @@ class LogManager:
     def close(self) -> bool:
         """Stop in good order; whether every log could be closed, so that the next start may trust them."""
         failed = {directory.path for directory in self._dirs if not directory.is_online}
+        self.moves.close()
         for log in self.all():
             try:
                 log.syncing.finish_swap()

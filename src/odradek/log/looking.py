@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from odradek.log.file_names import (
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
     marker_of_dir,
+    parse_future_dir,
     parse_partition_dir,
 )
 from odradek.log.files import FileSystem
@@ -60,11 +61,13 @@ class FoundLog:
 
 @dataclass
 class FolderView:
-    """A data folder: its logs, the folders of deleted partitions, and of which partitions its checkpoints
-    speak."""
+    """A data folder: its logs, the folders of deleted partitions, copies of logs on their way to it, logs
+    that had moved away from it, and of which partitions its checkpoints speak."""
 
     logs: list[FoundLog] = field(default_factory=list)
     deleted: list[Path] = field(default_factory=list)
+    futures: list[tuple[TopicPartition, Path]] = field(default_factory=list)
+    superseded: list[Path] = field(default_factory=list)
     spoken_of: set[TopicPartition] = field(default_factory=set)
 
 
@@ -73,8 +76,12 @@ def look(
     directory: DataDirectory,
     configs: Mapping[str, Mapping[str, str]],
     defaults: LogConfig,
+    superseded: Collection[Path] = (),
 ) -> FolderView:
-    """Look at a data folder; `configs` are the topics' own. Raises `LogDamagedError`, `OSError`."""
+    """Look at a data folder; `configs` are the topics' own, `superseded` the folders of logs that moved.
+
+    Raises `LogDamagedError`, `OSError`.
+    """
     path, view = directory.path, FolderView()
     directory.was_clean = files.exists(path / CLEAN_SHUTDOWN)
     recovery_points = _offsets(files, path / RECOVERY_POINTS)
@@ -89,9 +96,16 @@ def look(
         if marker == "delete":
             view.deleted.append(folder)
             continue
+        future = parse_future_dir(name)
+        if future is not None:
+            view.futures.append((future, folder))
+            continue
         key = parse_partition_dir(name)
         if key is None:
             logger.info("%s is left alone: %s", folder, marker or "no partition's folder")
+            continue
+        if folder in superseded:
+            view.superseded.append(folder)
             continue
         config = LogConfig.from_topic(configs.get(key[0], {}), defaults)
         point = recovery_points.get(key, 0)

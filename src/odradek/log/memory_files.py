@@ -77,6 +77,20 @@ def _resize(data: bytearray, size: int) -> None:
         data.extend(bytes(size - len(data)))
 
 
+def _move_names(names: dict[Path, Inode], source: Path, target: Path) -> None:
+    """Let what is in one folder be in another."""
+    for path in [path for path in names if source in path.parents]:
+        names[target / path.relative_to(source)] = names.pop(path)
+
+
+def _moved(dirs: set[Path], source: Path, target: Path) -> set[Path]:
+    """As `_move_names`, for folders."""
+    return {
+        target / path.relative_to(source) if path == source or source in path.parents else path
+        for path in dirs
+    }
+
+
 class MemoryFile:
     """See `odradek.log.files.File`."""
 
@@ -163,6 +177,8 @@ class MemoryFileSystem:
         self.failing: dict[str, Callable[[Path], bool]] = {}
         self.failing_with = errno.EIO
         self._dead = False
+        self._folders_moved: list[tuple[Path, Path]] = []
+        """Folders that got another name since the folder they are in was synced."""
 
     # Faults.
 
@@ -228,6 +244,13 @@ class MemoryFileSystem:
                 del names[path]
         dirs = {path for path in self.dirs if path in self._durable_dirs or rng.random() < 0.5}
         dirs |= {parent for path in names for parent in path.parents}
+        moved = [source.parent for source, _ in self._folders_moved]
+        kept = {parent: rng.randint(0, moved.count(parent)) for parent in moved}
+        for number, (source, target) in reversed(list(enumerate(self._folders_moved))):
+            if moved[:number].count(source.parent) >= kept[source.parent]:
+                _move_names(names, target, source)
+                dirs = _moved(dirs, target, source)
+        self._folders_moved.clear()
         self.files = names
         self.dirs = dirs
         for inode in {id(inode): inode for inode in names.values()}.values():
@@ -288,6 +311,8 @@ class MemoryFileSystem:
 
     def modified_ms(self, path: Path) -> int:
         """See `FileSystem.modified_ms`."""
+        if path not in self.files:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
         return self.files[path].modified_ms
 
     def set_modified_ms(self, path: Path, modified_ms: int) -> None:
@@ -325,11 +350,21 @@ class MemoryFileSystem:
         if source in self.files:
             self.files[target] = self.files.pop(source)
             return
-        for path in [path for path in self.files if source in path.parents]:
-            self.files[target / path.relative_to(source)] = self.files.pop(path)
-        for path in [path for path in self.dirs if path == source or source in path.parents]:
-            self.dirs.discard(path)
-            self.dirs.add(target / path.relative_to(source))
+        # A folder's new name is one entry in the folder above it, whatever is in it.
+        for names in (self.files, self._durable_names):
+            _move_names(names, source, target)
+        self.dirs = _moved(self.dirs, source, target)
+        self._durable_dirs = _moved(self._durable_dirs, source, target)
+        self._folders_moved.append((source, target))
+
+    def copy(self, source: Path, target: Path, position: int = 0, size: int | None = None) -> int:
+        """See `FileSystem.copy`."""
+        self.check_failure("copy", target)
+        end = None if size is None else position + size
+        file = self.open(target, create=True)
+        file.truncate(position)
+        data = self.read(source)[position:end]
+        return file.pwrite([data], position)
 
     def remove(self, path: Path) -> None:
         """See `FileSystem.remove`."""
@@ -358,6 +393,7 @@ class MemoryFileSystem:
         for path, inode in self.files.items():
             if path.parent == directory:
                 self._durable_names[path] = inode
+        self._folders_moved = [move for move in self._folders_moved if move[1].parent != directory]
         below = {path for path in self.dirs | self._durable_dirs if path.parent == directory}
         self._durable_dirs = (self._durable_dirs - below) | (below & self.dirs)
 

@@ -402,6 +402,17 @@ class PartitionLog:
         for segment in self.segments:
             segment.release()
 
+    def move_to(self, directory: Path) -> None:
+        """Its files are in another folder from now on; see `odradek.log.moving`."""
+        self.directory = self.snapshots.directory = directory
+        self.epochs.move_to(directory / LEADER_EPOCHS)
+        for segment in self.segments:
+            segment.move_to(directory)
+        # What was marked stays behind, and what a sync under way has done is not for these files.
+        self._removals.clear()
+        self.syncing.cuts += 1
+        self.syncing.names_made += 1
+
     def delete(self) -> None:
         """Remove the log's folder at once. Raises `OSError`."""
         self.release()

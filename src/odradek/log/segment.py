@@ -204,6 +204,17 @@ class Segment:
         if handle is not None:
             handle.close()
 
+    def move_to(self, directory: Path) -> None:
+        """The files are in another folder from now on, with the same content as far as it counts."""
+        self.release()
+        self._directory = directory
+        self.__dict__.pop("path", None)
+        for name in ("offset_index", "time_index", "txn_index"):
+            index = self.__dict__.get(name)
+            if index is not None:
+                index.path = directory / index.path.name
+        self._unclean_end = False
+
     def become_inactive(self) -> None:
         """The segment will not be written to any more."""
         self.time_index.maybe_append(*self.known_max_timestamp())

@@ -19,11 +19,12 @@ from odradek.errors import KafkaError
 from odradek.log.checkpoints import CorruptCheckpointError, TopicPartition, read_offsets, write_offsets
 from odradek.log.cleaner.job import CleanJob, CleanResult
 from odradek.log.cleaner.policy import CleanRange, clean_range, make_job
-from odradek.log.cleaner.swapping import Steps, at_once, swapping
+from odradek.log.cleaner.swapping import swapping
 from odradek.log.file_names import CLEANER_OFFSETS
 from odradek.log.files import FileSystem
 from odradek.log.log_manager import LogManager
 from odradek.log.partition_log import PartitionLog
+from odradek.log.steps import Steps, at_once
 from odradek.util.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -117,7 +118,9 @@ class LogCleaner:
 
     def _is_free(self, log: PartitionLog) -> bool:
         key = _key(log)
-        return key not in self._in_progress and key not in self.uncleanable and not log.syncing.failed
+        if key in self._in_progress or key in self.uncleanable:
+            return False
+        return not log.syncing.failed and not log.syncing.moving
 
     def finish(self, task: CleanTask, result: CleanResult) -> bool:
         """As `finishing`, all of it here."""

@@ -9,7 +9,7 @@ started again, which finishes the swap.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,38 +19,13 @@ from odradek.log.cleaner.job import CleanJob, CleanResult, Replacement
 from odradek.log.file_names import CLEANED_SUFFIX, SWAP_SUFFIX, with_marker
 from odradek.log.index_file import CorruptIndexError
 from odradek.log.recovery import open_segment
+from odradek.log.steps import Steps, at_once
 
 if TYPE_CHECKING:
     from odradek.log.partition_log import PartitionLog
     from odradek.log.segment import Segment
 
 logger = logging.getLogger(__name__)
-
-
-Wait = Callable[[], None]
-"""Something that waits for the disk; may raise `OSError`."""
-
-Steps = Generator[Wait, None, bool]
-"""Work that hands out what waits for the disk, to be done elsewhere, and goes on when it has been done.
-
-An `OSError` of it is thrown back in. Between two steps the log is read and appended to as ever.
-"""
-
-
-def at_once(steps: Steps) -> bool:
-    """Do all of it here."""
-    try:
-        wait = next(steps)
-        while True:
-            try:
-                wait()
-            except OSError as error:
-                wait = steps.throw(error)
-            else:
-                wait = next(steps)
-    except StopIteration as done:
-        result: bool = done.value
-        return result
 
 
 def swap_in(log: PartitionLog, job: CleanJob, result: CleanResult, now_ms: int) -> bool:
@@ -122,6 +97,9 @@ def discard(log: PartitionLog, result: CleanResult, first: int = 0) -> None:
 
 
 def _still_there(log: PartitionLog, job: CleanJob, replacement: Replacement) -> list[Segment] | None:
+    if log.syncing.moving:
+        # What has been copied and what has not must be of one state of the log.
+        return None
     sizes = {source.base_offset: source.size for source in job.sources}
     by_base = {segment.base_offset: segment for segment in log.segments}
     old = []
