@@ -109,6 +109,7 @@ class View:
         self._world = world
         self._step = step
         self._owner = -1
+        self._known: Decision | None = None
 
     def _stepping(self, effect: Callable[[], Any]) -> Any:
         self._step()
@@ -120,11 +121,15 @@ class View:
         found: Decision | None = self._stepping(lambda: self._world.decision)
         return found
 
-    def take_over(self, name: str) -> Decision | None:
+    def take_over(self, name: str, *, anew: bool) -> Decision | None:
+        if self._owner >= 0 and not anew:
+            return self._known
+
         def effect() -> Decision | None:
             self._world.owner += 1
             self._owner = self._world.owner
-            return self._world.decision
+            self._known = self._world.decision
+            return self._known
 
         found: Decision | None = self._stepping(effect)
         return found
@@ -133,7 +138,7 @@ class View:
         def effect() -> None:
             if self._owner != self._world.owner:
                 raise OdradekError("fenced")
-            self._world.decision = decision
+            self._known = self._world.decision = decision
 
         self._stepping(effect)
 
@@ -201,6 +206,7 @@ class Query:
 
     def _drive(self, run: str, step: Callable[[], None]) -> None:
         number = self.committed + 1
+        ledger = View(self.world, step)
         while number < len(self.batches):
             batch = Batch(NAME, number, run)
             tasks = self.random.randint(1, 3) if self.resplit else self.tasks
@@ -221,7 +227,6 @@ class Query:
                 if failures:
                     break
                 step()
-            ledger = View(self.world, step)
             done = [report for report in reports if report is not None]
             try:
                 if failures:

@@ -81,9 +81,15 @@ class Coordinators:
             # Its pieces are in several groups, which see the end of the transaction one after the other.
             retrying.failed(error_for(ErrorCode.UNSTABLE_OFFSET_COMMIT, "a decision is being replaced"))
 
-    def take_over(self, name: str) -> Decision | None:
-        """From now on nobody else decides for this query; whoever did is fenced. The newest decision."""
-        if self._owned is not None and self._owned[0] == name and self._owner is not None:
+    def take_over(self, name: str, *, anew: bool) -> Decision | None:
+        """From now on nobody else decides for this query; whoever did is fenced. The newest decision.
+
+        Who took over before, and knows of nobody who did since, is not asked to again unless `anew` says so;
+        if there was somebody, `decide` will fail.
+        """
+        mine = self._owned is not None and self._owned[0] == name and self._owner is not None
+        if mine and not anew:
+            assert self._owned is not None
             return self._owned[1]
         self._give_up()
         owner = TransactionalWriter(self._configs[BOOTSTRAP_SERVERS], name, self._owner_configs())

@@ -118,8 +118,8 @@ def passed(decision: Decision, batch: int) -> str:
     """Says that a batch comes too late."""
     return (
         f"batch {batch} comes after batch {decision.batch} of the same query was written. If its checkpoint "
-        "was put back to an earlier state, start with a new checkpoint: what was written since cannot be told "
-        "apart"
+        "was put back to an earlier state, start with a new checkpoint: what was written since cannot be "
+        "told apart"
     )
 
 

@@ -31,7 +31,7 @@ class Ledger(Protocol):
 
     def read_decision(self, name: str) -> Decision | None: ...
 
-    def take_over(self, name: str) -> Decision | None: ...
+    def take_over(self, name: str, *, anew: bool) -> Decision | None: ...
 
     def decide(self, name: str, decision: Decision) -> None: ...
 
@@ -57,15 +57,16 @@ class Batch:
     """What is written exactly once.
 
     Attributes:
-        name: of the query, the same in all its runs; None for a batch write without one, which no later run
-            can recognise.
+        name: of the query, the same in all its runs; all its transactional ids begin so.
         number: of the batch, rising.
         run: of the query.
+        remembered: whether there may be another run of it. A batch write without a name has none.
     """
 
-    name: str | None
+    name: str
     number: int
     run: str
+    remembered: bool = True
 
 
 def write_task(
@@ -81,7 +82,7 @@ def write_task(
     Where the batch was decided on before, its rows are read and left out: what is before the sink may have to
     be read to its end (state stores do).
     """
-    decision = None if batch.name is None else ledger.read_decision(batch.name)
+    decision = ledger.read_decision(batch.name) if batch.remembered else None
     try:
         to_do = task_begins(decision, batch.number, task)
     except ValueError as problem:
@@ -116,10 +117,11 @@ def commit_batch(ledger: Ledger, batch: Batch, reports: Sequence[Report]) -> Non
 
     Raises `WriteError`; after it, and after any crash, the batch is to be run again.
     """
-    if batch.name is None:
+    if not batch.remembered:
         _commit_unnamed(ledger, reports)
         return
-    before = ledger.take_over(batch.name)
+    # What tasks have found is newer than what this process may remember.
+    before = ledger.take_over(batch.name, anew=any(report.found_decided for report in reports))
     plan = judge(before, batch.number, batch.run, reports)
     left: list[Transaction] = []
     if plan.decide is not None:
@@ -140,7 +142,7 @@ def commit_batch(ledger: Ledger, batch: Batch, reports: Sequence[Report]) -> Non
 
 
 def _worth_a_look(before: Decision | None, batch: Batch, reports: Sequence[Report]) -> bool:
-    """Whether to look for transactions of dead tasks: after a restart or a failed attempt, and now and then."""
+    """Whether to look for what dead tasks left open: after a restart, a failed attempt, and now and then."""
     return (
         before is None
         or before.run != batch.run
@@ -152,7 +154,7 @@ def _worth_a_look(before: Decision | None, batch: Batch, reports: Sequence[Repor
 def abort_batch(ledger: Ledger, batch: Batch, reports: Iterable[Report]) -> None:
     """A task or `commit_batch` failed: abort what was not decided on, and commit what was."""
     reports = list(reports)
-    before = None if batch.name is None else ledger.take_over(batch.name)
+    before = ledger.take_over(batch.name, anew=True) if batch.remembered else None
     plan = judge_failure(before, batch.number, reports)
     for one in plan.commit:
         ledger.end(one, commit=True)
@@ -165,8 +167,8 @@ def _commit_unnamed(ledger: Ledger, reports: Sequence[Report]) -> None:
     if gone:
         raise WriteError(
             f"{len(gone)} of {len(transactions)} transactions had timed out before they could be committed: "
-            "the rows of the others are in the log. With the option writeId, the write can be run again and will "
-            "write what is missing"
+            "the rows of the others are in the log. With the option writeId, the write can be run again and "
+            "will write what is missing"
         )
 
 

@@ -23,7 +23,7 @@ _TIMEOUT_MS = 10_000
 
 
 class GroupOffsets:
-    """Commits to the group that `kafka.group.id` names, or to none."""
+    """Commits to the group that `commitOffsetsToGroup` or `kafka.group.id` names, or to none."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options

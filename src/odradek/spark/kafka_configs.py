@@ -35,8 +35,12 @@ _REFUSED_FOR_SINKS = {
         "column."
     ),
     "transactional.id": (
-        "Kafka option 'transactional.id' is not supported: this sink writes at least once, and every task "
-        "would fence off the others."
+        "Kafka option 'transactional.id' is not supported: every task needs its own, or they would fence "
+        "each other off. Say deliveryGuarantee 'exactly-once', and by transactionalIdPrefix what ids begin "
+        "with."
+    ),
+    "transaction.two.phase.commit.enable": (
+        "Kafka option 'transaction.two.phase.commit.enable' is not supported. Say twoPhaseCommit instead."
     ),
 }
 CUSTOM_GROUP_ID = (

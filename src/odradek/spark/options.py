@@ -48,11 +48,20 @@ SOURCE_OPTIONS = (
     "includeHeaders",
     "columns",
     "groupIdPrefix",
+    "commitOffsetsToGroup",
     "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
 )
-SINK_OPTIONS = ("topic", "includeHeaders")
+SINK_OPTIONS = (
+    "topic",
+    "includeHeaders",
+    "deliveryGuarantee",
+    "transactionalIdPrefix",
+    "twoPhaseCommit",
+    "writeId",
+    "writeVersion",
+)
 SPARK_OPTIONS = ("checkpointLocation", "queryName", "path", "outputMode")
 """Options of Spark's own that come along with a stream; they are not ours to judge."""
 
@@ -90,6 +99,7 @@ class SourceOptions:
     poll_timeout_ms: int = 120_000
     fetch_offset_tries: int = 3
     fetch_offset_retry_interval_ms: int = 1000
+    commit_offsets_to_group: str | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -99,7 +109,7 @@ class SourceOptions:
     @property
     def group_id(self) -> str | None:
         """The group that finished batches are committed to, for those who watch lag; None: nowhere."""
-        return self.client.get("group.id")
+        return self.commit_offsets_to_group or self.client.get("group.id")
 
 
 @dataclass(frozen=True)
@@ -109,10 +119,19 @@ class SinkOptions:
     Attributes:
         client: configs for the client, under Kafka's dotted names.
         topic: the topic of every row; None: each row's `topic` column says.
+        exactly_once: whether rows are written in transactions.
+        transactional_id_prefix: what all transactional ids, and the group with the decisions, begin with.
+        two_phase_commit: whether transactions must never time out (KIP-939); None: where brokers allow it.
+        write_id, write_version: a batch write that is run again under the same two is not written again.
     """
 
     client: Mapping[str, str]
     topic: str | None = None
+    exactly_once: bool = False
+    transactional_id_prefix: str = "odradek-spark"
+    two_phase_commit: bool | None = None
+    write_id: str | None = None
+    write_version: int = 0
 
 
 def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -154,8 +173,18 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
         poll_timeout_ms=given.integer("kafkaConsumer.pollTimeoutMs", 1) or 120_000,
         fetch_offset_tries=given.integer("fetchOffset.numRetries", 1) or 3,
         fetch_offset_retry_interval_ms=1000 if retry_interval_ms is None else retry_interval_ms,
+        commit_offsets_to_group=_commit_group(given, client),
         notes=tuple(notes),
     )
+
+
+def _commit_group(given: Given, client: Mapping[str, str]) -> str | None:
+    group = given.text("commitOffsetsToGroup")
+    if group == "":
+        raise ValueError("commitOffsetsToGroup must name a group, got an empty name")
+    if group is not None and client.get("group.id", group) != group:
+        raise ValueError("commitOffsetsToGroup and kafka.group.id name two groups; one of them is enough")
+    return group
 
 
 def parse_sink(options: Mapping[str, str]) -> SinkOptions:
@@ -167,7 +196,32 @@ def parse_sink(options: Mapping[str, str]) -> SinkOptions:
     topic = given.text("topic")
     if topic == "":
         raise ValueError("topic must name a topic, got an empty name")
-    return SinkOptions(client, topic)
+    exactly_once = given.choice("deliveryGuarantee", ("at-least-once", "exactly-once")) == "exactly-once"
+    if not exactly_once:
+        for name in ("transactionalIdPrefix", "twoPhaseCommit", "writeId", "writeVersion"):
+            if name in given:
+                raise ValueError(f"{name} has a meaning with deliveryGuarantee 'exactly-once' only")
+    prefix = _id_part(given, "transactionalIdPrefix") or "odradek-spark"
+    write_id = _id_part(given, "writeId")
+    if write_id is None and "writeVersion" in given:
+        raise ValueError("writeVersion counts the writes of a writeId, which is missing")
+    two_phase = given.choice("twoPhaseCommit", ("auto", "true", "false"))
+    return SinkOptions(
+        client,
+        topic,
+        exactly_once,
+        prefix,
+        None if two_phase == "auto" else two_phase == "true",
+        write_id,
+        given.integer("writeVersion", 0) or 0,
+    )
+
+
+def _id_part(given: Given, name: str) -> str | None:
+    text = given.text(name)
+    if text == "" or (text is not None and ":" in text):
+        raise ValueError(f"{name} must be a name without ':', got {text!r}")
+    return text
 
 
 def _strategy(given: Given) -> tuple[tuple[str, ...], str, tuple[TopicPartition, ...]]:

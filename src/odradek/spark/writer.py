@@ -1,7 +1,7 @@
 """`df.write` and `df.writeStream`: each task sends its Arrow batches and waits for the acknowledgements.
 
-At least once: a task that Spark tries again, and a batch that it runs again after a crash, write their rows
-again.
+At least once, a task that Spark tries again, and a batch that it runs again after a crash, write their rows
+again. Exactly once, tasks write in transactions, and the driver commits them (`transactional_sink`).
 """
 
 import logging
@@ -23,11 +23,14 @@ from pyspark.sql.types import (
 )
 
 from odradek.errors import OdradekError
+from odradek.spark import transactional_sink
 from odradek.spark.connections import borrowed_writer
 from odradek.spark.errors import WriteError
+from odradek.spark.exactly_once import Batch
 from odradek.spark.kafka_configs import BOOTSTRAP_SERVERS
 from odradek.spark.options import SinkOptions
 from odradek.spark.schema import HEADERS_TYPE
+from odradek.spark.transactional_sink import Prepared, named_batch, running_batch, write_in_transaction
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,19 +83,32 @@ def _same_type(given: DataType, accepted: DataType) -> bool:
     return given.simpleString() == accepted.simpleString()
 
 
+def _chosen(
+    options: SinkOptions, columns: Sequence[str], batches: Iterator["pa.RecordBatch"]
+) -> Iterator["pa.RecordBatch"]:
+    """The columns to write. Raises `WriteError` where a row has no topic."""
+    for batch in batches:
+        chosen = batch.select(columns)
+        if options.topic is None and chosen.column("topic").null_count:
+            raise WriteError(
+                "null topic present in the data. Use the topic option for setting a default topic."
+            )
+        yield chosen
+
+
+def _failed(options: SinkOptions, what: str, error: Exception) -> WriteError:
+    where = f"topic '{options.topic}'" if options.topic else "the topics of the rows"
+    servers = options.client[BOOTSTRAP_SERVERS]
+    return WriteError(f"writing to {where} at {servers} failed {what} ({type(error).__name__}): {error}")
+
+
 def write_rows(options: SinkOptions, columns: Sequence[str], batches: Iterator["pa.RecordBatch"]) -> Written:
     """Send `batches` and wait until all is acknowledged. Raises `WriteError`."""
-    servers = options.client[BOOTSTRAP_SERVERS]
     acknowledged = size = 0
     try:
         with borrowed_writer(options.client) as writer:
             before = writer.rows_written
-            for batch in batches:
-                chosen = batch.select(columns)
-                if options.topic is None and chosen.column("topic").null_count:
-                    raise WriteError(
-                        "null topic present in the data. Use the topic option for setting a default topic."
-                    )
+            for chosen in _chosen(options, columns, batches):
                 writer.write_columns(chosen, options.topic)
                 size += chosen.nbytes
                 acknowledged = writer.rows_written - before
@@ -100,12 +116,20 @@ def write_rows(options: SinkOptions, columns: Sequence[str], batches: Iterator["
     except WriteError:
         raise
     except (OdradekError, OSError, ValueError) as error:
-        where = f"topic '{options.topic}'" if options.topic else "the topics of the rows"
-        raise WriteError(
-            f"writing to {where} at {servers} failed after {acknowledged} rows were acknowledged "
-            f"({type(error).__name__}): {error}"
-        ) from error
+        raise _failed(options, f"after {acknowledged} rows were acknowledged", error) from error
     return Written(acknowledged, size)
+
+
+def prepare_rows(
+    options: SinkOptions, columns: Sequence[str], batch: Batch, batches: Iterator["pa.RecordBatch"]
+) -> Prepared:
+    """Send `batches` in a transaction, which waits for the driver. Raises `WriteError`."""
+    try:
+        return write_in_transaction(options, batch, _chosen(options, columns, batches))
+    except WriteError:
+        raise
+    except (OdradekError, OSError, ValueError) as error:
+        raise _failed(options, "in a transaction that will not be committed", error) from error
 
 
 def _total(messages: Sequence[WriterCommitMessage | None]) -> tuple[int, int]:
@@ -121,13 +145,23 @@ class BatchWriter(DataSourceArrowWriter):
         self._options = options
         self._columns = check_schema(schema, options.topic)
 
-    def write(self, iterator: Iterator["pa.RecordBatch"]) -> Written:
+        self._batch = named_batch(options)
+
+    def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
+        if self._options.exactly_once:
+            return prepare_rows(self._options, self._columns, self._batch, iterator)
         return write_rows(self._options, self._columns, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        if self._options.exactly_once:
+            transactional_sink.commit(self._options, messages)
+            return
         log.info("wrote %d rows in %d tasks", *_total(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        if self._options.exactly_once:
+            transactional_sink.abort(self._options, messages)
+            return
         log.warning("the job failed; %d rows of %d finished tasks stay in the log", *_total(messages))
 
 
@@ -138,13 +172,21 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._options = options
         self._columns = check_schema(schema, options.topic)
 
-    def write(self, iterator: Iterator["pa.RecordBatch"]) -> Written:
+    def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
+        if self._options.exactly_once:
+            return prepare_rows(self._options, self._columns, running_batch(self._options), iterator)
         return write_rows(self._options, self._columns, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        if self._options.exactly_once:
+            transactional_sink.commit(self._options, messages)
+            return
         rows, tasks = _total(messages)
         log.info("batch %d: wrote %d rows in %d tasks", batchId, rows, tasks)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        if self._options.exactly_once:
+            transactional_sink.abort(self._options, messages)
+            return
         rows, tasks = _total(messages)
         log.warning("batch %d failed; %d rows of %d finished tasks stay in the log", batchId, rows, tasks)
