@@ -122,7 +122,7 @@ class TransactionManager:
         self._keys: dict[CoordinatorKind, str] = {}
         self._new: set[TopicPartition] = set()
         self._pending: set[TopicPartition] = set()
-        self._started = False
+        self._started = self._maybe_started = False
         self._resumed = False
         self._bump_required = False
         self._due: list[TxnRequest] = []
@@ -149,6 +149,8 @@ class TransactionManager:
 
         Nobody is fenced by it; if it has been ended the same way before, that is answered with success.
         """
+        if self.state is not TxnState.UNINITIALIZED:
+            raise IllegalStateError(f"{self._where}: it cannot take up another transaction")
         self._move(TxnState.PREPARED)
         self.producer_id, self.producer_epoch = prepared
         self.prepared = prepared
@@ -203,6 +205,8 @@ class TransactionManager:
         """
         self._nothing_pending("prepare_transaction")
         self._check()
+        if self.state is not TxnState.IN_TRANSACTION:
+            raise IllegalStateError(f"{self._where}: there is nothing to prepare")
         self._move(TxnState.PREPARED)
         self.prepared = PreparedTxnState(self.producer_id, self.producer_epoch)
         return self.prepared
@@ -345,6 +349,9 @@ class TransactionManager:
                     request.call.finish(self.last_error)
                 continue
             if request.api is ApiKey.END_TXN and not self._started:
+                # If the coordinator has begun it after all, a higher epoch ends it. (It refuses the end of what
+                # has not begun.)
+                self._bump_required |= self._maybe_started and self.can_bump
                 self._ended(request)
                 continue
             if request.coordinator is not None and self._coordinator(*request.coordinator) is None:
@@ -389,6 +396,7 @@ class TransactionManager:
         these requests may be repeated.
         """
         self._on_its_way = None
+        self._maybe_started |= request.api in (ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN)
         self._forget(request)
         self._again(request)
 
@@ -520,7 +528,7 @@ class TransactionManager:
         self._move(TxnState.INITIALIZING if bump else target)
         self._bump_required = bump
         self._resumed = False
-        self._started = False
+        self._started = self._maybe_started = False
         self.prepared = PreparedTxnState()
         self._new.clear()
         self._pending.clear()
