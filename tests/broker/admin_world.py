@@ -8,6 +8,7 @@ from typing import Any
 from odradek.broker.authorization import Operation, Resource
 from odradek.broker.config import BrokerConfig
 from odradek.broker.context import RequestContext
+from odradek.broker.features import Features
 from odradek.broker.registry import Handlers
 from odradek.broker.telemetry import ClientTelemetry
 from odradek.cluster.controller import Controller
@@ -59,6 +60,7 @@ class World:
         self.controller.start(BrokerRegistration((Endpoint("PLAINTEXT", host, port),)))
         self.sessions = {other: self.add_broker(other) for other in others}
         self.handlers = Handlers()
+        self.features = Features(self.controller, self.handlers)
         self.telemetry = ClientTelemetry(self.config.telemetry_max_bytes)
 
     @property

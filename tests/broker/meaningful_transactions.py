@@ -6,13 +6,18 @@ from typing import Any
 
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
-from odradek.wire.messages import add_partitions_to_txn, write_txn_markers
+from odradek.wire.messages import add_partitions_to_txn, txn_offset_commit, write_txn_markers
 from odradek.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.wire.messages.end_txn import EndTxnRequest
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest
 from odradek.wire.messages.list_transactions import ListTransactionsRequest
+from odradek.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 
 from . import live
 from .meaningful import GROUP, TOPIC, fine, walk
@@ -22,6 +27,7 @@ NEED_A_PRODUCER = {
     ApiKey.ADD_PARTITIONS_TO_TXN,
     ApiKey.ADD_OFFSETS_TO_TXN,
     ApiKey.END_TXN,
+    ApiKey.TXN_OFFSET_COMMIT,
     ApiKey.DESCRIBE_TRANSACTIONS,
 }
 """No golden request knows an id and an epoch that the broker has given out."""
@@ -82,11 +88,36 @@ async def add_offsets(sweeper: Sweeper, version: int) -> None:
     assert [topic.topic for topic in found.topics] == ["__consumer_offsets"]
 
 
+@walk(ApiKey.TXN_OFFSET_COMMIT)
+async def commit_offsets(sweeper: Sweeper, version: int) -> None:
+    one = await producer(sweeper, f"offsets {version}")
+    await fine(sweeper, AddOffsetsToTxnRequest(group_id=GROUP, **one), 3)
+    topic = txn_offset_commit.TxnOffsetCommitRequestTopic(
+        name=TOPIC,
+        topic_id=sweeper.broker.image.topic_id(TOPIC),
+        partitions=[txn_offset_commit.TxnOffsetCommitRequestPartition(committed_offset=90 + version)],
+    )
+    request = txn_offset_commit.TxnOffsetCommitRequest(group_id=GROUP, topics=[topic], **one)
+    await fine(sweeper, request, version)
+
+    async def committed() -> int:
+        wanted = OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])
+        groups = [OffsetFetchRequestGroup(group_id=GROUP, topics=[wanted])]
+        answer = await fine(sweeper, OffsetFetchRequest(groups=groups), 8)
+        offset: int = answer.groups[0].topics[0].partitions[0].committed_offset
+        return offset
+
+    assert await committed() != 90 + version
+    await fine(sweeper, EndTxnRequest(committed=True, **one), 3)
+    assert (await state(sweeper, one["transactional_id"])).transaction_state == "CompleteCommit"
+    assert await committed() == 90 + version
+
+
 @walk(ApiKey.END_TXN)
 async def end(sweeper: Sweeper, version: int) -> None:
     for committed in (True, False):
         one = await producer(sweeper, f"end {version}")
-        assert error_codes(await sweeper.ask(EndTxnRequest(committed=committed, **one), version)) == [
+        assert error_codes(await sweeper.ask(EndTxnRequest(committed=True, **one), version)) == [
             ErrorCode.INVALID_TXN_STATE
         ]
         await begin(sweeper, one)

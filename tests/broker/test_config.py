@@ -16,6 +16,7 @@ from odradek.broker.config_table import (
     BROKER_CONFIGS,
     DYNAMIC_ONLY_CONFIGS,
     INTERNAL_CONFIGS,
+    LATER_CONFIGS,
     LEGACY_CONFIGS,
     OWN_CONFIGS,
     UPDATE_MODES,
@@ -34,8 +35,10 @@ def _rows(kind: str) -> dict[str, dict[str, Any]]:
 
 def test_the_table_is_kafkas() -> None:
     theirs = _rows("broker")
-    assert set(BROKER_CONFIGS) == set(theirs)
+    assert set(BROKER_CONFIGS) - LATER_CONFIGS == set(theirs)
     for name, key in BROKER_CONFIGS.items():
+        if name in LATER_CONFIGS:
+            continue
         row = theirs[name]
         ours = (key.type.name, key.default, key.importance)
         assert ours == (row["type"], row["default"], row["importance"].lower()), name

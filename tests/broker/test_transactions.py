@@ -13,6 +13,7 @@ from .live import create_topic
 from .transactional import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
+    Transactional,
     arena,
     latest,
     state_of,
@@ -104,5 +105,41 @@ def test_the_former_owner_is_fenced(tmp_path: Path) -> None:
             await owner.write("t", [b"own"], commit=True)
             await until_state(owner.client, "id", "CompleteCommit")
             assert await values(owner.client, "t") == [b"own"]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_prepared_transaction_outlives_its_producer(tmp_path: Path, commit: bool) -> None:
+    async def run() -> None:
+        two_phase = {"transaction_two_phase_commit_enable": True}
+        async with arena(tmp_path, **two_phase) as here:
+            create_topic(here.broker, "t")
+            former = await here.producer("id", two_phase=True, version=6)
+            await former.write("t", [b"a", b"b"], commit=None)
+        async with arena(tmp_path, **two_phase) as here:
+            heir = Transactional(await here.client(), "id")
+            assert await heir.init(two_phase=True, keep=True, version=6) == ErrorCode.NONE
+            assert heir.ongoing == (former.producer_id, former.epoch)
+            assert heir.epoch == former.epoch + 1
+            former.client = heir.client
+            assert await former.end(commit=not commit, version=5) == ErrorCode.PRODUCER_FENCED
+            assert await heir.end(commit=commit, version=5) == ErrorCode.NONE
+            await until_state(heir.client, "id", "CompleteCommit" if commit else "CompleteAbort")
+            assert await values(heir.client, "t") == ([b"a", b"b"] if commit else [])
+            await heir.write("t", [b"c"], commit=True)
+            await until_state(heir.client, "id", "CompleteCommit")
+            assert await values(heir.client, "t") == ([b"a", b"b", b"c"] if commit else [b"c"])
+
+    asyncio.run(run())
+
+
+def test_two_phase_commit_has_to_be_allowed(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with arena(tmp_path) as here:
+            producer = await here.producer("id")
+            refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            assert await producer.init(two_phase=True, version=6) == refused
+            assert await producer.init(keep=True, version=6) == ErrorCode.NONE
 
     asyncio.run(run())

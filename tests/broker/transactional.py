@@ -35,6 +35,7 @@ class Transactional:
 
     Attributes:
         producer_id, epoch: as the coordinator gave them.
+        ongoing: id and epoch of the transaction that was kept, both -1 if there was none.
         sequences: the next sequence of each partition.
     """
 
@@ -42,17 +43,28 @@ class Transactional:
         self.client = client
         self.transactional_id = transactional_id
         self.producer_id, self.epoch = -1, -1
+        self.ongoing = -1, -1
         self.sequences: dict[tuple[str, int], int] = {}
 
-    async def init(self, timeout_ms: int = 60_000, *, resume: bool = False, version: int = 4) -> ErrorCode:
+    async def init(
+        self,
+        timeout_ms: int = 60_000,
+        *,
+        resume: bool = False,
+        two_phase: bool = False,
+        keep: bool = False,
+        version: int = 4,
+    ) -> ErrorCode:
         """InitProducerId, again as long as an earlier transaction is being ended."""
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id, transaction_timeout_ms=timeout_ms
         )
         if resume:
             request.producer_id, request.producer_epoch = self.producer_id, self.epoch
+        request.enable2_pc, request.keep_prepared_txn = two_phase, keep
         answer = await again_while_concurrent(self.client, request, version)
         if not answer.error_code:
+            self.ongoing = answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch
             self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
             self.sequences.clear()
         return ErrorCode(answer.error_code)

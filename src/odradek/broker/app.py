@@ -25,6 +25,7 @@ from odradek.broker.config import BrokerConfig
 from odradek.broker.controller_thread import ControllerThread
 from odradek.broker.conversions import Conversions
 from odradek.broker.dispatch import Dispatcher
+from odradek.broker.features import Features
 from odradek.broker.fetch_sessions import FetchSessionCache
 from odradek.broker.housekeeping import Housekeeping
 from odradek.broker.loop_timers import LoopTimers
@@ -85,7 +86,7 @@ class Broker:
         logs: the logs on disk; `replicas` the partitions over them.
         purgatory: whatever waits.
         handlers: who answers which request.
-        producer_ids, fetch_sessions, metrics: what the names say.
+        producer_ids, features, fetch_sessions, metrics: what the names say.
         authorizer: who may do what; None allows everything.
         housekeeping: what it does by the clock.
         request_log: one line per request, when it is on.
@@ -262,6 +263,7 @@ class Broker:
             max_sessions=self.config.max_incremental_fetch_session_cache_slots, rng=self._rng
         )
         self.producer_ids = ProducerIds(self.controller)
+        self.features = Features(self.controller, self.handlers)
         self.controller.add_listener(self._on_image)
         self.controller.start(self._registration())
         self._undo.append(("controller", self.controller.stop))

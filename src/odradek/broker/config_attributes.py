@@ -235,6 +235,7 @@ class ConfigAttributes:
     transaction_state_log_num_partitions: int
     transaction_state_log_segment_bytes: int
     transaction_partition_verification_enable: bool
+    transaction_two_phase_commit_enable: bool
     producer_id_expiration_ms: int
     producer_id_expiration_check_interval_ms: int
     transactional_id_expiration_ms: int

@@ -216,6 +216,8 @@ transaction.state.log.num.partitions Partitions of the topic of transactions; no
 transaction.state.log.segment.bytes Segment size of the topic of transactions, in bytes.
 transaction.partition.verification.enable Whether a partition is checked to be part of the transaction
   written to it.
+transaction.two.phase.commit.enable Whether producers may take part in two-phase commits, whose transactions
+  never time out (KIP-939).
 transactional.id.expiration.ms After how long without use a transactional id is forgotten, in ms.
 transaction.max.timeout.ms Longest timeout that a transaction may ask for, in ms.
 transaction.abort.timed.out.transaction.cleanup.interval.ms How often timed-out transactions are aborted, in

@@ -335,6 +335,7 @@ _TABLE: tuple[_Row, ...] = (
     ("transaction.state.log.num.partitions", _T.INT, "50", HIGH, at_least(1), READ_ONLY),
     ("transaction.state.log.segment.bytes", _T.INT, "104857600", HIGH, at_least(1), READ_ONLY),
     ("transaction.partition.verification.enable", _T.BOOLEAN, "true", LOW, None, CLUSTER_WIDE),
+    ("transaction.two.phase.commit.enable", _T.BOOLEAN, "false", LOW, None, READ_ONLY),
     ("producer.id.expiration.ms", _T.INT, "86400000", LOW, at_least(1), CLUSTER_WIDE),
     ("producer.id.expiration.check.interval.ms", _T.INT, "600000", LOW, at_least(1), READ_ONLY),
     ("transactional.id.expiration.ms", _T.INT, "604800000", HIGH, at_least(1), READ_ONLY),
@@ -498,6 +499,9 @@ OWN_CONFIGS: Mapping[str, ConfigKey] = _keys(_OWN)
 
 UPDATE_MODES: Mapping[str, str] = {row[0]: row[5] for row in _TABLE if row[5] is not None}
 """Per config that can change while the broker runs: `CLUSTER_WIDE` or `PER_BROKER`."""
+
+LATER_CONFIGS = frozenset({"transaction.two.phase.commit.enable"})
+"""Of Kafkas after 3.9, whose table this is."""
 
 INTERNAL_CONFIGS = frozenset(
     {

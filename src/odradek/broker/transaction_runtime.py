@@ -11,10 +11,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from odradek.broker.auto_creation import new_topic
+from odradek.broker.features import TRANSACTION_VERSION
 from odradek.broker.group_runtime import Answer, ReplicatedLog
 from odradek.broker.transaction_markers import MarkerWriter
 from odradek.coordinators.reply import Reply
@@ -160,6 +162,10 @@ class TransactionRuntime:
             if state.leader == self._broker_id:
                 self.coordinator.load(index, state.leader_epoch)
 
+    def set_version(self, transaction_version: int) -> None:
+        """Go on at another level of the feature `transaction.version`."""
+        self.coordinator.config = replace(self.coordinator.config, transaction_version=transaction_version)
+
     def ensure_topic(self) -> ErrorCode:
         """Create `__transaction_state` through the controller.
 
@@ -285,7 +291,7 @@ def start_transactions(broker: Broker) -> TransactionRuntime:
         timers=broker.timers,
         loop=broker.loop,
         config=broker.config,
-        transaction_version=0,
+        transaction_version=broker.features.level(TRANSACTION_VERSION),
     )
     transactions.follow(broker.image)
     return transactions
@@ -302,5 +308,6 @@ def transaction_config(config: BrokerConfig, transaction_version: int) -> Transa
         transaction_remove_expired_transaction_cleanup_interval_ms=(
             config.transaction_remove_expired_transaction_cleanup_interval_ms
         ),
+        transaction_two_phase_commit_enable=config.transaction_two_phase_commit_enable,
         transaction_version=transaction_version,
     )

@@ -5,8 +5,9 @@
 - Version 5 may say which broker of which cluster the client believes to speak to: both or neither, else
   INVALID_REQUEST; wrong ones get REBOOTSTRAP_REQUIRED (KIP-1242).
 - A version that is not served is answered by the dispatcher, in version 0.
-- No features: `metadata.version` and its like belong to KRaft. A broker that is told to be another release of
-  Kafka lists what that one would, of what there is (`odradek.broker.kafka_versions`).
+- The features are those of `odradek.broker.features`: `metadata.version` and its like belong to KRaft. A
+  broker that is told to be another release of Kafka lists what that one would, of what there is
+  (`odradek.broker.kafka_versions`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from odradek.wire.messages.api_versions import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
-    from odradek.broker.kafka_versions.release import Release
+    from odradek.broker.features import Features
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -38,34 +39,30 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
     error = _check(context, request)
     if error:
         return ApiVersionsResponse(error_code=error)
-    handlers = context.broker.handlers
     response = ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=key, min_version=versions[0], max_version=versions[-1])
-            for key, versions in handlers.versions()
+            for key, versions in context.broker.handlers.versions()
         ]
     )
-    if handlers.release is not None:
-        _tell_features(response, handlers.release, context.api_version)
+    _tell_features(response, context.broker.features, context.api_version)
     return response
 
 
-def _tell_features(response: ApiVersionsResponse, release: Release, version: int) -> None:
-    """Features as a release tells them (KIP-584); before version 4 clients stumble over a lowest level 0."""
-    from odradek.broker.kafka_versions.features import features_of, finalized_epoch
-
-    features = features_of(release, {one.api_key for one in response.api_keys})
+def _tell_features(response: ApiVersionsResponse, features: Features, version: int) -> None:
+    """The features (KIP-584); before version 4 clients stumble over a lowest level 0."""
+    known = features.known()
     response.supported_features = [
         SupportedFeatureKey(name=one.name, min_version=one.least, max_version=one.most)
-        for one in features
+        for one in known
         if one.least > 0 or version >= 4
     ]
     response.finalized_features = [
         FinalizedFeatureKey(name=one.name, min_version_level=one.level, max_version_level=one.level)
-        for one in features
+        for one in known
         if one.level > 0
     ]
-    response.finalized_features_epoch = finalized_epoch(release)
+    response.finalized_features_epoch = features.epoch
 
 
 def _check(context: RequestContext, request: ApiVersionsRequest) -> ErrorCode:

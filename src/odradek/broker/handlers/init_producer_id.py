@@ -1,4 +1,4 @@
-"""InitProducerId 0-5: an id for an idempotent producer, or for the owner of a transactional id.
+"""InitProducerId 0-6: an id for an idempotent producer, or for the owner of a transactional id.
 
 - Ids come from blocks that are claimed in the metadata store before the first of them is given out, so that
   none is ever given twice, whatever happens in between.
@@ -7,7 +7,9 @@
 - From version 3 a producer may name its current id and epoch, to go on after an error (KIP-360): both or
   neither, else INVALID_REQUEST. An idempotent one gets a new id with epoch 0, as in Kafka.
 - Version 4 knows PRODUCER_FENCED; before, that is INVALID_PRODUCER_EPOCH.
-- Version 6 (two-phase commit, KIP-939) is not stable in Kafka and is not served.
+- Version 6 takes part in two-phase commits (KIP-939): a producer whose transactions never time out, where
+  `transaction.two.phase.commit.enable` allows that (else TRANSACTIONAL_ID_AUTHORIZATION_FAILED, as to who may
+  not TWO_PHASE_COMMIT), and one that comes back for its open transaction. Kafka holds it for unstable.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from odradek.broker.producer_ids import ProducerIdBlock, ProducerIds
 
 
-@handler(ApiKey.INIT_PRODUCER_ID, versions=range(6))
+@handler(ApiKey.INIT_PRODUCER_ID, versions=range(7))
 def handle(
     context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | asyncio.Future[InitProducerIdResponse]:
@@ -38,6 +40,8 @@ def handle(
     name = request.transactional_id
     if name is not None:
         if not context.authorize(Operation.WRITE, transactional_id(name)):
+            return _failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if request.enable2_pc and not context.authorize(Operation.TWO_PHASE_COMMIT, transactional_id(name)):
             return _failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     elif not context.authorize(Operation.IDEMPOTENT_WRITE, CLUSTER):
         return _failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -72,14 +76,24 @@ def _initialise(
             answer.deliver(_failed(error))
         else:
             answer.deliver(
-                InitProducerIdResponse(producer_id=result.producer_id, producer_epoch=result.epoch)
+                InitProducerIdResponse(
+                    producer_id=result.producer_id,
+                    producer_epoch=result.epoch,
+                    ongoing_txn_producer_id=result.ongoing_producer_id,
+                    ongoing_txn_producer_epoch=result.ongoing_epoch,
+                )
             )
 
     expected = None
     if request.producer_id != -1:
         expected = Expected(request.producer_id, request.producer_epoch)
     broker.transactions.coordinator.init_producer_id(
-        name, request.transaction_timeout_ms, expected, Reply(deliver, ProducerResult)
+        name,
+        request.transaction_timeout_ms,
+        expected,
+        Reply(deliver, ProducerResult),
+        two_phase=request.enable2_pc,
+        keep_prepared=request.keep_prepared_txn,
     )
     return answer.result(broker.loop)
 

@@ -122,6 +122,7 @@ BROKER_SINCE: Mapping[str, str] = {
         "group.share.record.lock.duration.ms group.share.session.timeout.ms "
         "unclean.leader.election.interval.ms"
     ),
+    "4.1": "transaction.two.phase.commit.enable",
 }
 """Broker configs by the release that brought them."""
 

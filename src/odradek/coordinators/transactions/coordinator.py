@@ -79,7 +79,7 @@ class TransactionCoordinator:
     """Coordinates the transactional ids whose partitions of `__transaction_state` this broker leads.
 
     Args:
-        config: the broker's settings.
+        config: the broker's settings; may be replaced later.
         log: the partitions of the topic.
         clock: the time.
         timers: for timeouts, expiry and retries.
@@ -120,7 +120,7 @@ class TransactionCoordinator:
             self.runtime.run(partition, name, lambda shard: command())
 
         env = TransactionEnv(
-            self.config,
+            lambda: self.config,
             self._clock,
             Deadlines(self._timers, self._clock),
             self._loading_epoch,

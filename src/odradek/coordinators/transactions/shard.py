@@ -41,7 +41,7 @@ class TransactionEnv:
     """One shard's surroundings.
 
     Attributes:
-        config: the broker's settings.
+        settings: gives the broker's settings, which may change.
         clock: the time.
         deadlines: the shard's timers, by key.
         coordinator_epoch: the leader epoch that the partition was taken over with.
@@ -51,7 +51,7 @@ class TransactionEnv:
         outbox: answers that leave when everything appended before them is committed.
     """
 
-    config: TransactionConfig
+    settings: Callable[[], TransactionConfig]
     clock: Clock
     deadlines: Deadlines
     coordinator_epoch: int
@@ -59,6 +59,11 @@ class TransactionEnv:
     send: Callable[[Markers], None]
     run: Callable[[str, Callable[[], Outcome]], None]
     outbox: list[tuple[Reply[object], object]] = field(default_factory=list)
+
+    @property
+    def config(self) -> TransactionConfig:
+        """The broker's settings as they are now."""
+        return self.settings()
 
 
 class TransactionShard:
