@@ -57,8 +57,7 @@ def test_every_config_has_a_sentence_and_an_attribute_of_its_type() -> None:
     known = {**BROKER_CONFIGS, **LEGACY_CONFIGS, **DYNAMIC_ONLY_CONFIGS, **OWN_CONFIGS}
     assert set(BROKER_DOCS) == set(known)
     hints = get_type_hints(ConfigAttributes)
-    static = {**BROKER_CONFIGS, **LEGACY_CONFIGS, **OWN_CONFIGS}
-    assert set(hints) == {name.replace(".", "_") for name in static}
+    assert set(hints) == {name.replace(".", "_") for name in known}
     config = BrokerConfig()
     types: dict[ConfigType, Any] = {
         ConfigType.BOOLEAN: bool,
@@ -68,7 +67,7 @@ def test_every_config_has_a_sentence_and_an_attribute_of_its_type() -> None:
         ConfigType.SHORT: int,
         ConfigType.LONG: int,
     }
-    for name, key in static.items():
+    for name, key in known.items():
         expected = types.get(key.type, str)
         assert hints[name.replace(".", "_")] == (expected if key.default is not None else expected | None)
         value = getattr(config, name.replace(".", "_"))

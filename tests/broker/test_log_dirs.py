@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from odradek.broker.app import Broker
 from odradek.broker.authorization import Operation
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.alter_replica_log_dirs import (
@@ -140,19 +143,127 @@ def test_replicas_that_lie_where_they_shall_and_others(version: int, tmp_path: P
     run(main)
 
 
-def test_replicas_are_not_moved(tmp_path: Path) -> None:
+def logs_in(result: Any, name: str) -> list[tuple[int, bool]]:
+    return [
+        (one.partition_index, one.is_future_key)
+        for topic in result.topics
+        if topic.name == name
+        for one in topic.partitions
+    ]
+
+
+async def until(reached: Callable[[], bool]) -> None:
+    while not reached():
+        await asyncio.sleep(0.001)
+
+
+def two_folders(broker: Broker) -> tuple[Path, Path]:
+    """Where partition 0 lies, and the other one."""
+    present = broker.replicas.get("t", 0).log.directory.parent
+    (other,) = [path for path in broker.logs.data_dirs if path != present]
+    return present, other
+
+
+def test_a_replica_moves_while_it_is_used(tmp_path: Path) -> None:
     async def main() -> None:
         first, second = tmp_path / "first", tmp_path / "second"
         async with running(Path(f"{first},{second}")) as broker:
             create_topic(broker, "t", 1)
             client = await connect(broker)
+            await append(client, "t", batch([b"x" * 900] * 1000))
+            present, other = two_folders(broker)
+            assert await alter(client, 2, (other, "t", [0])) == {("t", 0): 0}
+            # Asked for once more, it just goes on.
+            assert await alter(client, 2, (other, "t", [0])) == {("t", 0): 0}
+            results = {one.log_dir: one for one in (await describe(client, 5, {"t": [0]})).results}
+            assert logs_in(results[str(present)], "t") in ([(0, False)], [])
+            count = 1
+            while broker.logs.moves.all():
+                await append(client, "t", batch([b"y"]))
+                count += 1
+            assert broker.replicas.get("t", 0).log.directory == other / "t-0"
+            assert not (present / "t-0").exists()
+            results = {one.log_dir: one for one in (await describe(client, 5, {"t": [0]})).results}
+            assert logs_in(results[str(other)], "t") == [(0, False)]
+            assert logs_in(results[str(present)], "t") == []
+            await append(client, "t", batch([b"z"]))
+            log = broker.replicas.get("t", 0).log
+            assert log.log_end_offset == log.high_watermark == 1000 + count
+            client.close()
+        async with running(Path(f"{first},{second}")) as broker:
+            log = broker.replicas.get("t", 0).log
+            assert (log.directory, log.log_end_offset) == (other / "t-0", 1000 + count)
+
+    run(main)
+
+
+def test_a_move_that_is_held_up_is_shown_and_given_up_and_resumed(tmp_path: Path) -> None:
+    async def main() -> None:
+        first, second = tmp_path / "first", tmp_path / "second"
+        folders = Path(f"{first},{second}")
+        slow = {"replica.alter.log.dirs.io.max.bytes.per.second": "0"}
+        async with running(folders, **slow) as broker:
+            create_topic(broker, "t", 1)
+            client = await connect(broker)
+            present, other = two_folders(broker)
+            data = batch([b"x" * 900] * 1000)
+            for _ in range(7):
+                await append(client, "t", data)
+            size = broker.replicas.get("t", 0).log.size_bytes
+            assert await alter(client, 2, (other, "t", [0])) == {("t", 0): 0}
+            (move,) = broker.logs.moves.all()
+            await until(lambda: move.bytes_copied > 0)
+            results = {one.log_dir: one for one in (await describe(client, 5, {"t": [0]})).results}
+            assert logs_in(results[str(present)], "t") == [(0, False)]
+            assert logs_in(results[str(other)], "t") == [(0, True)]
+            (copy,) = results[str(other)].topics[0].partitions
+            assert 0 < copy.partition_size < size
+            assert 0 < copy.offset_lag <= 7000
+            # Given up, and begun once more.
+            assert await alter(client, 2, (present, "t", [0])) == {("t", 0): 0}
+            assert [path for path in other.iterdir() if path.name.endswith("-future")] == []
+            assert await alter(client, 2, (other, "t", [0])) == {("t", 0): 0}
+            (move,) = broker.logs.moves.all()
+            client.close()
+        (left,) = [path for path in other.iterdir() if path.name.endswith("-future")]
+        assert list(left.iterdir()) == []
+        async with running(folders) as broker:
+            await until(lambda: not broker.logs.moves.all())
+            log = broker.replicas.get("t", 0).log
+            assert (log.directory, log.log_end_offset) == (other / "t-0", 7000)
+
+    run(main)
+
+
+def test_a_wish_before_the_topic_is_there(tmp_path: Path) -> None:
+    async def main() -> None:
+        first, second = tmp_path / "first", tmp_path / "second"
+        async with running(Path(f"{first},{second}")) as broker:
+            client = await connect(broker)
+            unavailable = ErrorCode.REPLICA_NOT_AVAILABLE
+            wished = await alter(client, 2, (second, "t", [0, 1, 2, 3]))
+            assert wished == {("t", index): unavailable for index in range(4)}
+            create_topic(broker, "t", 4)
+            folders = {broker.replicas.get("t", index).log.directory.parent for index in range(4)}
+            assert folders == {second}
+            client.close()
+
+    run(main)
+
+
+def test_replicas_are_not_moved_where_a_folder_has_failed(tmp_path: Path) -> None:
+    async def main() -> None:
+        first, second, third = tmp_path / "first", tmp_path / "second", tmp_path / "third"
+        async with running(Path(f"{first},{second},{third}")) as broker:
+            create_topic(broker, "t", 1)
+            client = await connect(broker)
             present = broker.replicas.get("t", 0).log.directory.parent
-            other = second if present == first else first
+            failing, other = [path for path in broker.logs.data_dirs if path != present]
+            broker.logs.fail_directory(failing, "the test says so")
             failed = {("t", 0): ErrorCode.KAFKA_STORAGE_ERROR}
+            assert await alter(client, 2, (failing, "t", [0])) == failed
             assert await alter(client, 2, (other, "t", [0])) == failed
             assert await alter(client, 2, (present, "t", [0])) == {("t", 0): 0}
-            broker.logs.fail_directory(other, "the test says so")
-            assert await alter(client, 2, (other, "t", [0])) == failed
             client.close()
 
     run(main)

@@ -340,5 +340,8 @@ class ConfigAttributes:
     port: int
     advertised_host_name: str | None
     advertised_port: int | None
+    leader_replication_throttled_rate: int
+    follower_replication_throttled_rate: int
+    replica_alter_log_dirs_io_max_bytes_per_second: int
     odradek_event_loop_stall_ms: int
     odradek_kafka_version: str | None

@@ -1,4 +1,6 @@
-"""What a broker does by the clock: retention, flushes, checkpoints, forgetting idle producers, compaction."""
+"""What a broker does by the clock: retention, flushes, checkpoints, forgetting idle producers, compaction.
+
+Moves of replicas between data folders go on beside it, begun by requests."""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.broker.cleaning import Cleaning
 from odradek.broker.loop_timers import Periodic
+from odradek.broker.moving import Moving
 from odradek.log.cleaner.manager import LogCleaner
 from odradek.log.files import RealFileSystem
 
@@ -20,7 +23,7 @@ _NEVER_MS = 366 * 24 * 3600 * 1000
 class Housekeeping:
     """The periodic work of one broker.
 
-    Attributes: `cleaner`: decides what is compacted, None where compaction is off.
+    Attributes: `cleaner`: decides what is compacted, None where compaction is off; `moving`: moves replicas.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -30,6 +33,7 @@ class Housekeeping:
         self._flushing = self._checkpointing = False
         self._cleaning: Cleaning | None = None
         self.cleaner: LogCleaner | None = None
+        self.moving: Moving | None = None
 
     def start(self) -> None:
         """Begin; the logs are loaded."""
@@ -50,12 +54,17 @@ class Housekeeping:
             self._cleaning = Cleaning(broker.loop, self.cleaner, lambda: broker.config)
             self._every("compaction", config.log_cleaner_backoff_ms, self._cleaning.check)
             self._register_gauges(self.cleaner)
+        self.moving = Moving(broker.loop, logs, lambda: broker.config)
+        self.moving.resume()
 
     def stop(self) -> None:
         """No more of it; passes of the cleaner that are under way come to nothing. Harmless twice."""
         for periodic in self._periodic:
             periodic.stop()
         self._periodic.clear()
+        if self.moving is not None:
+            self.moving.stop()
+            self.moving = None
         if self._cleaning is not None:
             self._cleaning.stop()
             self._cleaning = None

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+MOST_PREFERRED = 10_000
+"""Of so many partitions that do not exist is remembered where they shall be."""
+
 
 class Moves:
     """Begun by `begin`; somebody else goes through the steps, and says `end` when there are no more.
@@ -152,6 +155,9 @@ class Moves:
 
     def prefer(self, key: TopicPartition, parent: Path) -> None:
         """A partition that is not here shall be in that data folder once it is."""
+        self._preferred.pop(key, None)
+        if len(self._preferred) >= MOST_PREFERRED:
+            del self._preferred[next(iter(self._preferred))]
         self._preferred[key] = parent
 
     def preferred(self, key: TopicPartition) -> Path | None:

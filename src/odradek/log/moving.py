@@ -306,7 +306,8 @@ class Move:
         copy_tail = self._slice(held, active.size - held.size)
         small = [log.directory / LEADER_EPOCHS, log.directory / PARTITION_METADATA, active.txn_index.path]
         small += [log.snapshots.path(offset) for offset in settled.snapshots]
-        gone = [base for base in self._copied if base not in set(log.segments.bases)]
+        bases = set(log.segments.bases)
+        gone = [base for base in self._copied if base not in bases]
         for base in gone:
             del self._copied[base]
         wanted = {path.name for path in small}

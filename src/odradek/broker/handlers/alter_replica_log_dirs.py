@@ -2,8 +2,9 @@
 
 Each partition for itself: LOG_DIR_NOT_FOUND for a folder that is not this broker's, KAFKA_STORAGE_ERROR for
 one that has failed, or a replica that cannot be used, REPLICA_NOT_AVAILABLE for a partition that is not here,
-INVALID_TOPIC_EXCEPTION where a folder's name would be too long. A replica that lies there already is left
-there. Moving one is not built: KAFKA_STORAGE_ERROR, with a line in the broker's log.
+INVALID_TOPIC_EXCEPTION where a folder's name would be too long. The move itself comes after the answer, slice
+by slice (`odradek.log.moving`); DescribeLogDirs shows the copy. A request for the folder that the replica is
+in gives a move up, one for a third folder begins anew. For a partition that is not here yet it is remembered.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def _error_response(
 
 @handler(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=range(3), error_response=_error_response)
 def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
-    """Leave what lies where it shall lie, and refuse the rest."""
+    """Begin to move what lies elsewhere."""
     wanted = _wanted(request)
     if not context.authorize(Operation.ALTER, CLUSTER):
         return _response(dict.fromkeys(wanted, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
@@ -71,18 +72,23 @@ def _alter(context: RequestContext, topic: str, index: int, folder: Path) -> Err
         present = context.broker.replicas.get(topic, index).log.directory.parent
     except KafkaError as error:
         # Kafka says this of everything that is not here, whether it is elsewhere or nowhere.
-        offline = error.code == ErrorCode.KAFKA_STORAGE_ERROR
-        return error.code if offline else ErrorCode.REPLICA_NOT_AVAILABLE
+        if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
+            return error.code
+        logs.moves.prefer((topic, index), folder)
+        return ErrorCode.REPLICA_NOT_AVAILABLE
+    moving = context.broker.housekeeping.moving
     if present == folder:
+        if logs.moves.cancel((topic, index)):
+            log.info("move given up, as asked for topic=%s partition=%d", topic, index)
         return ErrorCode.NONE
-    log.warning(
-        "a replica was not moved, this broker cannot do that topic=%s partition=%d from=%s to=%s",
-        topic,
-        index,
-        present,
-        folder,
-    )
-    return ErrorCode.KAFKA_STORAGE_ERROR
+    if moving is None:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    try:
+        moving.begin((topic, index), folder)
+    except KafkaError as error:
+        log.warning("no move topic=%s partition=%d to=%s: %s", topic, index, folder, error)
+        return error.code
+    return ErrorCode.NONE
 
 
 def _response(errors: dict[tuple[str, int], ErrorCode]) -> AlterReplicaLogDirsResponse:
