@@ -56,9 +56,16 @@ class Conversions:
             left -= 1
             if left:
                 return
+            give_out()
+            # Behind the callbacks of the result: what comes before they have run must still wait for them.
+            loop.call_soon(forget)
+
+        def forget() -> None:
             for key in keys:
                 if latest.get(key) is result:
                     del latest[key]
+
+        def give_out() -> None:
             if result.cancelled():
                 return
             if running.cancelled():
