@@ -11,6 +11,7 @@
   Likewise batches are converted for topics of an older format (`message.format.version`), which take neither
   idempotent producers nor headers (UNSUPPORTED_FOR_MESSAGE_FORMAT). What takes long is converted in another
   thread (`odradek.broker.produce_conversions`); what comes for the same partition meanwhile waits for it.
+- Transactional batches: see `odradek.broker.transactional_produce`.
 - Error messages and record errors from 8; the current leader with NOT_LEADER_OR_FOLLOWER from 10 (KIP-951).
 """
 
@@ -26,6 +27,7 @@ from odradek.broker.fast_produce import FastProduce
 from odradek.broker.leader_hints import LeaderHints
 from odradek.broker.produce_conversions import PreparedRecords, partitions_of, prepare_all, takes_long
 from odradek.broker.registry import handler
+from odradek.broker.transactional_produce import admit_produce, require_admitted
 from odradek.cluster.image import INTERNAL_TOPICS
 from odradek.errors import (
     InvalidRecordError,
@@ -53,6 +55,7 @@ from odradek.wire.messages.produce import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.transaction_gate import Admission
     from odradek.log.converting import Prepared
     from odradek.replication.partition import Partition
 
@@ -88,12 +91,56 @@ def handle(context: RequestContext, request: ProduceRequest) -> ProduceResponse 
     """Append, and answer when as many replicas have it as `acks` asks for."""
     if request.acks not in (-1, 0, 1):
         return _error_response(request, context.api_version, ErrorCode.INVALID_REQUIRED_ACKS, "")
+    try:
+        admission = admit_produce(context, request)
+    except KafkaError as error:
+        context.close_connection = request.acks == 0
+        return _error_response(request, context.api_version, error.code, error.message)
+    if isinstance(admission, asyncio.Future):
+        return _append_after_admission(context, request, admission)
+    return _append_admitted(context, request, admission)
+
+
+def _append_after_admission(
+    context: RequestContext, request: ProduceRequest, admission: asyncio.Future[Admission]
+) -> asyncio.Future[Any]:
+    future: asyncio.Future[Any] = context.broker.loop.create_future()
+
+    def finish(answer: asyncio.Future[Any]) -> None:
+        if future.done():
+            return
+        if answer.cancelled():
+            future.cancel()
+        elif (error := answer.exception()) is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(answer.result())
+
+    def append(admitted: asyncio.Future[Admission]) -> None:
+        try:
+            answer = _append_admitted(context, request, admitted.result())
+        except Exception as error:
+            if not future.done():
+                future.set_exception(error)
+            return
+        if isinstance(answer, asyncio.Future):
+            answer.add_done_callback(finish)
+        elif not future.done():
+            future.set_result(answer)
+
+    admission.add_done_callback(append)
+    return future
+
+
+def _append_admitted(
+    context: RequestContext, request: ProduceRequest, admission: Admission | None
+) -> ProduceResponse | asyncio.Future[Any] | None:
     items = list(partitions_of(context, request))
     conversions = context.broker.conversions
     keys = [key for _, key, _ in items]
     if conversions.is_busy(keys) or any(takes_long(partition, records) for partition, _, records in items):
-        return _append_after_conversion(context, request, items, keys)
-    return _append_all(context, request, {})
+        return _append_after_conversion(context, request, items, keys, admission)
+    return _append_all(context, request, {}, admission)
 
 
 def _append_after_conversion(
@@ -101,6 +148,7 @@ def _append_after_conversion(
     request: ProduceRequest,
     items: list[tuple[Partition, tuple[str, int], Any]],
     keys: list[tuple[str, int]],
+    admission: Admission | None,
 ) -> asyncio.Future[ProduceResponse | None]:
     broker = context.broker
     future: asyncio.Future[ProduceResponse | None] = broker.loop.create_future()
@@ -114,7 +162,7 @@ def _append_after_conversion(
             future.cancel()
             return
         try:
-            answer = _append_all(context, request, converted.result())
+            answer = _append_all(context, request, converted.result(), admission)
         except Exception as error:
             future.set_exception(error)
             return
@@ -131,13 +179,16 @@ def _append_after_conversion(
 
 
 def _append_all(
-    context: RequestContext, request: ProduceRequest, prepared: PreparedRecords
+    context: RequestContext,
+    request: ProduceRequest,
+    prepared: PreparedRecords,
+    admission: Admission | None,
 ) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
     response = ProduceResponse(responses=[])
     pending: list[_Pending] = []
     twice = _named_twice(request)
     for topic in request.topic_data:
-        response.responses.append(_append_topic(context, request, topic, twice, prepared, pending))
+        response.responses.append(_append_topic(context, request, topic, twice, prepared, admission, pending))
     # The records are in the log: while acks are waited for, the frame need not be kept.
     request.topic_data = []
     if request.acks == 0:
@@ -172,6 +223,7 @@ def _append_topic(
     topic: TopicProduceData,
     twice: set[_Key],
     prepared: PreparedRecords,
+    admission: Admission | None,
     pending: list[_Pending],
 ) -> TopicProduceResponse:
     name: str | None = topic.name
@@ -187,7 +239,9 @@ def _append_topic(
         else:
             assert name is not None
             made = prepared.get((name, data.index))
-            answers.append(_append(context, request, name, data.index, data.records, made, pending))
+            answers.append(
+                _append(context, request, name, data.index, data.records, made, admission, pending)
+            )
     return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
 
 
@@ -211,6 +265,7 @@ def _append(
     index: int,
     records: Any,
     prepared: Prepared | KafkaError | None,
+    admission: Admission | None,
     pending: list[_Pending],
 ) -> PartitionProduceResponse:
     broker = context.broker
@@ -224,6 +279,8 @@ def _append(
         if records is None:
             raise InvalidRecordError("a record batch is missing")
         size = len(records)
+        if admission is not None:
+            require_admitted(admission, (topic, index), partition, records, context.api_version)
         if isinstance(prepared, KafkaError):
             partition.require_leader()
             raise prepared

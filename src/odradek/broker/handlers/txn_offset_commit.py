@@ -1,10 +1,10 @@
 """TxnOffsetCommit 0-6: offsets of a group that count when a producer's transaction is committed.
 
 - The transactional id is authorised, then the group, then each topic. A partition that does not exist is
-  refused by itself: UNKNOWN_TOPIC_OR_PARTITION; one whose note is longer than `offset.metadata.max.bytes` too.
-- The group's partition of `__consumer_offsets` belongs to the transaction (`odradek.broker.transaction_gate`):
-  the producer has said so with AddOffsetsToTxn, 5 and later add it here (KIP-890). INVALID_TXN_STATE
-  otherwise, from 4 on TRANSACTION_ABORTABLE.
+  refused by itself, UNKNOWN_TOPIC_OR_PARTITION; one whose note is too long as well.
+- The group's partition of `__consumer_offsets` belongs to the transaction
+  (`odradek.broker.transaction_gate`): the producer has said so with AddOffsetsToTxn, 5 and later add it here
+  (KIP-890). INVALID_TXN_STATE otherwise, from 4 on TRANSACTION_ABORTABLE.
 - 3 names the member and its generation (KIP-447), 6 has topic ids (UNKNOWN_TOPIC_ID). 0 and 1 do not know
   COORDINATOR_LOAD_IN_PROGRESS and are told COORDINATOR_NOT_AVAILABLE.
 """
