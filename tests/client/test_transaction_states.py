@@ -37,6 +37,7 @@ class Bench:
         self.model = ModelCoordinator(kind)
         self.manager = TransactionManager("id", 60_000, two_phase_commit=two_phase_commit)
         self.seen: Seen = []
+        self.manager.learned(v2=kind == "4.x")
 
     def ask(self, *, batches_left: bool = False) -> TxnRequest | None:
         return self.manager.next_request(batches_left=batches_left)

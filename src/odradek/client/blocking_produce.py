@@ -8,6 +8,7 @@ the log. So the broker never sees a gap, and knows every repeat for what it is.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -130,7 +131,10 @@ class PipelinedProduce:
     def settle(self) -> None:
         """Await what is on its way, and forget what failed: the transaction is going to be aborted."""
         for connection in list(self._sent):
-            self._receive_all(connection)
+            while self._sent.get(connection):
+                # That one failed is known by now; more of the same is no news.
+                with contextlib.suppress(KafkaError):
+                    self._receive(connection)
         if self._again:
             self._lost(error_for(ErrorCode.NETWORK_EXCEPTION, "batches were on their way"))
         self._again.clear()

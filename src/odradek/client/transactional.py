@@ -258,6 +258,7 @@ class TransactionalWriter:
         """Send one request. Returns what broke on the way, if anything did."""
         try:
             connection = self._connection(self._manager.target(request))
+            self._manager.learned(v2=transactions_v2(self._versions()))
             message, version = build_request(request, self._manager.me, _versions_of(connection))
         except KafkaError as problem:
             if problem.retriable:

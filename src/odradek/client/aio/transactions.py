@@ -89,6 +89,7 @@ class TransactionRequests:
             connection = await self._cluster.connection(node, COORDINATOR)
         versions = connection.state.versions
         assert versions is not None
+        self._manager.learned(v2=transactions_v2(self._cluster.versions()))
         message, version = build(request, self._manager.me, versions)
         response = await connection.send(message, version)
         if request.api is ApiKey.FIND_COORDINATOR:

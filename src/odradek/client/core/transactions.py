@@ -98,7 +98,7 @@ class TransactionManager:
 
     Attributes:
         state: where it stands.
-        v2: whether transactions are KIP-890's; set by `begin`.
+        v2: whether transactions are KIP-890's. It does not change within one.
         producer_id, producer_epoch: whom the records are from; -1 until initialised.
         partitions: what has been added to the transaction.
         prepared: the transaction that is prepared.
@@ -122,7 +122,7 @@ class TransactionManager:
         self._keys: dict[CoordinatorKind, str] = {}
         self._new: set[TopicPartition] = set()
         self._pending: set[TopicPartition] = set()
-        self._started = self._maybe_started = False
+        self._started = self._maybe_started = self._begun = False
         self._resumed = False
         self._bump_required = False
         self._due: list[TxnRequest] = []
@@ -168,6 +168,7 @@ class TransactionManager:
         self._check()
         self._move(TxnState.IN_TRANSACTION)
         self.v2 = v2
+        self._begun = True
 
     def add_partition(self, tp: TopicPartition) -> None:
         """Before a record is queued. Raises as `begin`."""
@@ -349,8 +350,8 @@ class TransactionManager:
                     request.call.finish(self.last_error)
                 continue
             if request.api is ApiKey.END_TXN and not self._started:
-                # If the coordinator has begun it after all, a higher epoch ends it. (It refuses the end of what
-                # has not begun.)
+                # If the coordinator has begun it after all, a higher epoch ends it. (It refuses the end of
+                # what has not begun.)
                 self._bump_required |= self._maybe_started and self.can_bump
                 self._ended(request)
                 continue
@@ -364,6 +365,13 @@ class TransactionManager:
     def target(self, request: TxnRequest) -> int | None:
         """Which broker is to be asked; None: any."""
         return None if request.coordinator is None else self._coordinator(*request.coordinator)
+
+    def learned(self, *, v2: bool) -> None:
+        """What the cluster has finalised, as known before a request is made: so a transaction that was taken
+        over is ended in the right way.
+        """
+        if not self._begun:
+            self.v2 = v2
 
     def delay_ms(self, request: TxnRequest, backoff_ms: float) -> float:
         """How long to wait before sending it."""
@@ -528,7 +536,7 @@ class TransactionManager:
         self._move(TxnState.INITIALIZING if bump else target)
         self._bump_required = bump
         self._resumed = False
-        self._started = self._maybe_started = False
+        self._started = self._maybe_started = self._begun = False
         self.prepared = PreparedTxnState()
         self._new.clear()
         self._pending.clear()
