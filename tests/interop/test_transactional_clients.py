@@ -1,0 +1,138 @@
+"""Other people's transactional producers on our broker; and Kafka's tools on what it has written of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+from collections import Counter
+
+import pytest
+
+from interop import programs
+from interop.conftest import OdradekServer
+from interop.kafka_peer import NEWEST, run_tool
+
+pytestmark = pytest.mark.interop
+
+RELEASES = ("0.11.0.3", "2.2.2", "3.9.2", "4.4.0")
+LOGS_WITH = ("3.9.1", NEWEST)
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_java(version: str, server: OdradekServer) -> None:
+    """Commits, aborts, a consume-transform-produce loop, and a successor that fences."""
+    if absent := [tool for tool in ("javac", "mvn") if shutil.which(tool) is None]:
+        pytest.skip(f"not on this machine: {', '.join(absent)}")
+    seen = programs.java_program("Transactions", version).run(server.bootstrap_servers)
+    wanted = Counter(f"{n}-{i}" for n in (0, 1, 3, 4) for i in range(10))
+    # Forty records, and a marker for each of six transactions that wrote to each of two partitions; what the
+    # last ones, who aborted, had not sent by then has left nothing.
+    assert seen["passed on"]["records"] == 40
+    assert 40 <= seen["passed on"]["committed"] <= 40 + 20 + 12
+    assert Counter(seen["out"]) == wanted + Counter(["last"])
+    assert seen["out"][-1] == "last"
+    assert seen["all of out"] >= 42
+    assert seen["fenced"] == "ProducerFencedException"
+
+
+def test_confluent(server: OdradekServer) -> None:
+    """librdkafka: the same, and kill -9 of the broker while a transaction is open."""
+    from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    at = {"bootstrap.servers": server.bootstrap_servers}
+    admin = AdminClient(at)
+    for future in admin.create_topics([NewTopic("in", 2, 1), NewTopic("out", 1, 1)]).values():
+        future.result(30)
+    producer = Producer({**at, "transactional.id": "confluent"})
+    producer.init_transactions(30)
+    for n in range(4):
+        producer.begin_transaction()
+        for i in range(10):
+            producer.produce("in", b"%d-%d" % (n, i), partition=i % 2)
+        producer.flush(30)
+        if n == 2:
+            producer.abort_transaction(30)
+        elif n == 1:
+            server.restart(signal.SIGKILL)
+            producer.commit_transaction(30)
+        else:
+            producer.commit_transaction(30)
+
+    group = {**at, "group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    reader = Consumer({**group, "isolation.level": "read_committed"})
+    reader.subscribe(["in"])
+    values: list[bytes] = []
+    while len(values) < 30:
+        values += [record.value() for record in reader.consume(100, 0.2) if record.error() is None]
+    assert Counter(values) == Counter(b"%d-%d" % (n, i) for n in (0, 1, 3) for i in range(10))
+    positions = reader.position(reader.assignment())
+    producer.begin_transaction()
+    for value in values:
+        producer.produce("out", value)
+    producer.send_offsets_to_transaction(positions, reader.consumer_group_metadata(), 30)
+    producer.commit_transaction(30)
+    committed = reader.committed([TopicPartition("in", p) for p in range(2)], 30)
+    assert {p.partition: p.offset for p in committed} == {p.partition: p.offset for p in positions}
+    reader.close()
+
+    producer.begin_transaction()
+    producer.produce("out", b"zombie")
+    producer.flush(30)
+    successor = Producer({**at, "transactional.id": "confluent"})
+    successor.init_transactions(30)
+    with pytest.raises(KafkaException, match="fenced"):
+        producer.commit_transaction(30)
+
+
+@pytest.mark.usefixtures("kafka_toolchain")
+def test_kafkas_dumper_reads_our_logs(server: OdradekServer) -> None:
+    """`__transaction_state` in both versions of its records, and control batches."""
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    at = {"bootstrap.servers": server.bootstrap_servers}
+    admin = AdminClient(at)
+    admin.create_topics([NewTopic("t", 1, 1)])["t"].result(30)
+    producer = Producer({**at, "transactional.id": "dumped"})
+    producer.init_transactions(30)
+    for commit in (True, False):
+        producer.begin_transaction()
+        producer.produce("t", b"x", partition=0)
+        producer.flush(30)
+        (producer.commit_transaction if commit else producer.abort_transaction)(30)
+    server.stop()
+    data = server.directory / "data"
+    states = [path for path in data.glob("__transaction_state-*/*.log") if path.stat().st_size]
+    (log,) = states
+    for version in LOGS_WITH:
+        printed = run_tool(version, "dump-log", "--transaction-log-decoder", "--files", str(log))
+        assert _states(printed) == [
+            "Empty",
+            "Ongoing",
+            "PrepareCommit",
+            "CompleteCommit",
+            "Ongoing",
+            "PrepareAbort",
+            "CompleteAbort",
+        ], printed
+        printed = run_tool(version, "dump-log", "--print-data-log", "--files", str(data / "t-0" / log.name))
+        assert re.findall(r"endTxnMarker: (\w+) coordinatorEpoch: (\d+)", printed) == [
+            ("COMMIT", "0"),
+            ("ABORT", "0"),
+        ], printed
+    server.start()
+
+
+def _states(printed: str) -> list[str]:
+    """The states in what Kafka's decoder prints: words up to 3.9, numbers in JSON from 4.0 on."""
+    names = ["Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"]
+    found: list[str] = []
+    for line in printed.splitlines():
+        if word := re.search(r"state=(\w+)", line):
+            found.append(word[1])
+        elif payload := re.search(r"payload: (\{.*\})", line):
+            found.append(names[json.loads(payload[1])["data"]["transactionStatus"]])
+    return found
