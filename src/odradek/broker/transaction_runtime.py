@@ -103,6 +103,7 @@ class TransactionRuntime:
     Attributes:
         coordinator: what handlers call.
         writer: what WriteTxnMarkers calls.
+        send_markers: how markers get to the leaders of their partitions; may be replaced.
     """
 
     def __init__(
@@ -126,7 +127,7 @@ class TransactionRuntime:
         self._producer_ids = producer_ids
         self._config = config
         self._loop = loop
-        self._send_markers: MarkerSender = LocalMarkers(broker_id, writer)
+        self.send_markers: MarkerSender = LocalMarkers(broker_id, writer)
         self.writer = writer
         self.coordinator = TransactionCoordinator(
             config=transaction_config(config, transaction_version),
@@ -257,7 +258,7 @@ class TransactionRuntime:
             self._answered(part, dict.fromkeys(part.partitions, ErrorCode.NONE))
         for leader, parts in sends.items():
             for part in parts:
-                self._send_markers(leader, part, partial(self._answered, part))
+                self.send_markers(leader, part, partial(self._answered, part))
 
     def _answered(self, markers: Markers, errors: PartitionErrors) -> None:
         if self.coordinator.partition_count:
