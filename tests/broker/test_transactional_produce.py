@@ -14,6 +14,7 @@ from odradek.broker.app import Broker
 from odradek.broker.authorization import Operation, Resource
 from odradek.errors.codes import ErrorCode
 from odradek.records.builder import BatchBuilder
+from odradek.util.clock import ManualClock, SystemClock
 from odradek.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -406,5 +407,34 @@ def test_open_transactions_are_not_deleted_past_by_a_reader_of_committed_records
             await until_state(producer.client, "id", "CompleteCommit")
             log = broker.replicas.get("t", 0).log
             assert log.last_stable_offset == log.high_watermark == 4
+
+    run(main)
+
+
+def test_partitions_with_late_transactions_are_counted(tmp_path: Path) -> None:
+    async def main() -> None:
+        clock = ManualClock(SystemClock().now_ms())
+        async with serving(tmp_path, clock=clock, transaction_max_timeout_ms=60_000) as (broker, producer):
+
+            def late() -> float:
+                kind = "kafka.server:ReplicaManager"
+                assert broker.metrics.snapshot()[kind, "ProducerIdCount", ()] == 2
+                return broker.metrics.snapshot()[kind, "PartitionsWithLateTransactionsCount", ()]
+
+            assert await producer.add("t", 0, 1) == ErrorCode.NONE
+            sent = transactional(producer, timestamp=clock.now_ms())
+            for index in (0, 1):
+                assert (await send(producer, sent, index=index)).error_code == 0
+            clock.advance(60_000 + 5 * 60_000)
+            assert late() == 0
+            clock.advance(1)
+            assert late() == 2
+            # A sign of life in one of them.
+            sent = transactional(producer, 1, timestamp=clock.now_ms())
+            assert (await send(producer, sent, index=1)).error_code == 0
+            assert late() == 1
+            assert await producer.end(commit=True) == ErrorCode.NONE
+            await until_state(producer.client, "id", "CompleteCommit")
+            assert late() == 0
 
     run(main)

@@ -463,6 +463,8 @@ class Broker:
         self.metrics.gauge(kind, "PartitionCount", lambda: len(self.replicas))
         self.metrics.gauge(kind, "LeaderCount", lambda: self.replicas.leader_count)
         self.metrics.gauge(kind, "OfflineReplicaCount", lambda: len(self.replicas.offline))
+        self.metrics.gauge(kind, "ProducerIdCount", self._count_producer_ids)
+        self.metrics.gauge(kind, "PartitionsWithLateTransactionsCount", self._count_late_transactions)
         kind = "kafka.log:LogManager"
         self.metrics.gauge(
             kind,
@@ -488,6 +490,16 @@ class Broker:
                 partial(_connection_count, listener),
                 listener=listener.name,
             )
+
+    def _count_producer_ids(self) -> int:
+        return sum(len(one.log.producers.entries) for one in self.replicas)
+
+    def _count_late_transactions(self) -> int:
+        now_ms, longest_ms = self.clock.now_ms(), self.config.transaction_max_timeout_ms
+        return sum(
+            one.is_leader and one.log.producers.has_late_transaction(now_ms, longest_ms)
+            for one in self.replicas
+        )
 
     # ------------------------------------------------------------------ following the cluster
 

@@ -27,6 +27,7 @@ from odradek.records.control import ControlType, EndTransactionMarker
 logger = logging.getLogger(__name__)
 
 BATCHES_KEPT = 5
+LATE_TRANSACTION_BUFFER_MS = 5 * 60 * 1000
 NO_EPOCH = -1
 NO_SEQUENCE = -1
 NO_OFFSET = -1
@@ -155,6 +156,20 @@ class ProducerState:
         self.entries[entry.producer_id] = entry
         if entry.txn_first_offset >= 0:
             self._ongoing[entry.txn_first_offset] = entry.producer_id
+
+    def has_late_transaction(self, now_ms: int, longest_ms: int) -> bool:
+        """Whether the oldest open transaction was silent for five minutes more than any may take.
+
+        Its coordinator should have ended it: it hangs, or the coordinator does (KIP-664).
+
+        Args:
+            now_ms: epoch ms.
+            longest_ms: `transaction.max.timeout.ms`.
+        """
+        if not self._ongoing:
+            return False
+        since_ms = self.entries[self._ongoing[min(self._ongoing)]].last_timestamp
+        return since_ms > 0 and now_ms - since_ms > longest_ms + LATE_TRANSACTION_BUFFER_MS
 
     # Before an append.
 
