@@ -24,6 +24,8 @@ The schema, the columns and the option names are those of Spark's own Kafka conn
     batch_reader.py, stream_reader.py   the readers that Spark calls
     task.py            what runs in an executor: offsets in, Arrow record batches out
     writer.py          the writers, batch and stream
+    decisions.py, exactly_once.py   exactly once: the rules, and the steps of tasks and driver
+    transactional_sink.py, task_transaction.py, coordinators.py, slots.py   the same for Spark and brokers
     source.py          the `DataSource` that ties them together
     sessions.py, java.py   a session, and a Java to run it with
 

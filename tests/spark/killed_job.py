@@ -1,0 +1,167 @@
+"""A streaming copy that is written exactly once, to be killed at any step of a batch.
+
+    python killed_job.py SERVERS SOURCE TARGET FOLDER (run | drain) [option=value…]
+
+Its data source is `odradek`'s, which stops at named steps to look for a file `FOLDER/kill/<step>`. The
+process that finds one takes it away and does what is in it: `self` (this Python process dies), `driver` (the
+driver's and the JVM's) or `broker`. All by SIGKILL.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from odradek.spark import OdradekDataSource, session
+
+STEPS = (
+    "task looks",
+    "task has written",
+    "task has prepared",
+    "driver takes over",
+    "driver decides",
+    "decision is sent",
+    "driver has decided",
+    "one is committed",
+    "all are committed",
+)
+
+
+def reached(step: str) -> None:
+    """Die here, or have something else die, if somebody wants it."""
+    folder = Path(os.environ["KILL_FOLDER"])
+    wanted = folder / "kill" / step.replace(" ", "-")
+    taken = wanted.with_name(f"taken-{wanted.name}")
+    try:
+        wanted.rename(taken)
+    except FileNotFoundError:
+        return
+    whom = taken.read_text()
+    if whom == "driver":
+        os.killpg(int((folder / "driver.pid").read_text()), signal.SIGKILL)
+    pid = int((folder / "broker.pid").read_text()) if whom == "broker" else os.getpid()
+    os.kill(pid, signal.SIGKILL)
+
+
+def install() -> None:
+    """Put the steps into what this process has of `odradek`."""
+    from odradek.client import TransactionalWriter
+    from odradek.spark import transactional_sink
+    from odradek.spark.coordinators import Coordinators
+    from odradek.spark.task_transaction import TaskTransaction
+
+    if issubclass(transactional_sink.Coordinators, Stepping):
+        return
+
+    class Ledger(Stepping, Coordinators):
+        pass
+
+    prepare, commit = TaskTransaction.prepare, TransactionalWriter.commit_transaction
+
+    def stepping_prepare(self: TaskTransaction) -> Any:
+        reached("task has written")
+        prepared = prepare(self)
+        reached("task has prepared")
+        return prepared
+
+    def stepping_commit(self: TransactionalWriter) -> None:
+        reached("decision is sent")
+        commit(self)
+
+    transactional_sink.Coordinators = Ledger  # type: ignore[misc]
+    TaskTransaction.prepare = stepping_prepare  # type: ignore[method-assign]
+    TransactionalWriter.commit_transaction = stepping_commit  # type: ignore[method-assign]
+
+
+class Stepping:
+    """The coordinators' methods, with steps before and after."""
+
+    def read_decision(self, name: str) -> Any:
+        reached("task looks")
+        return super().read_decision(name)  # type: ignore[misc]
+
+    def take_over(self, name: str, *, anew: bool) -> Any:
+        reached("driver takes over")
+        return super().take_over(name, anew=anew)  # type: ignore[misc]
+
+    def decide(self, name: str, decision: Any) -> None:
+        reached("driver decides")
+        super().decide(name, decision)  # type: ignore[misc]
+        reached("driver has decided")
+
+    def end(self, transaction: Any, *, commit: bool) -> bool:
+        ended: bool = super().end(transaction, commit=commit)  # type: ignore[misc]
+        if commit:
+            reached("one is committed")
+        return ended
+
+
+class KilledSource(OdradekDataSource):
+    """`odradek`, whose stream writers have steps."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "killed"
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802 (Spark's name)
+        return with_steps(super().streamWriter(schema, overwrite))
+
+
+def with_steps(writer: Any) -> Any:
+    """`writer`, of a class that is pickled whole: Spark's workers do not have this file."""
+
+    class Writer(type(writer)):  # type: ignore[misc]
+        def write(self, iterator: Any) -> Any:
+            install()
+            return super().write(iterator)
+
+        def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
+            install()
+            super().commit(messages, batchId)
+            reached("all are committed")
+
+    writer.__class__ = Writer
+    return writer
+
+
+def main(servers: str, source: str, target: str, folder: Path, mode: str, *options: str) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    (folder / "driver.pid").write_text(str(os.getpid()))
+    os.environ["KILL_FOLDER"] = str(folder)
+    spark = session("killed", "local[2,4]", log_level="OFF")
+    spark.dataSource.register(KilledSource)
+    frame = (
+        spark.readStream.format("odradek")
+        .option("kafka.bootstrap.servers", servers)
+        .option("subscribe", source)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", 60)
+        .option("fetchOffset.numRetries", 30)
+        .load()
+    )
+    while True:
+        query = (
+            frame.selectExpr("key", "value")
+            .writeStream.format("killed")
+            .option("kafka.bootstrap.servers", servers)
+            .option("topic", target)
+            .option("deliveryGuarantee", "exactly-once")
+            .options(**dict(option.split("=", 1) for option in options))
+            .option("checkpointLocation", str(folder / "checkpoint"))
+            .trigger(**({"availableNow": True} if mode == "drain" else {"processingTime": "0 seconds"}))
+            .start()
+        )
+        try:
+            query.awaitTermination()
+        except StreamingQueryException as problem:
+            # A query that failed is started again, as whoever runs it would.
+            (folder / "failures").open("a").write(f"{problem}\n\n")
+            continue
+        break
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:4], Path(sys.argv[4]), *sys.argv[5:])  # type: ignore[arg-type]
