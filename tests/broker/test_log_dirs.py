@@ -11,6 +11,7 @@ import pytest
 
 from odradek.broker.app import Broker
 from odradek.broker.authorization import Operation
+from odradek.broker.config import BrokerConfig
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
@@ -153,8 +154,9 @@ def logs_in(result: Any, name: str) -> list[tuple[int, bool]]:
 
 
 async def until(reached: Callable[[], bool]) -> None:
-    while not reached():
-        await asyncio.sleep(0.001)
+    async with asyncio.timeout(60):
+        while not reached():
+            await asyncio.sleep(0.001)
 
 
 def two_folders(broker: Broker) -> tuple[Path, Path]:
@@ -231,6 +233,28 @@ def test_a_move_that_is_held_up_is_shown_and_given_up_and_resumed(tmp_path: Path
             await until(lambda: not broker.logs.moves.all())
             log = broker.replicas.get("t", 0).log
             assert (log.directory, log.log_end_offset) == (other / "t-0", 7000)
+
+    run(main)
+
+
+def test_the_rate_is_raised_while_a_move_waits(tmp_path: Path) -> None:
+    async def main() -> None:
+        first, second = tmp_path / "first", tmp_path / "second"
+        rate = "replica.alter.log.dirs.io.max.bytes.per.second"
+        async with running(Path(f"{first},{second}"), **{rate: "1"}) as broker:
+            create_topic(broker, "t", 1)
+            client = await connect(broker)
+            _, other = two_folders(broker)
+            data = batch([b"x" * 900] * 1000)
+            for _ in range(7):
+                await append(client, "t", data)
+            assert await alter(client, 2, (other, "t", [0])) == {("t", 0): 0}
+            (move,) = broker.logs.moves.all()
+            await until(lambda: move.bytes_copied > 0)
+            broker.config = BrokerConfig({**broker.config.given, rate: str(1 << 40)})
+            await until(lambda: not broker.logs.moves.all())
+            assert broker.replicas.get("t", 0).log.directory == other / "t-0"
+            client.close()
 
     run(main)
 

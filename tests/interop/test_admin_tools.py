@@ -4,6 +4,7 @@ unsecured Kafka that is alone refuses is refused in the same words."""
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -158,6 +159,48 @@ def test_reassignments(broker: Broker, newest: KafkaTools, tmp_path: Path) -> No
     verified = fine(newest, broker, "reassign-partitions", *words, "--verify")
     assert "Reassignment of partition clicks-0 is completed." in verified
     assert "No partition reassignments found." in fine(newest, broker, "reassign-partitions", "--list")
+
+
+def test_a_replica_moves_to_another_folder(newest: KafkaTools, tmp_path: Path) -> None:
+    """Down to the verdict of Kafka's tool; while it is held up, its tool sees a future replica."""
+    folders = [tmp_path / "one", tmp_path / "two"]
+    plan = tmp_path / "plan.json"
+    words = ("--reassignment-json-file", str(plan))
+    with Broker(data=Path(",".join(map(str, folders)))) as broker:
+        servers = {"bootstrap_servers": broker.bootstrap_servers}
+        with Admin(**servers) as admin, Producer(**servers) as producer:
+            admin.create_topics([NewTopic("clicks", num_partitions=1)])
+            for _ in range(50):
+                producer.send("clicks", value=b"x" * 100_000, partition=0)
+        (present,) = [folder for folder in folders if (folder / "clicks-0").is_dir()]
+        (other,) = [folder for folder in folders if folder != present]
+        move = {"topic": "clicks", "partition": 0, "replicas": [0], "log_dirs": [str(other)]}
+        plan.write_text(json.dumps({"version": 1, "partitions": [move]}))
+        held = ("--replica-alter-log-dirs-throttle", "1")
+        printed = fine(newest, broker, "reassign-partitions", *words, "--execute", *held)
+        assert f"Successfully started moving log directory to {other} for replica clicks-0" in printed
+        verified = fine(newest, broker, "reassign-partitions", *words, "--verify")
+        assert "Reassignment of replica clicks-0-0 is still in progress." in verified
+        described = json.loads(
+            next(
+                line
+                for line in fine(newest, broker, "log-dirs", "--describe").splitlines()
+                if line.startswith("{")
+            )
+        )
+        found = {
+            one["logDir"]: [(part["partition"], part["isFuture"]) for part in one["partitions"]]
+            for one in described["brokers"][0]["logDirs"]
+        }
+        assert found == {str(present): [("clicks-0", False)], str(other): [("clicks-0", True)]}
+        faster = ("--replica-alter-log-dirs-throttle", "1000000000", "--additional")
+        fine(newest, broker, "reassign-partitions", *words, "--execute", *faster)
+        deadline = time.monotonic() + 30
+        while "completed successfully" not in verified and time.monotonic() < deadline:
+            verified = fine(newest, broker, "reassign-partitions", *words, "--verify")
+        assert "Reassignment of replica clicks-0-0 completed successfully." in verified
+        assert (other / "clicks-0").is_dir()
+        assert not (present / "clicks-0").exists()
 
 
 def test_what_else_there_is(broker: Broker, newest: KafkaTools) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LOOK_AGAIN_S = 1.0
-"""How often is looked whether a rate of 0 has been raised."""
+"""How often is looked, while a move waits, whether the rate is another."""
 
 
 class Moving:
@@ -44,8 +44,9 @@ class Moving:
         self._queue: deque[Move] = deque()
         self._running = 0
         self._threads: ThreadPoolExecutor | None = None
-        self._free_at_s = 0.0
-        """When the bytes copied so far will have been copied at the rate that is allowed."""
+        self._owed = 0.0
+        """Bytes that were copied faster than the rate allows, as of `_paid_at_s`."""
+        self._paid_at_s = loop.time()
         self._stopped = False
 
     def resume(self) -> None:
@@ -91,22 +92,24 @@ class Moving:
             return
         assert self._threads is not None
         before = move.bytes_copied
-        waiting = self._loop.run_in_executor(self._threads, wait)
-        waiting.add_done_callback(
-            lambda done: self._pause(move, steps, done.exception(), move.bytes_copied - before)
-        )
 
-    def _pause(self, move: Move, steps: Steps, error: BaseException | None, copied: int) -> None:
-        """Go on when the rate allows it."""
-        config, now = self._config(), self._loop.time()
+        def waited(waiting: asyncio.Future[object]) -> None:
+            self._owed += move.bytes_copied - before
+            self._pause(move, steps, waiting.exception())
+
+        self._loop.run_in_executor(self._threads, wait).add_done_callback(waited)
+
+    def _pause(self, move: Move, steps: Steps, error: BaseException | None = None) -> None:
+        """Go on when the rate allows it, as it is by then."""
+        config, now_s = self._config(), self._loop.time()
         rate = config.replica_alter_log_dirs_io_max_bytes_per_second
-        if self._stopped or error is not None or not copied:
+        self._owed = max(0.0, self._owed - rate * (now_s - self._paid_at_s))
+        self._paid_at_s = now_s
+        if self._stopped or error is not None or move.is_over or not self._owed:
             self._go_on(move, steps, error)
-        elif not rate:
-            self._loop.call_later(_LOOK_AGAIN_S, self._pause, move, steps, None, copied)
         else:
-            self._free_at_s = max(self._free_at_s, now) + copied / rate
-            self._loop.call_later(self._free_at_s - now, self._go_on, move, steps, None)
+            wait_s = min(self._owed / rate, _LOOK_AGAIN_S) if rate else _LOOK_AGAIN_S
+            self._loop.call_later(wait_s, self._pause, move, steps)
 
     def _end(self, move: Move, what: str, failure: OdradekError | None) -> None:
         self._running -= 1
