@@ -59,6 +59,7 @@ def main() -> None:
     parser.add_argument("--servers", default="127.0.0.1:9092")
     parser.add_argument("--topic", default="orders")
     parser.add_argument("--instance", default="1", help="each process that runs at the same time has its own")
+    parser.add_argument("--max-records", type=int, default=500, help="of one transaction")
     parser.add_argument("--by-hand", action="store_true")
     parser.add_argument("--idle-polls", type=int, default=3, help="end after so many polls without an order")
     args = parser.parse_args()
@@ -66,6 +67,8 @@ def main() -> None:
         args.topic,
         bootstrap_servers=args.servers,
         group_id="billing",
+        group_instance_id=f"billing-{args.instance}",  # who is started again gets its partitions at once
+        max_poll_records=args.max_records,
         isolation_level="read_committed",
         auto_offset_reset="earliest",
         enable_auto_commit=False,

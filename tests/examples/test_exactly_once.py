@@ -1,0 +1,74 @@
+"""`examples/exactly_once.py` on our broker: killed again and again, and every order is billed once."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from odradek import Admin, Consumer, NewTopic, TopicPartition
+from odradek.client import RawReader
+from odradek.testing import Broker
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PRICES_CENTS = {"tea": 350, "coffee": 420, "mate": 510}
+ORDERS = 3_000
+SEED = 7
+
+
+def command(servers: str, *more: str) -> list[str]:
+    return [sys.executable, str(EXAMPLES / "exactly_once.py"), "--servers", servers, *more]
+
+
+def invoices(servers: str) -> Counter[int]:
+    """How often each order was billed, as read_committed readers see it."""
+    found: Counter[int] = Counter()
+    with Consumer(bootstrap_servers=servers, isolation_level="read_committed") as consumer:
+        partitions = [TopicPartition("invoices", partition) for partition in range(2)]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning()
+        ends = consumer.end_offsets(partitions)
+        while any(consumer.position(tp) < end for tp, end in ends.items()):
+            for record in consumer.poll(500):
+                invoice = json.loads(record.value)
+                found[invoice["order"]] += 1
+    return found
+
+
+def written(log: RawReader) -> int:
+    """How many records and markers are in the topic of invoices, committed or not."""
+    return sum(log.end_offsets([("invoices", 0), ("invoices", 1)]).values())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_killed_at_any_moment(by_hand: bool) -> None:
+    rng = random.Random(SEED)
+    words = ["--idle-polls", "4"] + (["--by-hand"] if by_hand else [])
+    with Broker(num_partitions=2) as broker:
+        at = broker.bootstrap_servers
+        with Admin(bootstrap_servers=at) as admin:
+            admin.create_topics([NewTopic("orders", 2, 1), NewTopic("invoices", 2, 1)])
+        feed = [sys.executable, str(EXAMPLES / "orders.py"), "--servers", at, "--count", str(ORDERS)]
+        subprocess.run(feed, check=True, timeout=60)
+        readable = {number for number in range(ORDERS) if number % 50 != 49}
+        with RawReader(at) as log:
+            for _ in range(8):
+                before = written(log)
+                program = subprocess.Popen(command(at, *words, "--max-records", "20"))
+                # In the midst of its work, wherever that is.
+                while program.poll() is None and written(log) < before + rng.randrange(1, 200):
+                    continue
+                program.kill()
+                program.wait()
+            assert before > 0
+        done = subprocess.run(command(at, *words), timeout=120, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        found = invoices(at)
+    assert found == Counter(readable), f"seed {SEED}"
