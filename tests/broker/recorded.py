@@ -1,7 +1,8 @@
 """Replays what real clients said to a real broker, and compares what ours answers with what that one did.
 
 Time is the recording's: the broker's clock stands at the moment of the frame that is being replayed. Names
-that a broker makes up (member ids, topic ids, fetch sessions, producer ids) are translated on the way.
+that a broker makes up (member ids, topic ids, fetch sessions) are translated on the way; producer ids are
+the recording's.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from odradek.broker.app import Broker
 from odradek.broker.registry import SERVED
-from odradek.records.batch import Record, batch_records, iter_records
+from odradek.errors.codes import ErrorCode
+from odradek.records.batch import Record, batch_records
 from odradek.records.message_set import MessageHeader, iter_entries, message_records
 from odradek.util.timers import ManualTimers
 from odradek.wire.api import ApiKey, request_class
@@ -22,7 +24,6 @@ from odradek.wire.check import read_golden
 from odradek.wire.headers import decode_request_header, decode_response, encode_request
 from odradek.wire.message import Struct
 
-from .live import batch
 from .net import settle
 
 MARKER = b"stands for the end of a transaction"
@@ -48,6 +49,13 @@ class Exchange:
 
     def __str__(self) -> str:
         return f"{self.at}: {ApiKey(self.key).api_name} {self.version} of {self.client_id}"
+
+
+class NextProducer(NamedTuple):
+    """A block of one producer id."""
+
+    first: int
+    last: int
 
 
 @dataclass
@@ -83,7 +91,8 @@ class Replay:
 
     Attributes:
         exchanges: everything that was replayed, in the order of the requests.
-        skipped: requests of APIs, or versions, that are not served here, and transactional produces.
+        skipped: requests of APIs, or versions, that are not served here, and those for producer ids that the
+            recording's broker had none for yet: ours would give out an epoch too many.
     """
 
     def __init__(self, broker: Broker, timers: ManualTimers) -> None:
@@ -92,7 +101,6 @@ class Replay:
         self.exchanges: list[Exchange] = []
         self.skipped: list[Exchange] = []
         self._streams: dict[int, _Stream] = {}
-        self._in_transaction: set[tuple[str, int]] = set()
 
     async def run(self, path: Path) -> None:
         """Replay a file."""
@@ -101,9 +109,16 @@ class Replay:
         now_ms = 0.0
         lines = list(read_golden(path))
         # Topic ids may be asked for in another order than they are told in.
+        producer_ids: dict[tuple[int, int], int] = {}
+        not_ready: set[tuple[int, int]] = set()
         for line in lines:
             if line["dir"] == "response":
-                self._learn_topics(_decode(line["key"], line["version"], bytes.fromhex(line["hex"])))
+                answer = _decode(line["key"], line["version"], bytes.fromhex(line["hex"]))
+                self._learn_topics(answer)
+                if line["key"] == ApiKey.INIT_PRODUCER_ID:
+                    producer_ids[line["conn"], line["correlation"]] = answer.producer_id
+                    if answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                        not_ready.add((line["conn"], line["correlation"]))
         for number, line in enumerate(lines):
             if line["t_ms"] > now_ms:
                 self.timers.advance(line["t_ms"] - now_ms)
@@ -111,14 +126,15 @@ class Replay:
             frame, at = bytes.fromhex(line["hex"]), (line["conn"], line["correlation"])
             if line["dir"] == "request":
                 exchange = _exchange(number, frame)
-                if _is_ours(exchange):
+                if _is_ours(exchange) and at not in not_ready:
                     waiting[at] = exchange
+                    if exchange.key == ApiKey.INIT_PRODUCER_ID:
+                        self._give_out(producer_ids.get(at, -1))
                     self.exchanges.append(exchange)
                     await self._send(line["conn"], line["correlation"], exchange)
                 else:
                     skipped.add(at)
                     self.skipped.append(exchange)
-                    self._stand_in(exchange)
             elif at not in skipped:
                 exchange = waiting.pop(at)
                 exchange.recorded = _decode(exchange.key, exchange.version, frame)
@@ -159,29 +175,10 @@ class Replay:
             assert exchange.ours is not None or not stream.listening.done(), f"{exchange}: closed"
         return now_ms
 
-    def _stand_in(self, exchange: Exchange) -> None:
-        """Put something in the place of what a transaction writes, so that offsets stay the recording's."""
-        request = exchange.request
-        if exchange.key == ApiKey.ADD_PARTITIONS_TO_TXN:
-            topics = request.transactions[0].topics if exchange.version >= 4 else request.v3_and_below_topics
-            self._in_transaction |= {(topic.name, index) for topic in topics for index in topic.partitions}
-        elif exchange.key == ApiKey.PRODUCE:
-            for topic in request.topic_data:
-                name = topic.name or self.names.topics[topic.topic_id]
-                for data in topic.partition_data:
-                    self._in_transaction.add((name, data.index))
-                    records = [(one.key, one.value) for one in iter_records(data.records)]
-                    self._append(name, data.index, records)
-        elif exchange.key == ApiKey.END_TXN:
-            for name, index in sorted(self._in_transaction):
-                self._append(name, index, [(None, MARKER)])
-            self._in_transaction.clear()
-
-    def _append(self, topic: str, index: int, records: list[tuple[bytes | None, bytes | None]]) -> None:
-        keys, values = [key for key, _ in records], [value or b"" for _, value in records]
-        now_ms = self.broker.clock.now_ms()
-        whole = batch(values, keys=keys, timestamp=now_ms)
-        self.broker.replicas.get(topic, index).append(whole, required_acks=-1, now_ms=now_ms)
+    def _give_out(self, producer_id: int) -> None:
+        """Let the next new producer get the id that it got in the recording."""
+        if producer_id >= 0:
+            self.broker.producer_ids.use(NextProducer(producer_id, producer_id))
 
     # ------------------------------------------------------------------ names
 
@@ -238,11 +235,9 @@ def _exchange(number: int, frame: bytes) -> Exchange:
 
 def _is_ours(exchange: Exchange) -> bool:
     served = SERVED.get(exchange.key)
-    if served is None or (exchange.version not in served.versions and exchange.key != ApiKey.API_VERSIONS):
+    if served is None:
         return False
-    if exchange.key == ApiKey.FIND_COORDINATOR and exchange.request.key_type == 1:
-        return False
-    return getattr(exchange.request, "transactional_id", None) is None
+    return exchange.version in served.versions or exchange.key == ApiKey.API_VERSIONS
 
 
 def _decode(key: int, version: int, frame: bytes) -> Any:

@@ -1,8 +1,7 @@
 """What real clients said to real brokers, said to ours: every answer has to be the one they got.
 
 The recordings are those whose requests are all of versions that are served here. Names that a broker makes
-up are translated, times and addresses left out; what transactions wrote is put in their place, for there is
-no transaction coordinator yet. What differs besides is listed here, with the reason.
+up are translated, times and addresses left out. What differs besides is listed here, with the reason.
 """
 
 from __future__ import annotations
@@ -32,7 +31,13 @@ NEW_PROTOCOL = "the group is one of the new protocol, which is not served here"
 MORE_CONFIGS = "the broker has configs that came after the one that served as our model"
 CUT_OFF_ELSEWHERE = "what is converted is cut off at the stored size, and gzip packs otherwise here"
 LIKE_4 = "answered as Kafka 4 does"
+MARKED_AT_ONCE = "the last transaction is complete here when the next begins, there some moments later"
 """Reasons."""
+
+_NEXT_AT_ONCE = (
+    r"AddPartitionsToTxn . of txn .*\.partition_error_code: 51 there, 0 here",
+    MARKED_AT_ONCE,
+)
 
 _OF_3_9 = [
     (r"ConsumerGroupDescribe 0 of .*error_(code: 35 there, 69 here|message: None there)", LIKE_4),
@@ -46,17 +51,29 @@ EXPLAINED: dict[str, list[tuple[str, str]]] = {
     ],
     "0.9.0.1": [(r"Metadata 0 of console-producer \.topics\[0\]\.(error_code|partitions)", CREATED_AT_ONCE)],
     "0.10.2.2": [(r"Metadata 2 of console-producer \.topics\[0\]\.(error_code|partitions)", CREATED_AT_ONCE)],
-    "0.11.0.3": [(r"Metadata 4 of console-producer \.topics\[0\]\.(error_code|partitions)", CREATED_AT_ONCE)],
+    "0.11.0.3": [
+        (r"Metadata 4 of console-producer \.topics\[0\]\.(error_code|partitions)", CREATED_AT_ONCE),
+        _NEXT_AT_ONCE,
+    ],
     "1.0.0": [
         (r"Metadata 5 of console-producer \.topics\[0\]\.(error_code|partitions)", CREATED_AT_ONCE),
         (r"FindCoordinator 1 of golden-consumer \.(error_code|error_message|node_id): .*", CREATED_AT_ONCE),
+        (r"FindCoordinator 1 of txn \.(error_code|error_message|node_id): .*", CREATED_AT_ONCE),
+        _NEXT_AT_ONCE,
     ],
-    "3.9.1": _OF_3_9,
-    "4.4.0": [(r"ApiVersions 5 of .* \.error_code: 35 there, 0 here", NEWER), *_OF_3_9],
+    "2.0.1": [_NEXT_AT_ONCE],
+    "2.2.2": [_NEXT_AT_ONCE],
+    "3.9.1": [_NEXT_AT_ONCE, *_OF_3_9],
+    "4.4.0": [
+        (r"ApiVersions 5 of .* \.error_code: 35 there, 0 here", NEWER),
+        _NEXT_AT_ONCE,
+        *_OF_3_9,
+    ],
     "4.4.0-on-4.4.0": [
         (r"Metadata 13 of console-producer \.topics\[0\]\.(error_code|partitions)", CREATED_AT_ONCE),
-        (r"InitProducerId 5 of console-producer \.(error_code: 14 there|producer_epoch)", CREATED_AT_ONCE),
         (r"FindCoordinator 6 of golden-consumer \.coordinators\[0\]\.(error_code|node_id)", CREATED_AT_ONCE),
+        (r"FindCoordinator 6 of txn \.coordinators\[0\]\.(error_code|node_id)", CREATED_AT_ONCE),
+        (r"EndTxn 5 of txn \.(error_code: 51 there, 0 here|producer_epoch)", MARKED_AT_ONCE),
         (r"(CreateTopics 7|DescribeConfigs 4) of adminclient-1 .*\.configs", MORE_CONFIGS),
         (r"(OffsetCommit 10|DeleteGroups 3) of .*error_code: 0 there, 69 here", NEW_PROTOCOL),
         (r"ConsumerGroupDescribe 1 of adminclient-\d+ \.groups\[0\]", NEW_PROTOCOL),
@@ -89,10 +106,12 @@ def test_real_clients_get_the_answers_they_got(name: str, tmp_path: Path) -> Non
             broker_id=1,
             num_partitions=2,
             offsets_topic_num_partitions=3,
+            transaction_state_log_num_partitions=3,
             group_initial_rebalance_delay_ms=0,
         ) as broker:
             assert broker.cluster_id == cluster_of(name)
             broker.groups.ensure_topic()
+            broker.transactions.ensure_topic()
             timers.advance(0)
             replay = Replay(broker, timers)
             await replay.run(TRANSCRIPTS / f"{name}.jsonl.gz")
@@ -111,7 +130,7 @@ def test_real_clients_get_the_answers_they_got(name: str, tmp_path: Path) -> Non
                 used.update(reasons)
                 if not reasons:
                     unexplained.append(f"{exchange.at}: {text}")
-        assert not unexplained
+        assert not unexplained, "\n".join(unexplained)
         assert compared > 80
         # What is explained has to be there, or the explanation is out of date.
         assert used == set(explained)
