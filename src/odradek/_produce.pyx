@@ -78,7 +78,8 @@ cdef enum:
     BASE_SEQUENCE_AT = 53
     RECORD_COUNT_AT = 57
 
-    UNUSUAL_ATTRIBUTES = 0x7F  # a codec, LogAppendTime, a transaction, control, a delete horizon
+    TRANSACTIONAL = 0x10
+    UNUSUAL_ATTRIBUTES = 0x6F  # a codec, LogAppendTime, control, a delete horizon
     OWN_CRC_BYTES = 4096  # beyond, the library's checksum, which goes over several stretches at once, is faster
     NOGIL_FROM_BYTES = 8192
 
@@ -102,7 +103,7 @@ cdef object _parse(const uint8_t *data, Py_ssize_t size):
     cdef int32_t version, correlation_id, length, acks, timeout_ms, topics, partitions, index
     cdef int64_t records
     cdef Py_ssize_t start
-    cdef bint flexible
+    cdef bint flexible, transactional
     r.data, r.at, r.end, r.failed = data, 0, size, False
     if read16(r) != PRODUCE:
         return None
@@ -121,8 +122,11 @@ cdef object _parse(const uint8_t *data, Py_ssize_t size):
         length = read_compact(r)
     else:
         length = read16(r)
-    if length != -1:  # a transactional id
+    if length > 0:
+        skip_ascii(r, length)
+    elif length < -1:
         return None
+    transactional = length != -1
     acks = read16(r)
     timeout_ms = <int32_t>read32(r)
     topics = read_count(r, flexible)
@@ -167,7 +171,7 @@ cdef object _parse(const uint8_t *data, Py_ssize_t size):
         read_no_tags(r)
     if r.failed:
         return None
-    return version, correlation_id, acks, timeout_ms, found
+    return version, correlation_id, acks, timeout_ms, found, transactional
 
 
 # --- checking --------------------------------------------------------------------------------------------
@@ -235,6 +239,7 @@ def check_batch(
             or count < 1
             or count != <int64_t>last_delta + 1
             or (get64(batch + PRODUCER_ID_AT) > -1 and <int32_t>get32(batch + BASE_SEQUENCE_AT) < 0)
+            or (batch[ATTRIBUTES_AT + 1] & TRANSACTIONAL and get64(batch + PRODUCER_ID_AT) < 0)
         ):
             return None
         if HAS_CRC32 and size <= OWN_CRC_BYTES:

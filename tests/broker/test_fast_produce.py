@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastcrc.crc32 import iscsi
 
 from odradek.broker import _pyproduce
 from odradek.broker.app import Broker
@@ -14,8 +15,10 @@ from odradek.broker.dispatch import Dispatcher
 from odradek.broker.fast_produce import FastProduce
 from odradek.errors.codes import ErrorCode
 from odradek.log.files import RealFileSystem
+from odradek.log.producer_state import Origin
 from odradek.records.builder import BatchBuilder
 from odradek.records.compression import Codec
+from odradek.records.control import ControlType, end_marker_batch
 from odradek.util.clock import ManualClock
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import decode_response, encode_request, encode_response
@@ -60,6 +63,8 @@ class Shape:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.sequences: dict[tuple[int, str, int], int] = {}
+        self.transactional = False
+        """Whether the request in work has a transactional id."""
 
     def odd(self, share: float = 0.04) -> bool:
         return self.chance.random() < share
@@ -82,8 +87,16 @@ class Shape:
             fields["partition_leader_epoch"] = 7
         if self.odd():
             fields["base_offset"] = 5
-        if self.odd():
-            fields |= {"transactional": True, "producer_id": 3, "producer_epoch": 0, "base_sequence": 0}
+        if chance.random() < (0.8 if self.transactional else 0.02):
+            producer = 3 if not self.odd() else 4
+            first = self.sequences.get((producer, topic, index), 0)
+            self.sequences[producer, topic, index] = first + count
+            fields |= {
+                "transactional": True,
+                "producer_id": producer,
+                "producer_epoch": int(self.odd(0.02)),
+                "base_sequence": first if not self.odd() else max(0, first - count),
+            }
         codec = chance.choice(list(Codec)) if self.odd(0.15) else Codec.NONE
         builder = BatchBuilder(codec, **fields)
         for number in range(count):
@@ -105,8 +118,9 @@ class Shape:
         message = ProduceRequest(acks=chance.choice((-1, 1, 1, 0)), timeout_ms=1_000, topic_data=[])
         if self.odd():
             message.acks = 2
-        if self.odd():
-            message.transactional_id = "t"
+        self.transactional = chance.random() < 0.3
+        if self.transactional:
+            message.transactional_id = chance.choice(("t", "t" * 300, "", "ümläut"))
         for name in names:
             indexes = chance.sample(range(PARTITIONS), chance.randint(1, PARTITIONS))
             if self.odd():
@@ -163,7 +177,9 @@ def test_both_ways_answer_and_write_the_same(seed: int, tmp_path: Path) -> None:
         clock = ManualClock(NOW_MS)
         shape = Shape(seed)
         folders = tmp_path / "fast", tmp_path / "ordinary"
-        async with running(folders[0], clock=clock) as one, running(folders[1], clock=clock) as other:
+        # Nobody has to have added the partitions: the first batch of a transaction goes the ordinary way.
+        settings = {"clock": clock, "transaction_partition_verification_enable": False}
+        async with running(folders[0], **settings) as one, running(folders[1], **settings) as other:
             ids = [
                 {name: create_topic(broker, name, PARTITIONS, configs) for name, configs in TOPICS.items()}
                 for broker in (one, other)
@@ -224,6 +240,67 @@ def test_the_short_cut_takes_nothing_that_is_refused(name: str, tmp_path: Path) 
             frame = memoryview(b"".join(encode_request(0, 7, 1, "x", message))[4:])
             assert fast(None, frame, None) is NotImplemented  # type: ignore[arg-type]
             assert broker.logs.get("t", 0).log_end_offset == 0
+
+    run(main)
+
+
+def test_the_short_cut_goes_on_with_transactions_and_begins_none(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            create_topic(broker, "t", 2)
+            fast = FastProduce(broker)
+            partitions = [broker.replicas.get("t", index) for index in (0, 1)]
+
+            def append(records: bytes, index: int = 0, origin: Origin = Origin.CLIENT) -> None:
+                partitions[index].append(
+                    records, required_acks=1, now_ms=broker.clock.now_ms(), origin=origin
+                )
+
+            def made(sequence: int, **fields: Any) -> bytes:
+                return batch(
+                    **{
+                        "producer_id": 7,
+                        "producer_epoch": 1,
+                        "base_sequence": sequence,
+                        "transactional": True,
+                        **fields,
+                    }
+                )
+
+            def takes(*records: bytes, transactional_id: str | None = "x") -> bool:
+                data = [PartitionProduceData(index=at, records=one) for at, one in enumerate(records)]
+                message = ProduceRequest(
+                    acks=1,
+                    transactional_id=transactional_id,
+                    topic_data=[TopicProduceData(name="t", partition_data=data)],
+                )
+                ends = [one.log.log_end_offset for one in partitions]
+                frame = memoryview(b"".join(encode_request(0, 9, 1, "x", message))[4:])
+                taken = fast(None, frame, None) is not NotImplemented  # type: ignore[arg-type]
+                assert taken == ([one.log.log_end_offset for one in partitions] != ends)
+                return taken
+
+            assert not takes(made(0))
+            append(made(0))
+            assert takes(made(1))
+            assert not takes(made(2), transactional_id=None)
+            assert not takes(made(3))
+            assert not takes(made(1))
+            assert not takes(made(0, producer_epoch=2))
+            assert not takes(made(2, transactional=False))
+            assert takes(made(2), batch())
+            # Of two producers, whose transactions are both open.
+            append(made(0, producer_id=8), 1)
+            assert not takes(made(3), made(1, producer_id=8))
+            append(made(0), 1)
+            assert takes(made(3), made(1))
+            assert not partitions[0].log.last_stable_offset
+            marker = end_marker_batch(
+                ControlType.COMMIT, producer_id=7, producer_epoch=1, coordinator_epoch=0, timestamp=1
+            )
+            append(marker, origin=Origin.COORDINATOR)
+            assert not takes(made(4))
+            assert takes(made(4, transactional=False))
 
     run(main)
 
@@ -300,6 +377,19 @@ def test_responses_are_those_of_the_messages(codec: Any, version: int) -> None:
             )
         expected = b"".join(encode_response(ApiKey.PRODUCE, version, 77, message))
         assert codec.encode_produce(version, 77, topics) == expected
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_transactional_batch_needs_a_producer(codec: Any) -> None:
+    limits = 10**6, -(2**63), 2**63 - 1, False
+    plain_batch = batch(timestamp=NOW_MS)
+    assert codec.check_batch(plain_batch, 0, len(plain_batch), *limits) == (0, NOW_MS, -1)
+    nobodys = bytearray(plain_batch)
+    nobodys[22] |= 0x10
+    nobodys[17:21] = iscsi(bytes(nobodys[21:])).to_bytes(4, "big")
+    assert codec.check_batch(bytes(nobodys), 0, len(nobodys), *limits) is None
+    somebodys = batch(timestamp=NOW_MS, producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
+    assert codec.check_batch(somebodys, 0, len(somebodys), *limits) == (0, NOW_MS, 5)
 
 
 @pytest.mark.skipif(len(CODECS) < 2, reason="the kernel is not compiled")

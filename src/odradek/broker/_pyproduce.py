@@ -17,14 +17,15 @@ from odradek.records.validate import validate_batches
 
 PRODUCE = 0
 VERSIONS = range(3, 14)
-UNUSUAL_ATTRIBUTES = 0x7F
-"""A codec, LogAppendTime, a transaction, control, a delete horizon."""
+UNUSUAL_ATTRIBUTES = 0x6F
+"""A codec, LogAppendTime, control, a delete horizon."""
 
 Parts = list[tuple[int, int, int]]
 """Of each partition: its index, and where its records begin and end in the frame."""
 
-Parsed = tuple[int, int, int, int, list[tuple[Any, Parts]]]
-"""Version, correlation id, acks, timeout in ms, and the topics: name (id from version 13 on), partitions."""
+Parsed = tuple[int, int, int, int, list[tuple[Any, Parts]], bool]
+"""Version, correlation id, acks, timeout in ms, the topics (name, or id from version 13 on; partitions), and
+whether there is a transactional id."""
 
 Checked = tuple[int, int, int]
 """Of a batch: its last offset delta, its largest timestamp, its producer id (-1: none)."""
@@ -39,8 +40,8 @@ def parse_produce(frame: Any) -> Parsed | None:
     """Read a frame without its size.
 
     Returns:
-        None unless it is a Produce request of version 3 to 13 with names in ASCII, without a transactional
-        id, tagged fields and null records, and with acks -1, 0 or 1.
+        None unless it is a Produce request of version 3 to 13 with names in ASCII, without tagged fields and
+        null records, and with acks -1, 0 or 1.
     """
     try:
         return _parse(bytes(frame))
@@ -61,8 +62,11 @@ def _parse(data: bytes) -> Parsed:
     if flexible:
         at = no_tags(data, at)
     size, at = length(data, at, flexible)
-    if size != -1:
+    if size < -1:
         raise Unusual
+    transactional = size != -1
+    if size > 0:
+        at = text(data, at, size)[1]
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(data, at)
     if not -1 <= acks <= 1:
         raise Unusual
@@ -81,7 +85,7 @@ def _parse(data: bytes) -> Parsed:
         found.append((topic, parts))
     if flexible:
         no_tags(data, at)
-    return version, correlation_id, acks, timeout_ms, found
+    return version, correlation_id, acks, timeout_ms, found, transactional
 
 
 def _partitions(data: bytes, at: int, flexible: bool) -> tuple[Parts, int]:
@@ -116,8 +120,8 @@ def check_batch(
         require_key: whether a null key is refused.
 
     Returns:
-        None unless it is one batch of magic 2 in order, not compressed, not transactional, with the sender's
-        timestamps and their true maximum.
+        None unless it is one batch of magic 2 in order, not compressed, with the sender's timestamps and
+        their true maximum, and with a producer if it is transactional.
     """
     size = end - start
     if not 0 <= start <= end <= len(frame) or size <= MAX_TIMESTAMP_AT or size > max_bytes:
@@ -138,7 +142,7 @@ def check_batch(
     except KafkaError:
         return None
     (stored,) = _INT64.unpack_from(batch, MAX_TIMESTAMP_AT)
-    if header.max_timestamp != stored:
+    if header.max_timestamp != stored or (header.is_transactional and header.producer_id < 0):
         return None
     return header.last_offset_delta, header.max_timestamp, header.producer_id
 

@@ -1,9 +1,10 @@
 """The short cut for the usual Produce: healthy batches for partitions that this broker leads.
 
 The frame is parsed into numbers, every batch is checked where it lies, and only when all of them are in order
-is the first one written. Whatever is out of the ordinary (an error, a compressed or transactional batch, a
-repeated one, replicas to wait for, permissions to ask for) is left to `odradek.broker.handlers.produce`
-before anything has been changed; both ways answer the same and write the same, to the byte, which tests hold.
+is the first one written. Whatever is out of the ordinary (an error, a compressed batch, a repeated one, one
+that would open a transaction, replicas to wait for, permissions to ask for) is left to
+`odradek.broker.handlers.produce` before anything has been changed; both ways answer the same and write the
+same, to the byte, which tests hold.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from odradek.cluster.image import INTERNAL_TOPICS
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.log.producer_state import Origin
-from odradek.records.batch import BatchHeader
+from odradek.records.batch import TRANSACTIONAL_BIT, BatchHeader
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import encode_response
 from odradek.wire.messages.produce import (
@@ -63,10 +64,10 @@ class FastProduce:
         parsed = parse_produce(frame)
         if parsed is None:
             return NotImplemented
-        version, correlation_id, acks, _, topics = parsed
+        version, correlation_id, acks, _, topics, transactional = parsed
         started_ms = self._monotonic_ms()
         now_ms = self._now_ms()
-        ready = self._check(frame, version, acks, topics, now_ms)
+        ready = self._check(frame, version, acks, topics, transactional, now_ms)
         if ready is None:
             return NotImplemented
         requests = self._requests
@@ -104,12 +105,19 @@ class FastProduce:
         return Answer([response])
 
     def _check(
-        self, frame: Any, version: int, acks: int, topics: list[tuple[Any, Any]], now_ms: int
+        self,
+        frame: Any,
+        version: int,
+        acks: int,
+        topics: list[tuple[Any, Any]],
+        transactional: bool,
+        now_ms: int,
     ) -> list[tuple[Any, str, list[Ready]]] | None:
         """Everything that can be said before writing; None where something is not usual."""
         replicas = self._broker.replicas
         names = self._broker.controller.image.topic_names if version >= 13 else None
         found: list[tuple[Any, str, list[Ready]]] = []
+        owner: BatchHeader | None = None
         for topic, parts in topics:
             name = topic if names is None else names.get(topic)
             here = replicas.of(name)
@@ -131,6 +139,16 @@ class FastProduce:
                 header = None
                 if producer_id >= 0:
                     header = BatchHeader.parse(frame, start)
+                    if header[5] & TRANSACTIONAL_BIT:
+                        # It may go on with a transaction; who may begin one is asked the ordinary way.
+                        owner = owner or header
+                        if (
+                            not transactional
+                            or not part.producers.in_transaction(producer_id, header[10])
+                            or owner[9] != producer_id
+                            or owner[10] != header[10]
+                        ):
+                            return None
                     if not _may_follow(part.producers, header):
                         return None
                 ready.append((partition, index, start, end, last_delta, timestamp, header))
@@ -150,7 +168,7 @@ class FastProduce:
         started_ms: float,
     ) -> Answer:
         """The disk failed on the way: say so of the partitions that it concerns."""
-        version, correlation_id, acks, _, _ = parsed
+        version, correlation_id, acks, _, _, _ = parsed
         response = ProduceResponse(responses=[])
         for (topic, written), (_, name, parts) in zip(answers, ready, strict=True):
             told = []

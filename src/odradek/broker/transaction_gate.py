@@ -39,19 +39,21 @@ class Admission:
         self._required = required
         self._verified: dict[PartitionKey, Verification] = {}
 
-    def check(self, key: PartitionKey, producers: ProducerState, producer_id: int, sequence: int) -> None:
+    def check(
+        self, key: PartitionKey, producers: ProducerState, producer_id: int, epoch: int, sequence: int
+    ) -> None:
         """Whether a batch may be appended now; to be called right before it is.
 
         Args:
             key: the partition.
             producers: of the partition.
-            producer_id: whose transactional batch it is.
+            producer_id, epoch: whose transactional batch it is.
             sequence: the batch's first.
 
         Raises:
             KafkaError: the transaction has ended meanwhile, or an earlier batch is still to come.
         """
-        if self._required and not producers.in_transaction(producer_id):
+        if self._required and not producers.in_transaction(producer_id, epoch):
             producers.verifications.require(producer_id, sequence, self._verified.get(key))
 
 
@@ -85,13 +87,13 @@ def admit(
     asked: dict[PartitionKey, ProducerState] = {}
     for key, sequence in sequences.items():
         partition = broker.replicas.find(*key)
-        if (
-            partition is None
-            or not partition.is_leader
-            or partition.log.producers.in_transaction(producer_id)
-        ):
+        if partition is None or not partition.is_leader:
             continue
-        asked[key] = producers = partition.log.producers
+        producers = partition.log.producers
+        # One of an older epoch is another one.
+        if producers.in_transaction(producer_id, epoch):
+            continue
+        asked[key] = producers
         admission._verified[key] = producers.verifications.begin(producer_id, epoch, sequence, now_ms)
     if not asked:
         return admission

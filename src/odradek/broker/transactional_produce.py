@@ -127,7 +127,9 @@ def require_admitted(
         raise _told(error, version)
     header = BatchHeader.parse(records)
     if header.producer_id >= 0:
-        admission.check(key, partition.log.producers, header.producer_id, header.base_sequence)
+        admission.check(
+            key, partition.log.producers, header.producer_id, header.producer_epoch, header.base_sequence
+        )
 
 
 def _told(error: ErrorCode, version: int) -> KafkaError:

@@ -180,20 +180,20 @@ class ProducerState:
 
     def is_next(self, header: BatchHeader) -> bool:
         """True where `find_duplicate` certainly finds nothing and `check` certainly does not object: the
-        usual batch of a producer that goes on without transactions."""
+        usual batch of a producer that goes on, without transactions or within the one that is open."""
         entry = self.entries.get(header[9])
         return (
             entry is not None
             and entry.epoch == header[10]
-            and entry.txn_first_offset < 0
+            and (entry.txn_first_offset < 0 or header[5] & TRANSACTIONAL_BIT != 0)
             and len(entry.batches) > 0
             and header[11] == (entry.batches[-1][0] + 1) & _SEQUENCE_MASK
         )
 
-    def in_transaction(self, producer_id: int) -> bool:
-        """Whether the producer has a transaction open here."""
+    def in_transaction(self, producer_id: int, epoch: int | None = None) -> bool:
+        """Whether the producer has a transaction open here; with an epoch, in that one."""
         entry = self.entries.get(producer_id)
-        return entry is not None and entry.txn_first_offset >= 0
+        return entry is not None and entry.txn_first_offset >= 0 and epoch in (None, entry.epoch)
 
     def check(self, header: BatchHeader, origin: Origin) -> None:
         """Whether a data batch may come next; nothing is changed.

@@ -113,7 +113,7 @@ def _refusal(
     partition = context.broker.replicas.find(*key)
     if error is None and partition is not None:
         try:
-            admission.check(key, partition.log.producers, request.producer_id, -1)
+            admission.check(key, partition.log.producers, request.producer_id, request.producer_epoch, -1)
         except KafkaError as raised:
             return raised.code
     return error
