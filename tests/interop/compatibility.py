@@ -21,6 +21,7 @@ COLUMNS = (
     "commit, resume",
     "rebalance",
     "broker restart",
+    "transactions",
     "offsets by time",
     "admin",
 )
