@@ -58,6 +58,7 @@ SECTIONS = [
     Section("spark-read", "benchmarks.spark_section", "a topic read by Spark, beside Spark's own connector"),
     Section("spark-map", "benchmarks.spark_section", "the same through a Python function"),
     Section("spark-write", "benchmarks.spark_section", "a topic written by Spark"),
+    Section("spark-exactly-once", "benchmarks.spark_section", "the same written exactly once"),
     Section("spark-latency", "benchmarks.spark_section", "topic to topic in micro-batches"),
 ]
 

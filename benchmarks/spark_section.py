@@ -18,12 +18,14 @@ TITLES = {
     "spark-read": "Spark: batch read, all columns, discarded",
     "spark-map": "Spark: batch read through mapInArrow, all columns, discarded",
     "spark-write": "Spark: write",
+    "spark-exactly-once": "Spark: write, ours exactly once, the connector at least once",
     "spark-latency": "Spark: topic to topic, 100 records a second",
 }
 BARS = {
     "spark-read": {"connector": 2.0, "connector, tuned": 1.0},
     "spark-map": {"connector": 2.0, "connector, tuned": 1.5},
     "spark-write": {"connector": 1.5, "connector, tuned": 1.0},
+    "spark-exactly-once": {"connector": 1.0, "connector, tuned": 1.0},
     "spark-latency": {"connector, tuned": 1.0},
 }
 
