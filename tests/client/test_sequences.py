@@ -289,3 +289,79 @@ def test_judging_without_sequences() -> None:
     assert verdict(E.MESSAGE_TOO_LARGE, count=2) is Verdict.SPLIT
     assert verdict(E.DUPLICATE_SEQUENCE_NUMBER) is Verdict.WRITTEN
     assert verdict(E.INVALID_RECORD) is Verdict.FAIL
+
+
+# In transactions: epochs come from the coordinator alone.
+
+
+def transactional() -> Sequences:
+    """Sequences of a producer that has its id."""
+    sequences = Sequences(transactional=True)
+    sequences.id_received(7, 0)
+    return sequences
+
+
+def leave(sequences: Sequences, count: int) -> ProducerBatch:
+    """A batch of `count` records that is on its way."""
+    (gone,) = sent(sequences, count)
+    return gone
+
+
+def test_a_refused_batch_of_a_transaction_is_closed_up() -> None:
+    sequences = transactional()
+    first, second, third = (leave(sequences, count) for count in (2, 3, 4))
+    sequences.acknowledged(first, 0)
+    sequences.failed(second, E.MESSAGE_TOO_LARGE, retries_left=True)
+    assert third.base_sequence == 2
+    assert third.sequence_was_reset
+    # It was refused for the gap, and goes again.
+    assert sequences.can_retry(third, E.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    sequences.acknowledged(third, 2)
+    assert sequences.resolve() == set()
+    assert leave(sequences, 1).base_sequence == 6
+
+
+def test_what_was_refused_after_a_lost_answer_leaves_a_doubt() -> None:
+    sequences = transactional()
+    doubtful = leave(sequences, 2)
+    doubtful.returned(0, 0)
+    sequences.failed(doubtful, E.TOPIC_AUTHORIZATION_FAILED, retries_left=True)
+    assert not sequences.may_send(batch(1))
+    assert sequences.resolve() == {TP}
+    # The coordinator raises the epoch: everything counts anew.
+    sequences.id_received(7, 1)
+    again = leave(sequences, 1)
+    assert (again.producer_epoch, again.base_sequence) == (1, 0)
+
+
+def test_an_expired_batch_whose_successor_is_in_the_log_is_no_loss() -> None:
+    sequences = transactional()
+    first, second = leave(sequences, 2), leave(sequences, 3)
+    sequences.expired(first)
+    assert sequences.resolve() == set()
+    sequences.acknowledged(second, 2)
+    assert sequences.resolve() == set()
+    assert leave(sequences, 1).base_sequence == 5
+
+
+def test_no_epoch_is_raised_by_the_producer_itself() -> None:
+    sequences = transactional()
+    gone = leave(sequences, 2)
+    assert not sequences.can_retry(gone, E.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    sequences.failed(gone, E.OUT_OF_ORDER_SEQUENCE_NUMBER, retries_left=True)
+    assert not sequences.bump_wanted
+    sequences.apply_bump()
+    assert (sequences.producer_id, sequences.producer_epoch) == (7, 0)
+
+
+def test_a_producer_that_retention_made_unknown_counts_anew_in_its_epoch() -> None:
+    sequences = transactional()
+    sequences.acknowledged(leave(sequences, 2), 10)
+    gone = leave(sequences, 3)
+    # Offset 11 was the last acknowledged, the log begins at 12: nothing of this producer is left.
+    assert sequences.can_retry(gone, E.UNKNOWN_PRODUCER_ID, 12)
+    assert (gone.producer_epoch, gone.base_sequence) == (0, 0)
+    # Where it should be known, records are lost, and the transaction with them.
+    sequences.acknowledged(gone, 12)
+    gone = leave(sequences, 1)
+    assert not sequences.can_retry(gone, E.UNKNOWN_PRODUCER_ID, 12)
