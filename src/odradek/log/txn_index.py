@@ -5,12 +5,16 @@ The file exists only once there is something to say. Entries are few, so they ar
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from operator import attrgetter
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
 from odradek.log.files import FileSystem
 from odradek.log.index_file import CorruptIndexError
+
+_last_offset = attrgetter("last_offset")
 
 LAYOUT = Struct(">hqqqq")
 CURRENT_VERSION = 0
@@ -55,6 +59,7 @@ class TxnIndex:
     def load(self) -> None:
         """Read the file, if there is one. Raises `CorruptIndexError`."""
         self.entries = decode_entries(self._files.read(self.path)) if self._files.exists(self.path) else []
+        self.entries.sort(key=_last_offset)
         self._written = len(self.entries)
         for entry in self.entries:
             if entry.last_offset < self.base_offset:
@@ -83,8 +88,11 @@ class TxnIndex:
         The flag is true when later segments need not be asked.
         """
         found = []
-        for entry in self.entries:
-            if entry.last_offset >= fetch_offset and entry.first_offset < upper_bound:
+        entries = self.entries
+        # In the order of their markers: who reads the end need not look at what ended long before.
+        for index in range(bisect_left(entries, fetch_offset, key=_last_offset), len(entries)):
+            entry = entries[index]
+            if entry.first_offset < upper_bound:
                 found.append(entry)
             if entry.last_stable_offset >= upper_bound:
                 return found, True
