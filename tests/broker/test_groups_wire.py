@@ -57,12 +57,7 @@ def test_what_has_no_coordinator(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as setup:
             wire = await setup.connect()
-            for version in (1, 3):
-                old = await wire.ask(FindCoordinatorRequest(key="t", key_type=1), version)
-                assert (old.error_code, old.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
-                assert old.error_message
             for version, kind, error in (
-                (4, 1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
                 (5, 2, ErrorCode.INVALID_REQUEST),
                 (6, 2, ErrorCode.INVALID_REQUEST),
                 (6, 9, ErrorCode.INVALID_REQUEST),

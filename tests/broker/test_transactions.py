@@ -15,6 +15,7 @@ from .transactional import (
     READ_UNCOMMITTED,
     Transactional,
     arena,
+    find_coordinator,
     latest,
     state_of,
     until_state,
@@ -61,6 +62,19 @@ def test_the_topic_of_transactions_is_kafkas(tmp_path: Path) -> None:
                 "segment.bytes": "1000000",
                 "unclean.leader.election.enable": "false",
             }
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_who_coordinates(tmp_path: Path, version: int) -> None:
+    async def run() -> None:
+        async with arena(tmp_path) as here:
+            client = await here.client()
+            assert here.broker.image.topic("__transaction_state") is None
+            found = await find_coordinator(client, "id", version)
+            assert (found.node_id, found.port) == (here.broker.broker_id, here.broker.port)
+            assert here.broker.image.topic("__transaction_state") is not None
 
     asyncio.run(run())
 
