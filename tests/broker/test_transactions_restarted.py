@@ -238,3 +238,32 @@ def test_ids_at_rest_expire_for_good(tmp_path: Path) -> None:
             assert error == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
     asyncio.run(run())
+
+
+def test_metrics(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with arena(tmp_path) as here:
+            create_topic(here.broker, "t")
+            producer = await here.producer("id")
+            kind = "kafka.coordinator.transaction:TransactionMarkerChannelManager"
+            load = "kafka.server:transaction-coordinator-metrics"
+
+            def read(kind: str, name: str) -> float:
+                return here.broker.metrics.snapshot()[(kind, name, ())]
+
+            assert len(here.broker.transactions.coordinator.load_times) == 3
+            assert read(load, "partition-load-time-max") >= read(load, "partition-load-time-avg") >= 0
+            assert read(kind, "UnknownDestinationQueueSize") == 0
+            assert read(kind, "LogAppendRetryQueueSize") == 0
+            await producer.write("t", [b"x"], commit=None)
+            leaderless: list[tuple[str, int]] = [("t", 0)]
+            leader_of = here.broker.transactions.leader_of
+            here.broker.transactions.leader_of = lambda key: -1 if key in leaderless else leader_of(key)
+            assert await producer.end(commit=True) == ErrorCode.NONE
+            while read(kind, "UnknownDestinationQueueSize") != 1:
+                await asyncio.sleep(0)
+            leaderless.clear()
+            await until_state(producer.client, "id", "CompleteCommit")
+            assert read(kind, "UnknownDestinationQueueSize") == 0
+
+    asyncio.run(run())

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -33,6 +33,7 @@ from odradek.errors.codes import ErrorCode
 if TYPE_CHECKING:
     from odradek.broker.app import Broker
     from odradek.broker.config import BrokerConfig
+    from odradek.broker.metrics import Metrics
     from odradek.broker.producer_ids import ProducerIdBlock, ProducerIds
     from odradek.broker.replicas import Replicas
     from odradek.cluster.controller import Controller
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 R = TypeVar("R")
+
+_NOBODY = -1
 
 
 class MarkerSender(Protocol):
@@ -103,6 +106,7 @@ class TransactionRuntime:
     Attributes:
         coordinator: what handlers call.
         writer: what WriteTxnMarkers calls.
+        leader_of: who leads a partition, -1 for nobody, None if there is no such partition; may be replaced.
         send_markers: how markers get to the leaders of their partitions; may be replaced.
     """
 
@@ -129,6 +133,8 @@ class TransactionRuntime:
         self._loop = loop
         self.send_markers: MarkerSender = LocalMarkers(broker_id, writer)
         self.writer = writer
+        self.leader_of: Callable[[Partition], int | None] = self._leader_in_the_image
+        self._without_leader: dict[str, int] = {}
         self.coordinator = TransactionCoordinator(
             config=transaction_config(config, transaction_version),
             log=ReplicatedLog(replicas, purgatory, clock),
@@ -159,6 +165,7 @@ class TransactionRuntime:
             state = partitions.get(index)
             if state is None or state.leader != self._broker_id:
                 runtime.unload(index, None if state is None else state.leader_epoch)
+                self._without_leader.clear()
         for index, state in partitions.items():
             if state.leader == self._broker_id:
                 self.coordinator.load(index, state.leader_epoch)
@@ -184,6 +191,16 @@ class TransactionRuntime:
     def stop(self) -> None:
         """Give everything up; whoever waits is told NOT_COORDINATOR."""
         self.coordinator.runtime.unload_all()
+
+    def register_gauges(self, metrics: Metrics) -> None:
+        """Kafka's metrics of a transaction coordinator; the load times are those since the start."""
+        coordinator = self.coordinator
+        kind = "kafka.server:transaction-coordinator-metrics"
+        metrics.gauge(kind, "partition-load-time-max", lambda: max(coordinator.load_times, default=0.0))
+        metrics.gauge(kind, "partition-load-time-avg", lambda: _average(coordinator.load_times))
+        kind = "kafka.coordinator.transaction:TransactionMarkerChannelManager"
+        metrics.gauge(kind, "UnknownDestinationQueueSize", lambda: sum(self._without_leader.values()))
+        metrics.gauge(kind, "LogAppendRetryQueueSize", lambda: coordinator.incomplete)
 
     # ------------------------------------------------------------------ what the produce path asks
 
@@ -253,7 +270,10 @@ class TransactionRuntime:
     # ------------------------------------------------------------------ markers
 
     def _send(self, markers: Markers) -> None:
-        sends, gone = by_leader([markers], self._leader_of)
+        sends, gone = by_leader([markers], self.leader_of)
+        self._without_leader.pop(markers.transactional_id, None)
+        for part in sends.get(_NOBODY, ()):
+            self._without_leader[part.transactional_id] = len(part.partitions)
         for part in gone:
             self._answered(part, dict.fromkeys(part.partitions, ErrorCode.NONE))
         for leader, parts in sends.items():
@@ -264,7 +284,7 @@ class TransactionRuntime:
         if self.coordinator.partition_count:
             self.coordinator.markers_answered(markers, errors)
 
-    def _leader_of(self, partition: Partition) -> int | None:
+    def _leader_in_the_image(self, partition: Partition) -> int | None:
         image = self._replicas.image
         state = image.partition(*partition)
         if state is None or partition[0] in image.marked:
@@ -295,7 +315,12 @@ def start_transactions(broker: Broker) -> TransactionRuntime:
         transaction_version=broker.features.level(TRANSACTION_VERSION),
     )
     transactions.follow(broker.image)
+    transactions.register_gauges(broker.metrics)
     return transactions
+
+
+def _average(values: Collection[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
 
 
 def transaction_config(config: BrokerConfig, transaction_version: int) -> TransactionConfig:

@@ -6,6 +6,7 @@ into the form of the request's version (`error_for_version` says what old client
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -40,6 +41,8 @@ _FIRST_VERSION_WITH_FENCED = {
     "AddOffsetsToTxn": 2,
     "EndTxn": 2,
 }
+
+_LOAD_TIMES_KEPT = 1_000
 
 PartitionErrors = dict[Partition, ErrorCode]
 
@@ -86,6 +89,9 @@ class TransactionCoordinator:
         new_producer_id: a producer id that nobody has; raises `KafkaError` if there is none at the moment.
         send: takes markers that are to be written; `markers_answered` is to be called with what came of it.
         partition_count: partitions of the topic as it is; 0 while it does not exist.
+
+    Attributes:
+        load_times: how long the last partitions took to be loaded, in milliseconds.
     """
 
     def __init__(
@@ -106,6 +112,7 @@ class TransactionCoordinator:
         self._new_producer_id = new_producer_id
         self._send = send
         self._loading_epoch = -1
+        self.load_times: deque[float] = deque(maxlen=_LOAD_TIMES_KEPT)
         self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
             topic=TRANSACTION_STATE_TOPIC,
             log=log,
@@ -116,6 +123,8 @@ class TransactionCoordinator:
         )
 
     def _new_shard(self, partition: int) -> tuple[TransactionShard, list[Answer]]:
+        began_ms = self._clock.monotonic_ms()
+
         def run(name: str, command: Callable[[], Outcome]) -> None:
             self.runtime.run(partition, name, lambda shard: command())
 
@@ -127,6 +136,7 @@ class TransactionCoordinator:
             self._new_producer_id,
             self._send,
             run,
+            lambda: self.load_times.append(self._clock.monotonic_ms() - began_ms),
         )
         return TransactionShard(env), env.outbox
 
@@ -282,6 +292,16 @@ class TransactionCoordinator:
         self.runtime.run(partition, name, command, reply)  # type: ignore[misc]
 
     # Markers
+
+    @property
+    def incomplete(self) -> int:
+        """How many transactions have all their markers, and a completion that is still to be written."""
+        runtime = self.runtime
+        return sum(
+            runtime.shard(partition).incomplete
+            for partition in runtime.partitions()
+            if runtime.state(partition) is ShardState.ACTIVE
+        )
 
     def markers_answered(self, markers: Markers, results: Mapping[Partition, ErrorCode]) -> None:
         """Take what came of markers that were given out; see `TransactionShard.markers_answered`."""

@@ -48,6 +48,7 @@ class TransactionEnv:
         new_producer_id: a producer id that nobody has; raises `KafkaError` if there is none at the moment.
         send: takes markers; called from a timer, never inside of a command.
         run: executes a command of a timer as the runtime does those of requests.
+        loaded: called when everything has been replayed.
         outbox: answers that leave when everything appended before them is committed.
     """
 
@@ -58,6 +59,7 @@ class TransactionEnv:
     new_producer_id: Callable[[], int]
     send: Callable[[Markers], None]
     run: Callable[[str, Callable[[], Outcome]], None]
+    loaded: Callable[[], None] = lambda: None
     outbox: list[tuple[Reply[object], object]] = field(default_factory=list)
 
     @property
@@ -123,6 +125,7 @@ class TransactionShard:
                 self._owe(transaction)
         self._schedule_aborts()
         self._schedule_expiry()
+        self.env.loaded()
         return NOTHING
 
     def on_unloaded(self) -> None:
@@ -241,6 +244,11 @@ class TransactionShard:
 
         record = transaction_record(after, self.env.config.transaction_version)
         return Outcome([record], on_appended=appended, on_failed=failed)
+
+    @property
+    def incomplete(self) -> int:
+        """How many transactions have all their markers, and a completion that is still to be written."""
+        return sum(1 for owed in self.owed.values() if not owed)
 
     # Time
 
