@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from odradek.client.core.backoff import Backoff
-from odradek.client.errors import ClientTimeoutError, ConfigError, IllegalStateError
+from odradek.client.errors import ClientTimeoutError, CommitFailedError, ConfigError, IllegalStateError
 from odradek.client.sync.consumer import Consumer
 from odradek.client.sync.producer import Producer
 from odradek.client.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
@@ -88,6 +88,9 @@ def process(
             failures += 1
             if problem.fatal or failures >= attempts or not _worth_another_try(problem):
                 raise
+            if isinstance(problem, CommitFailedError) and consumer.subscription():
+                # The group has moved on: be a member again before reading on, whoever has the records then.
+                consumer.enforce_rebalance()
             log.info("transaction aborted, attempt %d of %d: %s", failures, attempts, problem)
             pause(backoff.delay_ms(failures) / 1000)
         else:

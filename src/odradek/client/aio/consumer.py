@@ -235,6 +235,10 @@ class AsyncConsumer:
         """A few of Kafka's consumer metrics, as of now."""
         return (await self._started()).metrics()
 
+    async def enforce_rebalance(self) -> None:
+        """The next `poll` joins the group anew (KIP-568). Raises `IllegalStateError` unless subscribed."""
+        (await self._started()).enforce_rebalance()
+
     async def group_metadata(self) -> ConsumerGroupMetadata:
         """What `AsyncProducer.send_offsets_to_transaction` needs (KIP-447). Raises `IllegalStateError`
         without a group.

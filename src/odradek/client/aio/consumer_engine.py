@@ -324,6 +324,15 @@ class ConsumerEngine:
             raise IllegalStateError("committed offsets belong to a group: configure group.id")
         return self.group
 
+    def enforce_rebalance(self) -> None:
+        """See `Consumer.enforce_rebalance`."""
+        self.need_open()
+        group = self.group_needed()
+        if not self.positions.is_group_managed:
+            raise IllegalStateError("partitions are assigned by hand: there is nothing to be rebalanced")
+        group.member.request_rejoin()
+        self._group_changed()
+
     async def commit(self, offsets: Mapping[Any, Any] | None, timeout_ms: float | None) -> None:
         """See `AsyncConsumer.commit`."""
         wanted = self.offsets_to_commit(offsets)

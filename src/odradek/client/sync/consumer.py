@@ -326,6 +326,10 @@ class Consumer:
         """A few of Kafka's consumer metrics, as of now."""
         return self._engine.metrics()
 
+    def enforce_rebalance(self) -> None:
+        """The next `poll` joins the group anew (KIP-568). Raises `IllegalStateError` unless subscribed."""
+        self._call(self._engine.enforce_rebalance)
+
     def group_metadata(self) -> ConsumerGroupMetadata:
         """What `Producer.send_offsets_to_transaction` needs (KIP-447). Raises `IllegalStateError` without a
         group.
