@@ -247,6 +247,67 @@ class PartitionReassignment(NamedTuple):
     removing_replicas: tuple[int, ...]
 
 
+class ProducerIdAndEpoch(NamedTuple):
+    """A producer as brokers know it."""
+
+    producer_id: int
+    epoch: int
+
+
+class TransactionListing(NamedTuple):
+    """One line of `list_transactions`; `state` is Kafka's name of it, such as 'Ongoing'."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+@dataclass(frozen=True)
+class TransactionDescription:
+    """A transactional id as its coordinator knows it.
+
+    Attributes:
+        state: Kafka's name of it, such as 'Ongoing'.
+        start_time_ms: epoch milliseconds, None between two transactions.
+        partitions: those with records of the transaction, or still without its marker.
+    """
+
+    coordinator_id: int
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_time_ms: int | None
+    partitions: tuple[TopicPartition, ...]
+
+
+class ProducerState(NamedTuple):
+    """A producer as a partition knows it.
+
+    Attributes:
+        last_timestamp: epoch milliseconds of its last record.
+        coordinator_epoch: that of the last marker, None where there was none.
+        transaction_start_offset: where its open transaction begins, None without one.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int | None = None
+    transaction_start_offset: int | None = None
+
+
+class AbortTransactionSpec(NamedTuple):
+    """A transaction of one partition that is to be aborted there, whatever its coordinator thinks."""
+
+    partition: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+
+
 @dataclass(frozen=True)
 class ApiVersionRange:
     """Versions of one API that a broker has; `api_name` is '' for a key unknown here."""

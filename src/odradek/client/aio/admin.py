@@ -1,4 +1,4 @@
-"""`AsyncAdmin`: topics, configs, groups, offsets, placement, quotas, credentials, the cluster.
+"""`AsyncAdmin`: topics, configs, groups, offsets, placement, quotas, credentials, transactions, the cluster.
 
 Calls about several things return a dictionary and raise the first error after all were asked; `errors` on the
 exception has the others. A request that may go to any broker does; one for the controller, a
@@ -15,6 +15,7 @@ from odradek.client.aio.admin_configs import ConfigAdmin
 from odradek.client.aio.admin_groups import GroupAdmin
 from odradek.client.aio.admin_placement import PlacementAdmin
 from odradek.client.aio.admin_topics import TopicAdmin
+from odradek.client.aio.admin_transactions import TransactionAdmin
 from odradek.client.types import (
     ApiVersionRange,
     ClusterDescription,
@@ -23,7 +24,7 @@ from odradek.client.types import (
 from odradek.wire.api import ApiKey
 
 
-class AsyncAdmin(TopicAdmin, ConfigAdmin, GroupAdmin, PlacementAdmin, AccessAdmin):
+class AsyncAdmin(TopicAdmin, ConfigAdmin, GroupAdmin, PlacementAdmin, AccessAdmin, TransactionAdmin):
     """The administrator, for coroutines.
 
         async with AsyncAdmin(bootstrap_servers="127.0.0.1:9092") as admin:

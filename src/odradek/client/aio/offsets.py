@@ -65,9 +65,11 @@ async def retry(
         await asyncio.sleep(delay / 1000)
 
 
-def _by_leader(
-    cluster: Cluster, partitions: Mapping[TopicPartition, T]
-) -> dict[int, dict[TopicPartition, T]]:
+def by_leader(cluster: Cluster, partitions: Mapping[TopicPartition, T]) -> dict[int, dict[TopicPartition, T]]:
+    """Sort by the broker that leads.
+
+    Raises a retriable `KafkaError`, having asked for metadata, where a leader is not known.
+    """
     grouped: dict[int, dict[TopicPartition, T]] = {}
     for tp, value in partitions.items():
         leader = cluster.metadata.leader(tp)
@@ -93,7 +95,7 @@ async def list_offsets_once(
         request = list_offsets_request(part, isolation, cluster.metadata.leader_epoch)
         return await cluster.request(node, request, at_least=list_offsets_floor(part.values(), isolation))
 
-    grouped = _by_leader(cluster, timestamps)
+    grouped = by_leader(cluster, timestamps)
     answers = await asyncio.gather(
         *(ask(node, part) for node, part in grouped.items()), return_exceptions=True
     )
@@ -150,7 +152,7 @@ async def epoch_end_offsets_once(
     """
     found: dict[TopicPartition, tuple[int, int]] = {}
     problem: KafkaError | None = None
-    for node, part in _by_leader(cluster, epochs).items():
+    for node, part in by_leader(cluster, epochs).items():
         topics: dict[str, list[OffsetForLeaderPartition]] = {}
         for tp, epoch in part.items():
             topics.setdefault(tp.topic, []).append(

@@ -13,6 +13,7 @@ from odradek.client.aio.admin_configs import Resource
 from odradek.client.errors import ClosedError
 from odradek.client.sync.loop_thread import LoopThread
 from odradek.client.types import (
+    AbortTransactionSpec,
     ApiVersionRange,
     ClusterDescription,
     ConfigEntry,
@@ -23,8 +24,12 @@ from odradek.client.types import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     PartitionReassignment,
+    ProducerIdAndEpoch,
+    ProducerState,
     TopicDescription,
     TopicPartition,
+    TransactionDescription,
+    TransactionListing,
 )
 from odradek.errors import KafkaError
 
@@ -127,6 +132,25 @@ class Admin:
         def alter_user_scram_credentials(
             self, passwords: Mapping[tuple[str, str], str | None], *, iterations: int = ...
         ) -> None: ...
+        def list_transactions(
+            self,
+            *,
+            states: Iterable[str] = ...,
+            producer_ids: Iterable[int] = ...,
+            longer_than_ms: int = ...,
+            pattern: str | None = ...,
+        ) -> dict[int, list[TransactionListing]]: ...
+        def describe_transactions(
+            self, transactional_ids: Iterable[str]
+        ) -> dict[str, TransactionDescription]: ...
+        def describe_producers(
+            self, partitions: Iterable[Any], *, broker_id: int | None = ...
+        ) -> dict[TopicPartition, list[ProducerState]]: ...
+        def abort_transaction(self, spec: AbortTransactionSpec) -> None: ...
+        def fence_producers(
+            self, transactional_ids: Iterable[str], *, timeout_ms: int | None = ...
+        ) -> dict[str, ProducerIdAndEpoch]: ...
+        def force_terminate_transaction(self, transactional_id: str) -> None: ...
         def describe_cluster(self) -> ClusterDescription: ...
         def api_versions(self, node_id: int | None = ...) -> list[ApiVersionRange]: ...
 

@@ -1,0 +1,375 @@
+"""`odradek transactions`: kafka-transactions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import click
+
+from odradek.cli.tool import Tool, bootstrap_option, client_configs, command_config_option, echo_lines
+from odradek.errors import OdradekError, TransactionalIdNotFoundError
+
+if TYPE_CHECKING:
+    from odradek import Admin
+    from odradek.client.types import ProducerState, TopicPartition, TransactionDescription
+
+T = TypeVar("T")
+
+LIST = ["TransactionalId", "Coordinator", "ProducerId", "TransactionState"]
+DESCRIBE = [
+    "CoordinatorId",
+    "TransactionalId",
+    "ProducerId",
+    "ProducerEpoch",
+    "TransactionState",
+    "TransactionTimeoutMs",
+    "CurrentTransactionStartTimeMs",
+    "TransactionDurationMs",
+    "TopicPartitions",
+]
+PRODUCERS = [
+    "ProducerId",
+    "ProducerEpoch",
+    "LatestCoordinatorEpoch",
+    "LastSequence",
+    "LastTimestamp",
+    "CurrentTransactionStartOffset",
+]
+HANGING = [
+    "Topic",
+    "Partition",
+    "ProducerId",
+    "ProducerEpoch",
+    "CoordinatorEpoch",
+    "StartOffset",
+    "LastTimestamp",
+    "Duration(min)",
+]
+#: A cluster can have very many partitions, and each of them very many producers.
+PARTITIONS_AT_ONCE = 500
+MINUTE_MS = 60_000
+
+
+class OpenTransaction(NamedTuple):
+    """A partition with an open transaction of a producer."""
+
+    partition: TopicPartition
+    producer: ProducerState
+
+
+class _Tools(Tool, click.Group):
+    """Tools within a tool, as `odradek transactions … list …`."""
+
+
+@click.command(cls=_Tools, name="transactions")
+@bootstrap_option()
+@command_config_option()
+@click.pass_context
+def command(ctx: click.Context, bootstrap_server: str, config_file: str | None) -> None:
+    """Look at transactions and producers; find transactions that hang, and abort them."""
+    ctx.obj = client_configs(bootstrap_server, config_file, client_id="odradek-transactions")
+
+
+@command.command("list", cls=Tool)
+@click.option(
+    "--duration-filter", "longer_than_ms", type=int, default=-1, metavar="MS",
+    help="Only transactions that have been going on for longer; negative: all.",
+)  # fmt: skip
+@click.option(
+    "--transactional-id-pattern", "pattern", metavar="REGEX",
+    help="Only ids that match, in the syntax that the broker knows.",
+)  # fmt: skip
+@click.pass_context
+def list_(ctx: click.Context, longer_than_ms: int, pattern: str | None) -> None:
+    """List transactional ids."""
+    with _admin(ctx) as admin, _told_as("Failed to list transactions"):
+        listed = admin.list_transactions(longer_than_ms=longer_than_ms, pattern=pattern)
+    rows = [
+        [one.transactional_id, str(coordinator), str(one.producer_id), one.state]
+        for coordinator, listings in listed.items()
+        for one in listings
+    ]
+    echo_lines(pretty(LIST, rows))
+
+
+@command.command("describe", cls=Tool)
+@click.option("--transactional-id", required=True, help="The transactional id.")
+@click.pass_context
+def describe(ctx: click.Context, transactional_id: str) -> None:
+    """Describe the state of a transactional id."""
+    what = f"Failed to describe transaction state of transactional-id `{transactional_id}`"
+    with _admin(ctx) as admin, _told_as(what):
+        found = admin.describe_transactions([transactional_id])[transactional_id]
+    began = found.start_time_ms
+    row = [
+        str(found.coordinator_id),
+        found.transactional_id,
+        str(found.producer_id),
+        str(found.producer_epoch),
+        found.state,
+        str(found.timeout_ms),
+        "None" if began is None else str(began),
+        "None" if began is None else str(_now_ms() - began),
+        ",".join(map(str, found.partitions)),
+    ]
+    echo_lines(pretty(DESCRIBE, [row]))
+
+
+@command.command("describe-producers", cls=Tool)
+@click.option("--broker-id", type=int, help="The replica to ask; the leader, if left out.")
+@click.option("--topic", required=True, help="The topic.")
+@click.option("--partition", type=int, required=True, help="The partition.")
+@click.pass_context
+def describe_producers(ctx: click.Context, broker_id: int | None, topic: str, partition: int) -> None:
+    """Describe the producers that a partition remembers."""
+    from odradek import TopicPartition
+
+    tp = TopicPartition(topic, partition)
+    where = "leader" if broker_id is None else f"broker {broker_id}"
+    with _admin(ctx) as admin, _told_as(f"Failed to describe producers for partition {tp} on {where}"):
+        found = admin.describe_producers([tp], broker_id=broker_id)[tp]
+    rows = [
+        [
+            str(one.producer_id),
+            str(one.producer_epoch),
+            str(_or_minus_1(one.coordinator_epoch)),
+            str(one.last_sequence),
+            str(one.last_timestamp),
+            str(one.transaction_start_offset),
+        ]
+        for one in sorted(found)
+    ]
+    echo_lines(pretty(PRODUCERS, rows))
+
+
+@command.command("abort", cls=Tool)
+@click.option("--topic", required=True, help="The topic.")
+@click.option("--partition", type=int, required=True, help="The partition.")
+@click.option("--start-offset", type=int, help="Where the transaction begins: enough for brokers since 3.0.")
+@click.option("--producer-id", type=int, help="For older brokers.")
+@click.option("--producer-epoch", type=int, help="For older brokers.")
+@click.option("--coordinator-epoch", type=int, help="For older brokers.")
+@click.pass_context
+def abort(
+    ctx: click.Context,
+    topic: str,
+    partition: int,
+    start_offset: int | None,
+    producer_id: int | None,
+    producer_epoch: int | None,
+    coordinator_epoch: int | None,
+) -> None:
+    """Abort a transaction that hangs in a partition."""
+    from odradek import TopicPartition
+    from odradek.client.types import AbortTransactionSpec
+
+    if start_offset is None:
+        if producer_id is None:
+            raise click.UsageError(
+                "The transaction to abort must be identified either with --start-offset (for brokers on 3.0 "
+                "or above) or with --producer-id, --producer-epoch, and --coordinator-epoch "
+                "(for older brokers)"
+            )
+        if producer_epoch is None:
+            raise click.UsageError("Missing required argument --producer-epoch")
+        if coordinator_epoch is None:
+            raise click.UsageError("Missing required argument --coordinator-epoch")
+    tp = TopicPartition(topic, partition)
+    with _admin(ctx) as admin:
+        if start_offset is not None:
+            producer = _open_at(admin, tp, start_offset)
+            producer_id, producer_epoch = producer.producer_id, producer.producer_epoch
+            coordinator_epoch = producer.coordinator_epoch
+        assert producer_id is not None and producer_epoch is not None
+        # A producer that hangs in its first transaction has seen no coordinator; 0 is never too new.
+        spec = AbortTransactionSpec(tp, producer_id, producer_epoch, max(0, coordinator_epoch or 0))
+        with _told_as(
+            f"Failed to abort transaction AbortTransactionSpec(topicPartition={tp}, "
+            f"producerId={producer_id}, producerEpoch={producer_epoch}, "
+            f"coordinatorEpoch={spec.coordinator_epoch})"
+        ):
+            admin.abort_transaction(spec)
+
+
+def _open_at(admin: Admin, tp: TopicPartition, start_offset: int) -> ProducerState:
+    with _told_as(f"Failed to validate producer state for partition {tp}"):
+        producers = admin.describe_producers([tp])[tp]
+    for producer in producers:
+        if producer.transaction_start_offset == start_offset:
+            return producer
+    raise OdradekError(
+        f"Could not find any open transactions starting at offset {start_offset} on partition {tp}"
+    )
+
+
+@command.command("find-hanging", cls=Tool)
+@click.option("--broker-id", type=int, help="Only replicas of this broker.")
+@click.option("--max-transaction-timeout", "minutes", type=int, default=15, show_default=True,
+              help="Minutes; younger transactions do not hang.")  # fmt: skip
+@click.option("--topic", help="Only this topic.")
+@click.option("--partition", type=int, help="Only this partition of --topic.")
+@click.pass_context
+def find_hanging(
+    ctx: click.Context, broker_id: int | None, minutes: int, topic: str | None, partition: int | None
+) -> None:
+    """Find open transactions that their coordinators know nothing of."""
+    if topic is None and broker_id is None:
+        raise click.UsageError(
+            "The `find-hanging` command requires either --topic or --broker-id "
+            "to limit the scope of the search"
+        )
+    if partition is not None and topic is None:
+        raise click.UsageError("The --partition argument requires --topic to be provided")
+    with _admin(ctx) as admin:
+        partitions = _partitions(admin, broker_id, topic, partition)
+        candidates: list[OpenTransaction] = []
+        for some in _in_parts(partitions, PARTITIONS_AT_ONCE):
+            with _told_as(f"Failed to describe producers for {len(some)} partitions"):
+                described = admin.describe_producers(some, broker_id=broker_id)
+            candidates += open_for_longer(described, _now_ms(), minutes * MINUTE_MS)
+        ids = _transactional_ids(admin, {one.producer.producer_id for one in candidates})
+        found = hanging(candidates, ids, _descriptions(admin, ids.values()))
+    now_ms = _now_ms()
+    rows = [
+        [
+            tp.topic,
+            str(tp.partition),
+            str(producer.producer_id),
+            str(producer.producer_epoch),
+            str(_or_minus_1(producer.coordinator_epoch)),
+            str(_or_minus_1(producer.transaction_start_offset)),
+            str(producer.last_timestamp),
+            str((now_ms - producer.last_timestamp) // MINUTE_MS),
+        ]
+        for tp, producer in found
+    ]
+    echo_lines(pretty(HANGING, rows))
+
+
+@command.command("forceTerminateTransaction", cls=Tool)
+@click.option("--transactionalId", "transactional_id", required=True, help="The transactional id.")
+@click.pass_context
+def force_terminate(ctx: click.Context, transactional_id: str) -> None:
+    """Abort the open transaction of a transactional id and fence its producer."""
+    with (
+        _admin(ctx) as admin,
+        _told_as(f"Failed to force terminate transactionalId `{transactional_id}`"),
+    ):
+        admin.force_terminate_transaction(transactional_id)
+
+
+def open_for_longer(
+    described: Mapping[TopicPartition, Iterable[ProducerState]], now_ms: int, limit_ms: int
+) -> list[OpenTransaction]:
+    """The open transactions whose last record is more than `limit_ms` old; sorted."""
+    return sorted(
+        OpenTransaction(tp, producer)
+        for tp, producers in described.items()
+        for producer in producers
+        if producer.transaction_start_offset is not None and now_ms - producer.last_timestamp > limit_ms
+    )
+
+
+def hanging(
+    candidates: Iterable[OpenTransaction],
+    transactional_ids: Mapping[int, str],
+    descriptions: Mapping[str, TransactionDescription],
+) -> list[OpenTransaction]:
+    """Those of the open transactions that nobody is going to end.
+
+    A coordinator ends what it knows to be going on, and still owes markers to the partitions that it
+    names. Whatever else is open stays so.
+
+    Args:
+        candidates: open transactions.
+        transactional_ids: producer id → transactional id, where a coordinator knows one.
+        descriptions: transactional id → what its coordinator says now; ids that have gone are missing.
+    """
+    left = []
+    for one in candidates:
+        description = descriptions.get(transactional_ids.get(one.producer.producer_id, ""))
+        if description is None or one.partition not in description.partitions:
+            left.append(one)
+    return left
+
+
+def _partitions(
+    admin: Admin, broker_id: int | None, topic: str | None, partition: int | None
+) -> list[TopicPartition]:
+    from odradek import TopicPartition
+
+    if topic is not None and partition is not None:
+        return [TopicPartition(topic, partition)]
+    with _told_as("Failed to list topics"):
+        topics = [topic] if topic is not None else admin.list_topics(internal=True)
+    with _told_as(f"Failed to describe {len(topics)} topics"):
+        described = admin.describe_topics(topics) if topics else {}
+    return sorted(
+        TopicPartition(name, p.partition)
+        for name, one in described.items()
+        for p in one.partitions
+        if broker_id is None or broker_id in p.replicas
+    )
+
+
+def _transactional_ids(admin: Admin, producer_ids: Collection[int]) -> dict[int, str]:
+    if not producer_ids:
+        return {}
+    with _told_as(f"Failed to list transactions for {len(producer_ids)} producers"):
+        listed = admin.list_transactions(producer_ids=sorted(producer_ids))
+    return {
+        one.producer_id: one.transactional_id
+        for listings in listed.values()
+        for one in listings
+        if one.producer_id in producer_ids
+    }
+
+
+def _descriptions(admin: Admin, transactional_ids: Collection[str]) -> dict[str, TransactionDescription]:
+    described: dict[str, TransactionDescription] = {}
+    for name in sorted(transactional_ids):
+        with _told_as(f"Failed to describe {len(transactional_ids)} transactions"):
+            try:
+                described |= admin.describe_transactions([name])
+            except TransactionalIdNotFoundError:
+                continue
+    return described
+
+
+def pretty(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A table as this tool of Kafka's prints it: columns padded to the same width, a tab behind each."""
+    lines = [headers, *rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(headers))]
+    for line in lines:
+        yield "".join(f"{cell:<{width}}\t" for cell, width in zip(line, widths, strict=True))
+
+
+@contextmanager
+def _told_as(what: str) -> Iterator[None]:
+    """Errors within are told with `what` in front."""
+    try:
+        yield
+    except OdradekError as error:
+        raise OdradekError(f"{what}: {error}") from error
+
+
+def _admin(ctx: click.Context) -> Admin:
+    from odradek import Admin
+
+    return Admin(**ctx.obj)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def _or_minus_1(number: int | None) -> int:
+    return -1 if number is None else number
+
+
+def _in_parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

@@ -1,0 +1,286 @@
+"""Transactions and producers as the administrator sees them (KIP-664, KIP-618)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+from odradek.client.aio.admin_base import AdminBase, check, failure, raise_first
+from odradek.client.aio.group_requests import COORDINATOR, find_coordinator
+from odradek.client.aio.offsets import by_leader
+from odradek.client.types import (
+    AbortTransactionSpec,
+    Node,
+    ProducerIdAndEpoch,
+    ProducerState,
+    TopicPartition,
+    TransactionDescription,
+    TransactionListing,
+)
+from odradek.errors import ErrorCode, KafkaError, error_for
+from odradek.wire.api import ApiKey
+
+T = TypeVar("T")
+
+_TRANSACTION = 1
+"""The kind of coordinator, in FindCoordinator."""
+
+
+class TransactionAdmin(AdminBase):
+    """The calls about transactions."""
+
+    async def list_transactions(
+        self,
+        *,
+        states: Iterable[str] = (),
+        producer_ids: Iterable[int] = (),
+        longer_than_ms: int = -1,
+        pattern: str | None = None,
+    ) -> dict[int, list[TransactionListing]]:
+        """The transactional ids of all brokers.
+
+        Args:
+            states: only those in one of these states; nothing: in any.
+            producer_ids: only those of these producers; nothing: of any.
+            longer_than_ms: only transactions that have been going on for longer; negative: all.
+            pattern: only ids that match, a regular expression in the syntax of the broker's language.
+
+        Returns: broker id → ids that it coordinates, sorted.
+
+        Raises `UnsupportedVersionError` where a broker does not know a filter, instead of leaving it out.
+        """
+        from odradek.wire.messages.list_transactions import ListTransactionsRequest
+
+        request = ListTransactionsRequest(
+            state_filters=list(states),
+            producer_id_filters=list(producer_ids),
+            duration_filter=max(-1, longer_than_ms),
+            transactional_id_pattern=pattern,
+        )
+        lowest = 2 if pattern is not None else 1 if longer_than_ms >= 0 else None
+        cluster = self._started()
+        limit_ms = self._config.default_api_timeout_ms
+        if not cluster.metadata.brokers and not await cluster.wait_update(limit_ms):
+            raise cluster.timeout_error("no broker answered", limit_ms)
+
+        async def ask(node: int) -> list[TransactionListing]:
+            what = f"transactions of broker {node}"
+
+            async def step() -> Any:
+                connection = await cluster.connection(node)
+                version = connection.pick(ApiKey.LIST_TRANSACTIONS, at_least=lowest)
+                response = await connection.send(request, version)
+                check(response.error_code, what)
+                return response
+
+            response = await self._retry(what, step)
+            return sorted(
+                TransactionListing(t.transactional_id, t.producer_id, t.transaction_state)
+                for t in response.transaction_states
+            )
+
+        nodes = sorted(cluster.metadata.brokers)
+        return dict(zip(nodes, await asyncio.gather(*map(ask, nodes)), strict=True))
+
+    async def describe_transactions(
+        self, transactional_ids: Iterable[str]
+    ) -> dict[str, TransactionDescription]:
+        """What coordinators know of transactional ids. Raises `TransactionalIdNotFoundError` and the like."""
+        from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
+
+        async def ask(node: Node, connection: Any, name: str) -> TransactionDescription:
+            version = connection.pick(ApiKey.DESCRIBE_TRANSACTIONS)
+            response = await connection.send(DescribeTransactionsRequest(transactional_ids=[name]), version)
+            for one in response.transaction_states:
+                if one.transactional_id == name:
+                    check(one.error_code, f"transactional id {name!r}")
+                    return _description(node, one)
+            raise error_for(ErrorCode.UNKNOWN_SERVER_ERROR, f"nothing was said of transactional id {name!r}")
+
+        return await self._by_coordinator("describe", transactional_ids, ask)
+
+    async def fence_producers(
+        self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
+    ) -> dict[str, ProducerIdAndEpoch]:
+        """Take transactional ids away from whoever has them; open transactions are aborted (KIP-618).
+
+        Args:
+            transactional_ids: those; ids that nobody has used come into being.
+            timeout_ms: how long the coordinator may take to write it down; None: `request_timeout_ms`.
+
+        Returns: id → producer id and epoch that it has now.
+        """
+        from odradek.wire.messages.init_producer_id import InitProducerIdRequest
+
+        async def ask(_: Node, connection: Any, name: str) -> ProducerIdAndEpoch:
+            request = InitProducerIdRequest(
+                transactional_id=name,
+                transaction_timeout_ms=self._config.request_timeout_ms if timeout_ms is None else timeout_ms,
+            )
+            version = connection.pick(ApiKey.INIT_PRODUCER_ID)
+            # Versions before 3 have no fields for what is left at its default here.
+            response = await connection.send(request, version)
+            check(response.error_code, f"transactional id {name!r}")
+            return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
+
+        return await self._by_coordinator("fence", transactional_ids, ask)
+
+    async def force_terminate_transaction(self, transactional_id: str) -> None:
+        """Abort the open transaction of an id, prepared or not, and fence its producer (KIP-939)."""
+        await self.fence_producers([transactional_id])
+
+    async def describe_producers(
+        self, partitions: Iterable[Any], *, broker_id: int | None = None
+    ) -> dict[TopicPartition, list[ProducerState]]:
+        """The producers that partitions remember.
+
+        Args:
+            partitions: (topic, partition) pairs.
+            broker_id: the replica to ask; None: the leader, wherever it moves.
+
+        Raises `UnknownTopicOrPartitionError` or, by a broker that has no such replica,
+        `NotLeaderOrFollowerError`.
+        """
+        wanted = dict.fromkeys(TopicPartition(*tp) for tp in partitions)
+        await self._must_exist(wanted)
+        found: dict[TopicPartition, list[ProducerState]] = {}
+        problems: dict[TopicPartition, KafkaError] = {}
+        cluster = self._started()
+
+        async def step() -> None:
+            left = {tp: None for tp in wanted if tp not in found and tp not in problems}
+            by_node = {broker_id: left} if broker_id is not None else by_leader(cluster, left)
+            again: KafkaError | None = None
+            for node, part in by_node.items():
+                for tp, answer in await self._producers_of(node, part):
+                    if not isinstance(answer, KafkaError):
+                        found[tp] = answer
+                    elif answer.retriable and broker_id is None:
+                        again = answer
+                    else:
+                        problems[tp] = answer
+            if again is not None:
+                raise again
+
+        if wanted:
+            await self._retry("producers", step)
+        raise_first(problems)
+        return {tp: found[tp] for tp in wanted}
+
+    async def _producers_of(
+        self, node: int, partitions: Iterable[TopicPartition]
+    ) -> list[tuple[TopicPartition, list[ProducerState] | KafkaError]]:
+        from odradek.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+
+        topics: dict[str, list[int]] = {}
+        for tp in partitions:
+            topics.setdefault(tp.topic, []).append(tp.partition)
+        request = DescribeProducersRequest(
+            topics=[TopicRequest(name=name, partition_indexes=indexes) for name, indexes in topics.items()]
+        )
+        connection = await self._connection_to(node)
+        response = await connection.send(request, connection.pick(ApiKey.DESCRIBE_PRODUCERS))
+        answers: list[tuple[TopicPartition, list[ProducerState] | KafkaError]] = []
+        for topic in response.topics:
+            for p in topic.partitions:
+                tp = TopicPartition(topic.name, p.partition_index)
+                if p.error_code:
+                    answers.append((tp, failure(tp, p.error_code, p.error_message)))
+                else:
+                    answers.append((tp, [_producer(state) for state in p.active_producers]))
+        return answers
+
+    async def abort_transaction(self, spec: AbortTransactionSpec) -> None:
+        """Write an abort marker into one partition, past the coordinator: for transactions that hang.
+
+        Raises `InvalidProducerEpochError`, `TransactionCoordinatorFencedError` and the like.
+        """
+        from odradek.wire.messages.write_txn_markers import (
+            WritableTxnMarker,
+            WritableTxnMarkerTopic,
+            WriteTxnMarkersRequest,
+        )
+
+        tp = TopicPartition(*spec.partition)
+        await self._must_exist([tp])
+        marker = WritableTxnMarker(
+            producer_id=spec.producer_id,
+            producer_epoch=spec.producer_epoch,
+            transaction_result=False,
+            topics=[WritableTxnMarkerTopic(name=tp.topic, partition_indexes=[tp.partition])],
+            coordinator_epoch=spec.coordinator_epoch,
+        )
+        cluster = self._started()
+
+        async def step() -> None:
+            for node in by_leader(cluster, {tp: None}):
+                response = await cluster.request(node, WriteTxnMarkersRequest(markers=[marker]))
+                told = {
+                    (result.producer_id, topic.name, p.partition_index): p.error_code
+                    for result in response.markers
+                    for topic in result.topics
+                    for p in topic.partitions
+                }
+                if told.keys() != {(spec.producer_id, *tp)}:
+                    raise error_for(ErrorCode.UNKNOWN_SERVER_ERROR, f"the answer was about {sorted(told)}")
+                for code in told.values():
+                    check(code, f"{spec}")
+
+        await self._retry("abort transaction", step)
+
+    async def _must_exist(self, partitions: Iterable[TopicPartition]) -> None:
+        cluster = self._started()
+        for tp in partitions:
+            if tp.partition not in await cluster.topic_partitions(
+                tp.topic, self._config.default_api_timeout_ms
+            ):
+                raise error_for(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    f"topic {tp.topic!r} has no partition {tp.partition}",
+                )
+
+    async def _by_coordinator(
+        self, what: str, transactional_ids: Iterable[str], ask: Callable[[Node, Any, str], Awaitable[T]]
+    ) -> dict[str, T]:
+        """Ask the coordinator of each id, again if it moved; raise the first error after all were asked."""
+        cluster = self._started()
+        answers: dict[str, T] = {}
+        problems: dict[str, KafkaError] = {}
+        for name in dict.fromkeys(transactional_ids):
+
+            async def step(name: str = name) -> T:
+                node = await find_coordinator(cluster, name, _TRANSACTION)
+                return await ask(node, await cluster.connection(node.id, COORDINATOR), name)
+
+            try:
+                answers[name] = await self._retry(f"transactional id {name!r}: {what}", step)
+            except KafkaError as problem:
+                problems[name] = problem
+        raise_first(problems)
+        return answers
+
+
+def _description(node: Node, one: Any) -> TransactionDescription:
+    started = one.transaction_start_time_ms
+    return TransactionDescription(
+        coordinator_id=node.id,
+        transactional_id=one.transactional_id,
+        state=one.transaction_state,
+        producer_id=one.producer_id,
+        producer_epoch=one.producer_epoch,
+        timeout_ms=one.transaction_timeout_ms,
+        start_time_ms=None if started < 0 else started,
+        partitions=tuple(sorted(TopicPartition(t.topic, p) for t in one.topics for p in t.partitions)),
+    )
+
+
+def _producer(state: Any) -> ProducerState:
+    return ProducerState(
+        state.producer_id,
+        state.producer_epoch,
+        state.last_sequence,
+        state.last_timestamp,
+        None if state.coordinator_epoch < 0 else state.coordinator_epoch,
+        None if state.current_txn_start_offset < 0 else state.current_txn_start_offset,
+    )
