@@ -1,0 +1,22 @@
+"""A few of the kills of `exactly_once_kills`: one of each kind of process, where it hurts."""
+
+from pathlib import Path
+
+import pytest
+
+from spark.exactly_once_kills import run
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
+
+KILLS = [
+    ("task has prepared", "self"),
+    ("one is committed", "self"),
+    ("decision is sent", "broker"),
+    ("driver has decided", "driver"),
+]
+
+
+@pytest.mark.parametrize("two_phase", ["true", "false"])
+def test_each_row_is_there_once(tmp_path: Path, two_phase: str) -> None:
+    rows = run(tmp_path, KILLS, [f"twoPhaseCommit={two_phase}"])
+    assert rows >= 400 * len(KILLS)

@@ -1,0 +1,69 @@
+"""The brokers' side of exactly-once writes, on a broker of ours, with and without two-phase commit."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from odradek.testing import Broker
+from spark.ledger_scenarios import SCENARIOS, Sink, what_timed_out_is_written_again
+
+pytest.importorskip("pyspark")
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module", params=["false", "true"])
+def broker(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """One that allows two-phase commit, and one that does not."""
+    with Broker(
+        transaction_two_phase_commit_enable=request.param,
+        transaction_abort_timed_out_transaction_cleanup_interval_ms="100",
+        transaction_state_log_num_partitions="5",
+    ) as broker:
+        yield broker
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_scenario(broker: Any, scenario: str) -> None:
+    SCENARIOS[scenario](Sink(broker.bootstrap_servers, f"t{next(_numbers)}"))
+
+
+def test_what_timed_out_is_written_again(broker: Any) -> None:
+    what_timed_out_is_written_again(
+        Sink(
+            broker.bootstrap_servers,
+            f"t{next(_numbers)}",
+            twoPhaseCommit="false",
+            **{"kafka.transaction.timeout.ms": "300"},
+        )
+    )
+
+
+def test_under_two_phase_commit_nothing_times_out(broker: Any) -> None:
+    allowed = broker._config["transaction_two_phase_commit_enable"] == "true"
+    sink = Sink(broker.bootstrap_servers, f"t{next(_numbers)}", twoPhaseCommit="true")
+    ledger = sink.ledger()
+    try:
+        if not allowed:
+            with pytest.raises(Exception, match="twoPhaseCommit is true"):
+                sink.task(ledger, sink.batch(0), 0, ["a"])
+            return
+        report = sink.task(ledger, sink.batch(0), 0, ["a"])
+        described = _timeout_of(broker.bootstrap_servers, report.transaction.transactional_id)  # type: ignore[union-attr]
+        assert described == 2**31 - 1
+    finally:
+        ledger.close()
+
+
+def _timeout_of(servers: str, transactional_id: str) -> int:
+    from odradek.client.blocking import BlockingCluster
+    from odradek.client.config import ProducerConfig, build
+    from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
+
+    cluster = BlockingCluster(build(ProducerConfig, {"bootstrap_servers": servers}), allow_auto_create=False)
+    connection = cluster.any_connection()
+    connection.send(DescribeTransactionsRequest(transactional_ids=[transactional_id]), 0)
+    state = connection.receive()[1].transaction_states[0]
+    cluster.close()
+    return int(state.transaction_timeout_ms)
