@@ -52,7 +52,7 @@ async def serving(data: Path, **config: Any) -> AsyncIterator[tuple[Broker, Tran
 async def add_offsets(producer: Transactional, group: str = "g") -> None:
     answer = await producer.client.call(
         AddOffsetsToTxnRequest(
-            transactional_id="id",
+            transactional_id=producer.transactional_id,
             producer_id=producer.producer_id,
             producer_epoch=producer.epoch,
             group_id=group,
@@ -76,7 +76,7 @@ def request(producer: Transactional, offset: int, **fields: Any) -> TxnOffsetCom
     )
     return TxnOffsetCommitRequest(
         **{
-            "transactional_id": "id",
+            "transactional_id": producer.transactional_id,
             "group_id": "g",
             "producer_id": producer.producer_id,
             "producer_epoch": producer.epoch,
