@@ -2,6 +2,7 @@
 # make test     style, types, import contracts, tests; all that it needs comes from PyPI
 # make fuzz     the property tests with examples nobody has seen, FUZZ_ROUNDS (10) times over
 # make soak     a broker under everything at once for SOAK_MINUTES (60): is it as it was at the end?
+# make histories transactions under crashes, judged, for SOAK_MINUTES (60): was every promise kept?
 # make profile  where a broker's time goes: a flame graph, and the microseconds of each step of a request
 # make bench    the brokers beside Apache Kafka and kfake under one load: benchmarks/RESULTS.md (ONLY=section,…)
 # make interop  real clients, brokers and connectors of other ecosystems (Maven, npm, Go where present)
@@ -17,7 +18,7 @@ BUILT  := pyproject.toml setup.py constraints.txt $(wildcard src/odradek/*.pyx)
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types contracts unit fuzz soak profile bench interop compatibility format clean
+.PHONY: help demo test lint types contracts unit fuzz soak histories profile bench interop compatibility format clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -59,6 +60,9 @@ fuzz: $(VENV)/.dev
 
 soak: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.soak --minutes $(SOAK_MINUTES) $(SOAK)
+
+histories: $(VENV)/.dev
+	$(BIN)/python -m odradek.testing.workload --minutes $(SOAK_MINUTES) $(HISTORIES)
 
 profile: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.profiling $(PROFILE)

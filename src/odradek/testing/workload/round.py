@@ -1,0 +1,116 @@
+"""One round: a broker, clients, kills, and the verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from odradek.client.aio.admin import AsyncAdmin
+from odradek.client.types import NewTopic
+from odradek.testing.checker import Recorder, check
+from odradek.testing.checker.history import Record
+from odradek.testing.workload.hosts import Host, clients
+from odradek.testing.workload.journal import LocalJournal
+from odradek.testing.workload.plan import SETTINGS, Plan
+from odradek.testing.workload.readers import Assigned, Member, open_transactions, read_everything
+from odradek.testing.workload.server import Server
+from odradek.testing.workload.site import Site
+from odradek.testing.workload.verdict import Verdict, wrong_copies
+
+_STUCK_S = 90  # without the end of any transaction
+_COPYING_S = 90  # after the last one was written
+
+
+class StuckError(RuntimeError):
+    """Nothing goes on any more."""
+
+
+async def run_round(plan: Plan, folder: Path) -> Verdict:
+    """Run it.
+
+    Args:
+        folder: for the broker's data and log, and `history.jsonl`.
+
+    Raises:
+        StuckError: for a long time no transaction ended. RuntimeError: a broker did not start.
+    """
+    server = Server(folder, {**SETTINGS, **plan.settings})
+    with (folder / "history.jsonl").open("w", encoding="utf-8") as stream:
+        try:
+            await server.start()
+            return await _on(plan, server, LocalJournal(Recorder(stream)))
+        finally:
+            await server.kill()
+
+
+async def _on(plan: Plan, server: Server, journal: LocalJournal) -> Verdict:
+    site = Site(plan, server.address, journal)
+    async with AsyncAdmin(bootstrap_servers=site.address) as admin:
+        await admin.create_topics([NewTopic(name, count, 1) for name, count in plan.partitions.items()])
+    host = Host(site, journal)
+    writers, copiers = clients(site, False)
+    readers: list[Any] = [Member(site, f"m{n}") for n in range(plan.members)] + [Assigned(site, "a")]
+    async with asyncio.TaskGroup() as group:
+        for client in (*writers, *copiers, *readers):
+            group.create_task(client.run())
+        if plan.hosted:
+            group.create_task(host.run())
+        try:
+            await _kill_now_and_then(plan, server, host, journal)
+            site.finishing.set()
+            host.finish()
+            await _until_copied(site)
+        finally:
+            site.finishing.set()
+            site.ended.set()
+            host.leave()
+    hanging = await open_transactions(site)
+    records = await read_everything(site, "last")
+    report = check(journal.recorder.events)
+    return Verdict(plan.seed, report, tuple(wrong_copies(records)), hanging, journal.counts)
+
+
+async def _kill_now_and_then(plan: Plan, server: Server, host: Host, journal: LocalJournal) -> None:
+    """Wait until so many transactions have ended; meanwhile kill the broker and the host."""
+    chance = random.Random(f"{plan.seed} kills")
+    hosted = plan.host_kills if plan.hosted else 0
+    whens = chance.sample(range(plan.transactions // 20, plan.transactions), plan.broker_kills + hosted)
+    kills = sorted(zip(whens, ["broker"] * plan.broker_kills + ["host"] * hosted, strict=True))
+    for when, what in kills:
+        await _reached(journal, when)
+        journal.count(f"kill -9: {what}")
+        if what == "host":
+            host.kill()
+            continue
+        await server.kill()
+        await server.start()
+    await _reached(journal, plan.transactions)
+
+
+async def _reached(journal: LocalJournal, number: int) -> None:
+    await _until(lambda: journal.counts["transactions"] >= number, lambda: journal.counts["transactions"])
+
+
+async def _until(done: Callable[[], bool], progress: Callable[[], int]) -> None:
+    seen, since = progress(), asyncio.get_running_loop().time()
+    while not done():
+        await asyncio.sleep(0.01)
+        if progress() != seen:
+            seen, since = progress(), asyncio.get_running_loop().time()
+        elif asyncio.get_running_loop().time() - since > _STUCK_S:
+            raise StuckError(f"no transaction ended for {_STUCK_S} s, after {seen}")
+
+
+async def _until_copied(site: Site) -> None:
+    """Copiers go on until everything is copied; what is not by then, they will not be blamed for in vain."""
+    deadline = asyncio.get_running_loop().time() + _COPYING_S
+    reading = 0
+    while asyncio.get_running_loop().time() < deadline:
+        records: list[Record] = await read_everything(site, f"looking.{reading}")
+        reading += 1
+        if not await open_transactions(site, 0.5) and not wrong_copies(records):
+            return
+        await asyncio.sleep(0.3)
