@@ -12,10 +12,10 @@ import pytest
 
 from cli.conftest import RunTool
 from odradek import Admin, NewTopic, Producer
-from odradek.cli import doctor
+from odradek.cli import doctor, producer_perf_test
 from odradek.cli.broker_api_versions import version_line
 from odradek.cli.consumer_perf_test import HEADER, stamp
-from odradek.cli.producer_perf_test import MOST_LATENCIES, Latencies
+from odradek.cli.producer_perf_test import MOST_LATENCIES, Latencies, Run
 from odradek.wire.api import ApiKey
 
 BEGAN_MS = int(time.time() * 1000) - 3_600_000
@@ -197,6 +197,68 @@ def test_payloads(tool: RunTool, name: str, tmp_path: Path) -> None:
 def test_producer_perf_test_refuses(tool: RunTool, name: str, words: list[str], complaint: str) -> None:
     refused = tool("producer-perf-test", "--topic", name, *words, status=1)
     assert complaint.lower() in refused.stderr.lower().replace("_", ".")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--transactional-id", "NAME"],
+        ["--transaction-duration-ms", "1"],
+        ["--command-property", "transactional.id=NAME", "--transaction-duration-ms", "60000"],
+    ],
+)
+def test_producer_perf_test_in_transactions(tool: RunTool, admin: Admin, name: str, words: list[str]) -> None:
+    admin.create_topics([NewTopic(name, num_partitions=1)])
+    words = [word.replace("NAME", name) for word in words]
+    before = {one.transactional_id for one in admin.list_transactions()[0]}
+    done = tool("producer-perf-test", "--topic", name, "--num-records", "50", "--record-size", "10",
+                "--throughput", "1000", *words)  # fmt: skip
+    assert done.stdout.startswith("50 records sent, ")
+    new = {one.transactional_id for one in admin.list_transactions()[0]} - before
+    assert new == {name} or (len(new) == 1 and new.pop().startswith("performance-producer-"))
+    stable = admin.list_offsets({(name, 0): -1}, isolation_level="read_committed")
+    (end,) = (found.offset for found in stable.values())
+    # A marker at the end of each transaction: there is one, or, with short ones, any number.
+    assert (end > 50) if words[1] == "1" else (end == 51)
+    (state,) = admin.describe_producers([(name, 0)]).popitem()[1]
+    assert state.transaction_start_offset is None
+
+
+def test_transactions_last_as_long_as_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record takes a millisecond; a transaction ends with the record that is sent 3 ms after its start."""
+    now_ms = 0
+    said: list[str] = []
+
+    class Clock:
+        def perf_counter(self) -> float:
+            return now_ms / 1000
+
+    class Sink:
+        def send(self, topic: str, *, value: bytes, on_delivery: object) -> None:
+            nonlocal now_ms
+            now_ms += 1
+            said.append(value.decode())
+
+        def begin_transaction(self) -> None:
+            said.append("begin")
+
+        def commit_transaction(self) -> None:
+            said.append("commit")
+
+        def flush(self) -> None:
+            said.append("flush")
+
+    monkeypatch.setattr(producer_perf_test, "time", Clock())
+    run = Run("t", 6, 0, -1, 5000, transaction_ms=3)
+    run.send(Sink(), (b"%d" % i for i in range(6)))  # type: ignore[arg-type]
+    assert " ".join(said) == "begin 0 1 2 3 commit begin 4 5 commit flush"
+    said.clear()
+    now_ms = 0
+    Run("t", 4, 0, -1, 5000, transaction_ms=3).send(Sink(), iter([b"v"] * 4))  # type: ignore[arg-type]
+    assert " ".join(said) == "begin v v v v commit flush"
+    said.clear()
+    Run("t", 2, 0, -1, 5000).send(Sink(), iter([b"v"] * 2))  # type: ignore[arg-type]
+    assert " ".join(said) == "v v flush"
 
 
 def test_producer_perf_test_needs_servers(run: RunTool) -> None:

@@ -6,6 +6,7 @@ import random
 import sys
 import threading
 import time
+import uuid
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 #: So many latencies are kept at most; of more records, every n-th one's.
 MOST_LATENCIES = 500_000
+#: How long a transaction lasts where only its id is given.
+TRANSACTION_MS = 3000
 #: A person who watches sees the count move so often.
 PROGRESS_EVERY_S = 0.25
 
@@ -112,6 +115,10 @@ class Latencies:
               help="Producer configs.")  # fmt: skip
 @command_config_option("--producer.config", "--command-config")
 @click.option("--print-metrics", is_flag=True, help="Print the producer's metrics at the end.")
+@click.option("--transactional-id", help="Send in transactions under this id; also as transactional.id in "
+              "--command-property.  [default with --transaction-duration-ms: a random one]")  # fmt: skip
+@click.option("--transaction-duration-ms", type=click.IntRange(1),
+              help=f"Commit each one after so long.  [default with an id: {TRANSACTION_MS}]")  # fmt: skip
 @click.option("--warmup-records", type=click.IntRange(0), default=0, show_default=True,
               help="So many first records are left out of a second summary.")  # fmt: skip
 @click.option("--reporting-interval", type=click.IntRange(1), default=5000, show_default=True,
@@ -129,6 +136,8 @@ def command(
     properties: tuple[str, ...],
     config_file: str | None,
     print_metrics: bool,
+    transactional_id: str | None,
+    transaction_duration_ms: int | None,
     warmup_records: int,
     reporting_interval: int,
     more_properties: tuple[str, ...],
@@ -139,11 +148,19 @@ def command(
     if warmup_records and warmup_records >= num_records:
         raise click.UsageError("--warmup-records must be fewer than --num-records")
     configs = _configs(bootstrap_server, config_file, [*properties, *more_properties])
+    if transactional_id is not None:
+        configs["transactional_id"] = transactional_id
+    elif transaction_duration_ms is not None:
+        configs.setdefault("transactional_id", f"performance-producer-{uuid.uuid4()}")
+    if configs.get("transactional_id") is not None and transaction_duration_ms is None:
+        transaction_duration_ms = TRANSACTION_MS
     payloads = _payloads(record_size, payload_file, payload_delimiter, num_records)
     from odradek import Producer
 
-    run = Run(topic, num_records, warmup_records, throughput, reporting_interval)
     with Producer(**configs) as producer:
+        if transaction_duration_ms is not None:
+            producer.init_transactions()
+        run = Run(topic, num_records, warmup_records, throughput, reporting_interval, transaction_duration_ms)
         try:
             run.send(producer, payloads)
         finally:
@@ -167,14 +184,24 @@ class Run:
         warmup: how many of them, at first, the second summary leaves out; 0: there is none.
         throughput: records per second at most; not positive: no limit.
         reporting_ms: milliseconds between lines.
+        transaction_ms: after how long a transaction is committed; None: there are none.
     """
 
-    def __init__(self, topic: str, count: int, warmup: int, throughput: float, reporting_ms: int) -> None:
+    def __init__(
+        self,
+        topic: str,
+        count: int,
+        warmup: int,
+        throughput: float,
+        reporting_ms: int,
+        transaction_ms: int | None = None,
+    ) -> None:
         self.topic = topic
         self.count = count
         self.warmup = warmup
         self.throughput = throughput
         self.reporting_ms = reporting_ms
+        self.transaction_ms = transaction_ms
         self.done = Latencies(count)
         self.steady = Latencies(count - warmup)
         self._progress = Progress(count)
@@ -183,13 +210,20 @@ class Run:
     def send(self, producer: Producer, payloads: Iterator[bytes]) -> None:
         """Send all records and wait for them."""
         self._began = shown = time.perf_counter()
+        opened: float | None = None  # when the transaction began
         for sent in range(self.count):
             value = next(payloads)
             now = time.perf_counter()
             if sent == self.warmup:
                 self._steady_began = now
+            if self.transaction_ms is not None and opened is None:
+                producer.begin_transaction()
+                opened = time.perf_counter()
             producer.send(self.topic, value=value, on_delivery=self._callback(sent, now, len(value)))
             self._progress.show(self.done, now)
+            if opened is not None and (now - opened) * 1000 >= (self.transaction_ms or 0):
+                producer.commit_transaction()
+                opened = None
             if (now - shown) * 1000 >= self.reporting_ms:
                 self._progress.clear()
                 click.echo(self.done.window(now - shown))
@@ -198,6 +232,8 @@ class Run:
                 ahead = (sent + 1) / self.throughput - (time.perf_counter() - self._began)
                 if ahead > 0.001:
                     time.sleep(ahead)
+        if opened is not None:
+            producer.commit_transaction()
         producer.flush()
 
     def _callback(self, index: int, sent_at: float, size: int) -> Callable[[Any, BaseException | None], None]:
