@@ -181,5 +181,11 @@ async def list_all(sweeper: Sweeper, version: int) -> None:
         assert not (await fine(sweeper, request, version)).transaction_states
         sweeper.timers.advance(51)
         assert (await fine(sweeper, request, version)).transaction_states
+    if version >= 2:
+        for pattern, found in (("b.*|x", {"busy"}), ("us", set()), ("", {"busy", "quiet"})):
+            answer = await fine(sweeper, ListTransactionsRequest(transactional_id_pattern=pattern), version)
+            assert {one.transactional_id for one in answer.transaction_states} == found
+        answer = await sweeper.ask(ListTransactionsRequest(transactional_id_pattern="("), version)
+        assert error_codes(answer) == [ErrorCode.INVALID_REGULAR_EXPRESSION]
     await fine(sweeper, EndTxnRequest(committed=False, **busy), 3)
     assert (await state(sweeper, "busy")).transaction_state == "CompleteAbort"

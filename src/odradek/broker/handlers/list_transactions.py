@@ -1,7 +1,8 @@
-"""ListTransactions 0-1: the transactional ids that this broker coordinates (KIP-664).
+"""ListTransactions 0-2: the transactional ids that this broker coordinates (KIP-664).
 
-- Filters by state and producer id; 1 also by how long a transaction has been going on (KIP-994). States that
-  do not exist are named in the answer.
+- Filters by state and producer id; 1 also by how long a transaction has been going on (KIP-994), 2 by a
+  pattern that the whole id has to match (KIP-1152): INVALID_REGULAR_EXPRESSION for one that is none. States
+  that do not exist are named in the answer.
 - COORDINATOR_LOAD_IN_PROGRESS while a partition of `__transaction_state` is being loaded.
 - Ids that the principal may not describe are left out.
 """
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation, transactional_id
 from odradek.broker.registry import handler
+from odradek.errors import InvalidRegularExpressionError
+from odradek.util.linear_regex import LinearPattern, PatternError
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.list_transactions import (
     ListTransactionsRequest,
@@ -23,9 +26,15 @@ if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
 
 
-@handler(ApiKey.LIST_TRANSACTIONS, versions=range(2))
+@handler(ApiKey.LIST_TRANSACTIONS, versions=range(3))
 def handle(context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
     """List those that pass the filters."""
+    try:
+        pattern = (
+            LinearPattern(request.transactional_id_pattern) if request.transactional_id_pattern else None
+        )
+    except PatternError as error:
+        raise InvalidRegularExpressionError(str(error)) from error
     listing = context.broker.transactions.coordinator.list(
         producer_ids=request.producer_id_filters,
         states=dict.fromkeys(request.state_filters),
@@ -40,6 +49,7 @@ def handle(context: RequestContext, request: ListTransactionsRequest) -> ListTra
                 transaction_state=one.state.title,
             )
             for one in listing.transactions
-            if context.authorize(Operation.DESCRIBE, transactional_id(one.transactional_id))
+            if (pattern is None or pattern.matches(one.transactional_id))
+            and context.authorize(Operation.DESCRIBE, transactional_id(one.transactional_id))
         ],
     )
