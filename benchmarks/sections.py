@@ -53,6 +53,9 @@ SECTIONS = [
     Section("latency", "benchmarks.broker_load", "one record at a time, produced and fetched"),
     Section("connections", "benchmarks.broker_load", "5,000 connections"),
     Section("librdkafka", "benchmarks.broker_librdkafka", "confluent-kafka as a user's client"),
+    Section(
+        "transactions", "benchmarks.transactions_section", "records in transactions, and idempotent ones"
+    ),
     Section("convert", "benchmarks.records_convert", "records of today for clients of 0.10, and back"),
     Section("client", "benchmarks.client_section", "Producer and Consumer beside other Python clients"),
     Section("spark-read", "benchmarks.spark_section", "a topic read by Spark, beside Spark's own connector"),
