@@ -6,6 +6,7 @@ Those define the fixture `servers`.
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 
 import pytest
@@ -41,6 +42,19 @@ def read(servers: str, topic: str, isolation_level: str = "read_committed") -> l
     return sorted(found)
 
 
+def read_tables(servers: str, topic: str) -> list[bytes]:
+    """The same by `poll_arrow`."""
+    partitions = [odradek.TopicPartition(topic, 0), odradek.TopicPartition(topic, 1)]
+    with odradek.Consumer(bootstrap_servers=servers, isolation_level="read_committed") as consumer:
+        consumer.assign(partitions)
+        consumer.seek_to_beginning()
+        ends = consumer.end_offsets(partitions)
+        found: list[bytes] = []
+        while any(consumer.position(tp) < end for tp, end in ends.items()):
+            found += consumer.poll_arrow(500).column("value").to_pylist()
+    return sorted(found)
+
+
 def read_arrow(servers: str, topic: str, isolation_level: str) -> list[bytes]:
     """The same through the reader that Spark's source uses."""
     with RawReader(servers, {"isolation.level": isolation_level}) as reader:
@@ -68,6 +82,7 @@ def test_committed_aborted_and_open(servers: str, topic: str) -> None:
         producer.send(topic, b"open", partition=1).result(30)
         expected = sorted([*(b"committed-%02d" % number for number in range(20)), b"last"])
         assert read(servers, topic) == expected
+        assert read_tables(servers, topic) == expected
         assert read_arrow(servers, topic, "read_committed") == expected
         every = read(servers, topic, "read_uncommitted")
         assert len(every) == 42 and every == read_arrow(servers, topic, "read_uncommitted")
@@ -164,6 +179,7 @@ def test_read_process_write_with_aborts(servers: str, topic: str) -> None:
         for number in range(300):
             producer.send(source, b"%03d" % number, partition=number % 2)
     attempts = 0
+    parts = [(source, 0), (source, 1)]
 
     def step(records: list[odradek.ConsumerRecord], producer: odradek.Producer) -> None:
         nonlocal attempts
@@ -183,13 +199,9 @@ def test_read_process_write_with_aborts(servers: str, topic: str) -> None:
         isolation_level="read_committed",
     )
     with consumer, odradek.Producer(bootstrap_servers=servers, transactional_id=topic) as producer:
-        while True:
-            try:
-                first = not attempts
-                process(consumer, producer, step, max_records=50, idle_polls=6, initialise=first)
-                break
-            except InterruptedError:
-                continue
-        committed = consumer.committed([(source, 0), (source, 1)])
+        producer.init_transactions()
+        ends = [150, 150]
+        while ends != [entry and entry.offset for entry in consumer.committed(parts).values()]:
+            with contextlib.suppress(InterruptedError):
+                process(consumer, producer, step, max_records=50, idle_polls=1, initialise=False)
     assert read(servers, topic) == [b"%03d" % number for number in range(300)]
-    assert [entry and entry.offset for entry in committed.values()] == [150, 150]
