@@ -17,7 +17,6 @@ SETTINGS = {
     "log.segment.bytes": "60000",
     "log.index.interval.bytes": "700",
     "log.retention.ms": "-1",
-    "log.flush.offset.checkpoint.interval.ms": "200",
     "replica.high.watermark.checkpoint.interval.ms": "200",
     "log.cleaner.min.cleanable.ratio": "0.1",
     "log.cleaner.backoff.ms": "500",
