@@ -172,8 +172,11 @@ class FileSystem(Protocol):
         """The names in a folder, sorted."""
         ...
 
-    def entries(self, directory: Path) -> dict[str, int]:
-        """The names in a folder, sorted, with the sizes of files in bytes; -1 for folders."""
+    def entries(self, directory: Path, sized: tuple[str, ...] = ("",)) -> dict[str, int]:
+        """The names in a folder, sorted, with the sizes of files in bytes; -1 for folders.
+
+        0 for files whose names end with none of `sized`: asking for a size takes its time.
+        """
         ...
 
     def make_dirs(self, directory: Path) -> None:
@@ -407,10 +410,14 @@ class RealFileSystem:
         """See `FileSystem.list`."""
         return sorted(os.listdir(directory))  # noqa: PTH208 - names are wanted, not paths
 
-    def entries(self, directory: Path) -> dict[str, int]:
+    def entries(self, directory: Path, sized: tuple[str, ...] = ("",)) -> dict[str, int]:
         """See `FileSystem.entries`."""
         with os.scandir(directory) as found:
-            return dict(sorted((one.name, -1 if one.is_dir() else one.stat().st_size) for one in found))
+            sizes = {
+                one.name: -1 if one.is_dir() else one.stat().st_size if one.name.endswith(sized) else 0
+                for one in found
+            }
+        return {name: sizes[name] for name in sorted(sizes)}
 
     def make_dirs(self, directory: Path) -> None:
         """See `FileSystem.make_dirs`."""

@@ -29,17 +29,25 @@ from odradek.log.segment import Segment
 from odradek.log.walking import BrokenBatchError
 
 _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+_SIZED = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, SWAP_SUFFIX)
+_AS_IT_SHALL_BE = frozenset((LOG_SUFFIX, SNAPSHOT_SUFFIX, *_INDEX_SUFFIXES))
 
 
 @dataclass
 class FolderContents:
-    """`segments`: base offset to the `.log` file as it is named now. `removals` and `renames` (from, to), in
-    their order, make the folder tidy. `sizes`: of all files, by their names now."""
+    """`segments`: base offset to the name that the `.log` file has now. `removals` and `renames` (from, to),
+    in their order, make the folder tidy. `sizes`: of segments and indexes, by their names now; 0 for other
+    files."""
 
-    segments: dict[int, Path] = field(default_factory=dict)
+    directory: Path
+    segments: dict[int, str] = field(default_factory=dict)
     removals: list[Path] = field(default_factory=list)
     renames: list[tuple[Path, Path]] = field(default_factory=list)
     sizes: dict[str, int] = field(default_factory=dict)
+
+    def path(self, base_offset: int) -> Path:
+        """A segment's `.log` file as it is named now."""
+        return self.directory / self.segments[base_offset]
 
     def tidy(self, files: FileSystem) -> None:
         """Do what is to be done. Raises `OSError`; doing it again later is harmless."""
@@ -54,11 +62,20 @@ class FolderContents:
 
 def read_folder(files: FileSystem, directory: Path) -> FolderContents:
     """Look at a partition's folder. Raises `OSError`."""
-    contents = FolderContents(sizes=files.entries(directory))
+    contents = FolderContents(directory, sizes=files.entries(directory, _SIZED))
     plain: set[tuple[int, str]] = set()
     cleaned: list[int] = []
     swaps: list[tuple[int, str, Path]] = []
+    bases: list[int] = []
     for name in contents.sizes:
+        suffix = name[20:]
+        # The usual names, without the work for the others.
+        if suffix in _AS_IT_SHALL_BE and name[:20].isdecimal() and name.isascii():
+            offset = int(name[:20])
+            plain.add((offset, suffix))
+            if suffix == LOG_SUFFIX:
+                bases.append(offset)
+            continue
         if name.endswith(TEMPORARY_SUFFIX):
             contents.removals.append(directory / name)
             continue
@@ -73,16 +90,19 @@ def read_folder(files: FileSystem, directory: Path) -> FolderContents:
             cleaned.append(offset)
         elif marker == SWAP_SUFFIX:
             swaps.append((offset, suffix, directory / name))
-        else:
-            plain.add((offset, suffix))
-    swapped = {}
-    if swaps:
-        swapped = _finish_swaps(files, directory, contents, plain, swaps, min(cleaned, default=None))
+    if not swaps:
+        contents.segments = {offset: numbered(offset, LOG_SUFFIX) for offset in sorted(bases)}
+        known = set(bases)
+        for offset, suffix in sorted(one for one in plain if one[0] not in known):
+            if suffix in _INDEX_SUFFIXES:
+                contents.removals.append(directory / numbered(offset, suffix))
+        return contents
+    swapped = _finish_swaps(files, directory, contents, plain, swaps, min(cleaned, default=None))
     there = plain | swapped.keys()
     for offset, suffix in sorted(there):
         if suffix == LOG_SUFFIX:
             path = swapped.get((offset, suffix))
-            contents.segments[offset] = directory / numbered(offset, suffix) if path is None else path
+            contents.segments[offset] = numbered(offset, suffix) if path is None else path.name
         elif suffix in _INDEX_SUFFIXES and (offset, LOG_SUFFIX) not in there:
             contents.removals.append(swapped.get((offset, suffix), directory / numbered(offset, suffix)))
     return contents

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from odradek.log import partition_metadata
 from odradek.log.checkpoints import CorruptCheckpointError
-from odradek.log.file_names import LEADER_EPOCHS, PARTITION_METADATA
+from odradek.log.file_names import LEADER_EPOCHS, PARTITION_METADATA, TXN_INDEX_SUFFIX, numbered
 from odradek.log.index_file import CorruptIndexError
 from odradek.log.leader_epochs import EpochEntry
 from odradek.log.recovery import (
@@ -37,14 +37,20 @@ def load(log: PartitionLog, plan: RecoveryPlan, recovery_point: int, log_start_o
     if LEADER_EPOCHS in sizes:
         _load_epochs(log)
     for base in plan.kept:
-        segment = open_segment(files, log.directory, base, log.config)
         scan = plan.scans.get(base)
         if scan is not None:
+            segment = open_segment(files, log.directory, base, log.config)
             segment.created_ms = now_ms
             apply_scan(segment, scan, files)
+            segment.release()
+        elif plan.last is not None and plan.last.base_offset == base:
+            segment = plan.last
+            segment.created_ms = now_ms
+            if numbered(base, TXN_INDEX_SUFFIX) in sizes:
+                segment.txn_index.load()
         else:
+            segment = open_segment(files, log.directory, base, log.config)
             segment.take_up(sizes, now_ms)
-        segment.release()
         log.segments.add(segment)
     for base in plan.dropped:
         dropped = open_segment(files, log.directory, base, log.config)

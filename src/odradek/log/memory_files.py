@@ -326,12 +326,12 @@ class MemoryFileSystem:
         here = [path for path in [*self.files, *self.dirs] if path.parent == directory and path != directory]
         return sorted(path.name for path in here)
 
-    def entries(self, directory: Path) -> dict[str, int]:
+    def entries(self, directory: Path, sized: tuple[str, ...] = ("",)) -> dict[str, int]:
         """See `FileSystem.entries`."""
         sizes = {}
         for name in self.list(directory):
             inode = self.files.get(directory / name)
-            sizes[name] = -1 if inode is None else len(inode.data)
+            sizes[name] = -1 if inode is None else len(inode.data) if name.endswith(sized) else 0
         return sizes
 
     def make_dirs(self, directory: Path) -> None:

@@ -125,7 +125,8 @@ class ProducerSnapshots:
     def remove_strays(self, base_offsets: list[int]) -> None:
         """Remove those that belong to no segment, but for one behind all of them, left by a clean stop."""
         last_base = base_offsets[-1] if base_offsets else -1
-        strays = [offset for offset in self.offsets if offset not in set(base_offsets)]
+        bases = set(base_offsets)
+        strays = [offset for offset in self.offsets if offset not in bases]
         keep = strays[-1] if strays and strays[-1] >= last_base else None
         for offset in strays:
             if offset != keep:

@@ -57,8 +57,8 @@ class RecoveryPlan:
 
     Attributes: `scans`: by base offset, the segments that were read through, to be cut to their valid bytes
     and to get new indexes. `dropped`: base offsets of segments behind a cut, without a valid batch. `tail`:
-    the last batches of the last segment where it was not scanned. `end_offset`: of the log, None without
-    segments.
+    the last batches of the last segment where it was not scanned; `last`: that segment then, its indexes
+    looked at. `end_offset`: of the log, None without segments.
     """
 
     directory: Path
@@ -67,6 +67,7 @@ class RecoveryPlan:
     scans: dict[int, SegmentScan] = field(default_factory=dict)
     dropped: list[int] = field(default_factory=list)
     tail: list[Step] = field(default_factory=list)
+    last: Segment | None = None
     end_offset: int | None = None
 
     @property
@@ -92,7 +93,7 @@ def plan_recovery(
         return plan
     to_scan = _bases_to_scan(files, plan, config, recovery_point)
     for base in to_scan:
-        plan.scans[base] = scan_segment(files, contents.segments[base], base, config.index_interval_bytes)
+        plan.scans[base] = scan_segment(files, contents.path(base), base, config.index_interval_bytes)
     if bases[-1] not in plan.scans:
         plan.end_offset = _walk_tail(files, plan, config, bases[-1])
     _judge(files, plan, recovery_point)
@@ -109,49 +110,50 @@ def _bases_to_scan(
     first_unflushed = len(bases)
     if not plan.clean:
         first_unflushed = max(0, sum(base <= recovery_point for base in bases) - 1)
-    renamed = {source for source, _ in plan.contents.renames}
+    renamed = {source.name for source, _ in plan.contents.renames}
     to_scan = []
     for number, base in enumerate(bases):
-        path = plan.contents.segments[base]
+        name = plan.contents.segments[base]
         is_last = number == len(bases) - 1
         if (
             number >= first_unflushed
-            or path in renamed
-            or not _indexes_are_sane(files, plan.contents, path, base, config, look=is_last)
-            or not _aborted_are_sane(files, plan, path, base, config)
+            or name in renamed
+            or not _indexes_are_sane(files, plan, base, config, look=is_last)
+            or not _aborted_are_sane(files, plan, base, config)
         ):
             to_scan.append(base)
     return to_scan
 
 
 def _indexes_are_sane(
-    files: FileSystem, contents: FolderContents, path: Path, base: int, config: LogConfig, *, look: bool
+    files: FileSystem, plan: RecoveryPlan, base: int, config: LogConfig, *, look: bool
 ) -> bool:
     """Whether a segment's indexes can be what they should be; with `look` also by what is in them.
 
     Those of complete segments are looked at when they are first used (`Segment.take_up`).
     """
+    contents = plan.contents
     try:
         if not look:
             check_index_sizes(contents.sizes, base)
             return True
-        segment = open_segment(files, path.parent, base, config)
+        segment = open_segment(files, contents.directory, base, config)
         try:
-            segment.load(contents.sizes[path.name], 0)
+            segment.load(contents.sizes[contents.segments[base]], 0)
+            plan.last = segment
         finally:
             segment.release()
     except CorruptIndexError as error:
-        logger.warning("building the indexes of %s again: %s", path, error)
+        logger.warning("building the indexes of %s again: %s", contents.path(base), error)
         return False
     return True
 
 
-def _aborted_are_sane(
-    files: FileSystem, plan: RecoveryPlan, path: Path, base: int, config: LogConfig
-) -> bool:
+def _aborted_are_sane(files: FileSystem, plan: RecoveryPlan, base: int, config: LogConfig) -> bool:
     """Whether a segment's transaction index can be read; after an unclean stop also whether it is so."""
     if numbered(base, TXN_INDEX_SUFFIX) not in plan.contents.sizes:
         return True
+    path = plan.contents.path(base)
     segment = open_segment(files, path.parent, base, config)
     segment.looks_only = True
     try:
@@ -204,11 +206,11 @@ def open_segment(files: FileSystem, directory: Path, base: int, config: LogConfi
 
 def _walk_tail(files: FileSystem, plan: RecoveryPlan, config: LogConfig, base: int) -> int | None:
     """The log's end offset by walking from the last index entry on; scans the segment if that fails."""
-    path = plan.contents.segments[base]
+    path = plan.contents.path(base)
     size = plan.contents.sizes[path.name]
-    segment = open_segment(files, path.parent, base, config)
+    segment = plan.last
+    assert segment is not None, "it was not scanned, so its indexes are sane"
     try:
-        segment.load(size, 0)
         start = segment.offset_index.lookup(segment.offset_index.last_offset).position
         plan.tail = list(deque(segment.walk(start, size), TAIL_KEPT))
     except BrokenBatchError:
@@ -242,7 +244,7 @@ def _judge(files: FileSystem, plan: RecoveryPlan, recovery_point: int) -> None:
         if after is not None:
             _refuse(scan, scan.problem, f"valid batches go on at position {after}")
         for later in following:
-            path = plan.contents.segments[later]
+            path = plan.contents.path(later)
             if files.size(path) and _has_valid_batch(files, plan, later):
                 _refuse(scan, scan.problem, f"valid batches go on in {path.name}")
         plan.dropped = following
@@ -264,7 +266,7 @@ def _has_valid_batch(files: FileSystem, plan: RecoveryPlan, base: int) -> bool:
     scan = plan.scans.get(base)
     if scan is not None and scan.batches:
         return True
-    return find_batch_after(files, plan.contents.segments[base], -1, base) is not None
+    return find_batch_after(files, plan.contents.path(base), -1, base) is not None
 
 
 def _refuse(scan: SegmentScan, problem: str, consequence: str) -> None:

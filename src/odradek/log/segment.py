@@ -51,6 +51,15 @@ _MAGIC_V2 = bytes([MAGIC_V2])
 
 def check_index_sizes(sizes: Mapping[str, int], base_offset: int) -> None:
     """Raise `CorruptIndexError` where an index is missing, or has a size that none can have."""
+    stem = numbered(base_offset, "")
+    size, time_size = sizes.get(stem + INDEX_SUFFIX), sizes.get(stem + TIME_INDEX_SUFFIX)
+    if (
+        size is not None
+        and time_size is not None
+        and not size % OffsetIndex.layout.size
+        and not time_size % TimeIndex.layout.size
+    ):
+        return
     for suffix, layout in ((INDEX_SUFFIX, OffsetIndex.layout), (TIME_INDEX_SUFFIX, TimeIndex.layout)):
         name = numbered(base_offset, suffix)
         size = sizes.get(name)
