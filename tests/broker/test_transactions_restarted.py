@@ -21,6 +21,11 @@ from odradek.coordinators.transactions.markers import Markers
 from odradek.errors.codes import ErrorCode
 from odradek.util.clock import ManualClock
 from odradek.util.timers import ManualTimers
+from odradek.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 
 from .live import create_topic
 from .transactional import Arena, Transactional, arena, latest, state_of, until_state, values
@@ -265,5 +270,79 @@ def test_metrics(tmp_path: Path) -> None:
             leaderless.clear()
             await until_state(producer.client, "id", "CompleteCommit")
             assert read(kind, "UnknownDestinationQueueSize") == 0
+
+    asyncio.run(run())
+
+
+def test_partitions_that_go_are_not_waited_for(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with arena(tmp_path) as here:
+            producer = await two_partitions(here)
+            create_topic(here.broker, "u")
+            assert await producer.add("u") == ErrorCode.NONE
+            assert await producer.send("u", [b"u"]) == ErrorCode.NONE
+            send_markers = here.broker.transactions.send_markers
+            here.broker.transactions.send_markers = lambda broker_id, markers, deliver: deliver({})
+            assert await producer.end(commit=True) == ErrorCode.NONE
+            await until_state(producer.client, "id", "PrepareCommit")
+            here.broker.controller.delete_topics(["t"])
+            here.broker.transactions.send_markers = send_markers
+            await until_state(producer.client, "id", "CompleteCommit")
+            assert await values(producer.client, "u") == [b"u"]
+
+    asyncio.run(run())
+
+
+def test_what_becomes_of_markers_by_hand(tmp_path: Path) -> None:
+    """As an administrator sends them to end what hangs; each partition answers for itself."""
+
+    async def run() -> None:
+        async with arena(tmp_path, inter_broker_protocol_version="2.2") as here:
+            create_topic(here.broker, "t", 2)
+            create_topic(here.broker, "old", 1, {"message.format.version": "0.10.2"})
+            producer = await here.producer("id")
+            await producer.write("t", [b"x"], commit=None)
+            marker = WritableTxnMarker(
+                producer_id=producer.producer_id,
+                producer_epoch=producer.epoch,
+                coordinator_epoch=7,
+                transaction_result=False,
+                topics=[
+                    WritableTxnMarkerTopic(name="t", partition_indexes=[0, 1, 2]),
+                    WritableTxnMarkerTopic(name="old", partition_indexes=[0]),
+                    WritableTxnMarkerTopic(name="none", partition_indexes=[0]),
+                ],
+            )
+            impossible = WritableTxnMarker(
+                producer_id=-1,
+                producer_epoch=0,
+                transaction_result=True,
+                topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
+            )
+
+            async def errors(*markers: WritableTxnMarker) -> dict[tuple[int, str, int], int]:
+                answer = await producer.client.call(WriteTxnMarkersRequest(markers=list(markers)), 1)
+                return {
+                    (one.producer_id, topic.name, partition.partition_index): partition.error_code
+                    for one in answer.markers
+                    for topic in one.topics
+                    for partition in topic.partitions
+                }
+
+            who = producer.producer_id
+            assert await errors(marker, impossible) == {
+                (who, "t", 0): ErrorCode.NONE,
+                (who, "t", 1): ErrorCode.NONE,
+                (who, "t", 2): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                (who, "old", 0): ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+                (who, "none", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                (-1, "t", 0): ErrorCode.INVALID_REQUEST,
+            }
+            assert await values(producer.client, "t") == []
+            assert await latest(producer.client, "t", isolation_level=1) == 2
+            marker.coordinator_epoch, marker.topics = 6, marker.topics[:1]
+            fenced = (await errors(marker))[who, "t", 0]
+            assert fenced == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+            assert await errors() == {}
 
     asyncio.run(run())

@@ -115,7 +115,7 @@ class MarkerWriter:
                 batch, required_acks=-1, now_ms=self._clock.now_ms(), origin=Origin.COORDINATOR
             )
         except KafkaError as error:
-            log.info("marker not written topic=%s partition=%d: %s", *key, error.message)
+            log.debug("marker not written topic=%s partition=%d: %s", *key, error.message)
             settle(key, error.code)
             return
         if groups is not None:

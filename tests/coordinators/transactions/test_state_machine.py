@@ -206,6 +206,11 @@ class Transactions(RuleBasedStateMachine):
         } == {who: transaction_record(t, self.version).encode() for who, t in shard.transactions.items()}
 
     @invariant()
+    def who_may_time_out_is_known(self) -> None:
+        shard = self.world.shard
+        assert shard.ongoing == {who for who, t in shard.transactions.items() if t.state is S.ONGOING}
+
+    @invariant()
     def what_is_owed_is_what_was_decided(self) -> None:
         shard = self.world.shard
         assert set(shard.owed) == {who for who, t in shard.transactions.items() if t.state in PREPARED}

@@ -14,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.group_runtime import Answer
 from odradek.broker.registry import handler
 from odradek.coordinators.transactions.coordinator import PartitionErrors
 from odradek.errors import ClusterAuthorizationError
@@ -33,6 +32,9 @@ if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
     from odradek.coordinators.transactions.transaction import Partition
 
+_AT_A_TIME = 200
+"""Markers that are written before others get their turn."""
+
 
 def _error_response(
     request: WriteTxnMarkersRequest, version: int, error: ErrorCode, message: str
@@ -45,15 +47,20 @@ def _error_response(
 @handler(ApiKey.WRITE_TXN_MARKERS, versions=range(3), error_response=_error_response)
 def handle(
     context: RequestContext, request: WriteTxnMarkersRequest
-) -> WriteTxnMarkersResponse | asyncio.Future[WriteTxnMarkersResponse]:
+) -> asyncio.Future[WriteTxnMarkersResponse]:
     """Write the markers of each producer."""
     if not context.authorize(Operation.ALTER, CLUSTER) and not context.authorize(
         Operation.CLUSTER_ACTION, CLUSTER
     ):
         raise ClusterAuthorizationError
-    answer: Answer[WriteTxnMarkersResponse] = Answer()
+    return asyncio.ensure_future(_write(context, request.markers))
+
+
+async def _write(context: RequestContext, markers: list[WritableTxnMarker]) -> WriteTxnMarkersResponse:
+    broker = context.broker
     found: dict[int, PartitionErrors] = {}
-    left = len(request.markers)
+    left = len(markers)
+    done: asyncio.Future[None] = broker.loop.create_future()
     if not left:
         return WriteTxnMarkersResponse()
 
@@ -61,17 +68,22 @@ def handle(
         nonlocal left
         found.setdefault(producer_id, {}).update(errors)
         left -= 1
-        if not left:
-            answer.deliver(_response(found))
+        if not left and not done.done():
+            done.set_result(None)
 
-    writer = context.broker.transactions.writer
-    for marker in request.markers:
+    written = 0
+    for marker in markers:
         partitions = _partitions(marker)
+        written += len(partitions)
+        if written > _AT_A_TIME:
+            # Others get their turn.
+            written = 0
+            await asyncio.sleep(0)
         if marker.producer_id < 0 or marker.producer_epoch < 0:
             # Nobody writes as such a producer, and no log could say that it was one.
             deliver(marker.producer_id, dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST))
             continue
-        writer.write(
+        broker.transactions.writer.write(
             marker.producer_id,
             marker.producer_epoch,
             partitions,
@@ -79,7 +91,8 @@ def handle(
             commit=marker.transaction_result,
             deliver=partial(deliver, marker.producer_id),
         )
-    return answer.result(context.broker.loop)
+    await done
+    return _response(found)
 
 
 def _partitions(marker: WritableTxnMarker) -> list[Partition]:

@@ -1,8 +1,8 @@
 """One partition of `__transaction_state`: its transactional ids, `replay`, and the markers that are owed.
 
-Durable state, changed by `replay` alone: `transactions`. What the log has no room for (a transaction's
-`last_epoch`, and with value version 0 some more) is filled in when the append has succeeded, and forgotten in
-a crash: a producer that then repeats a request whose answer was lost is fenced, as by Kafka.
+Durable state, changed by `replay` alone: `transactions`, and of those `ongoing`. What the log has no room for
+(a transaction's `last_epoch`, and with value version 0 some more) is filled in when the append has succeeded,
+and forgotten in a crash: a producer that then repeats a request whose answer was lost is fenced, as by Kafka.
 Volatile state: `owed`, rebuilt from the prepared transactions when the partition has been loaded.
 """
 
@@ -74,12 +74,14 @@ class TransactionShard:
     Attributes:
         env: its surroundings.
         transactions: by transactional id.
+        ongoing: the ids of those that are, so that timeouts need not be looked for among all.
         owed: per decided transaction, the partitions whose marker has not been confirmed.
     """
 
     def __init__(self, env: TransactionEnv) -> None:
         self.env = env
         self.transactions: dict[str, Transaction] = {}
+        self.ongoing: set[str] = set()
         self.owed: dict[str, set[Partition]] = {}
         self._unloaded = False
 
@@ -107,11 +109,15 @@ class TransactionShard:
     def replay(self, offset: int, producer_id: int, key: object, value: object) -> None:
         """Apply a record; see `replay_bytes`."""
         assert isinstance(key, TransactionLogKey)
+        transactional_id = key.transactional_id
+        self.ongoing.discard(transactional_id)
         if value is None:
-            self.transactions.pop(key.transactional_id, None)
+            self.transactions.pop(transactional_id, None)
             return
         assert isinstance(value, TransactionLogValue)
-        self.transactions[key.transactional_id] = read_transaction(key.transactional_id, value)
+        after = self.transactions[transactional_id] = read_transaction(transactional_id, value)
+        if after.state is TransactionState.ONGOING:
+            self.ongoing.add(transactional_id)
 
     def replay_end_of_transaction(self, producer_id: int, *, committed: bool) -> None:
         """Nothing in this topic is transactional."""
@@ -273,7 +279,7 @@ class TransactionShard:
             return lambda: self.abort_timed_out(transactional_id)
 
         self._schedule_aborts()
-        for transactional_id in [t.transactional_id for t in self.transactions.values() if self.timed_out(t)]:
+        for transactional_id in [one for one in self.ongoing if self.timed_out(self.transactions[one])]:
             self.env.run("abort", abort(transactional_id))
 
     def expire(self) -> Outcome:
