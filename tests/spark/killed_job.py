@@ -51,7 +51,7 @@ def install() -> None:
     from odradek.spark.coordinators import Coordinators
     from odradek.spark.task_transaction import TaskTransaction
 
-    if issubclass(transactional_sink.Coordinators, Stepping):
+    if issubclass(vars(transactional_sink)["Coordinators"], Stepping):
         return
 
     class Ledger(Stepping, Coordinators):
@@ -69,7 +69,7 @@ def install() -> None:
         reached("decision is sent")
         commit(self)
 
-    transactional_sink.Coordinators = Ledger  # type: ignore[misc]
+    vars(transactional_sink)["Coordinators"] = Ledger
     TaskTransaction.prepare = stepping_prepare  # type: ignore[method-assign]
     TransactionalWriter.commit_transaction = stepping_commit  # type: ignore[method-assign]
 

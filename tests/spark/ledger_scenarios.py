@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from odradek.client import Admin, NewTopic, RawReader
-from odradek.errors import KafkaError
 from odradek.spark.coordinators import Coordinators
 from odradek.spark.decisions import Decision, Participant, Report
+from odradek.spark.errors import FencedDriverError
 from odradek.spark.exactly_once import Batch, abort_batch, commit_batch, write_task
 from odradek.spark.options import SinkOptions, parse_sink
 from odradek.spark.task_transaction import begin
@@ -107,6 +107,16 @@ def a_driver_dies_between_two_commits(sink: Sink) -> None:
     sink.comes_to_be(["0", "1", "2"])
 
 
+def two_processes_of_a_driver_take_turns(sink: Sink) -> None:
+    one, other = sink.ledger(), sink.ledger()
+    for number, ledger in enumerate((one, other, one, other)):
+        batch = sink.batch(number)
+        commit_batch(ledger, batch, [sink.task(ledger, batch, 0, [str(number)])])
+    one.close()
+    other.close()
+    sink.comes_to_be(["0", "1", "2", "3"])
+
+
 def an_older_driver_decides_nothing(sink: Sink) -> None:
     older, newer = sink.ledger(), sink.ledger()
     batch = sink.batch(0)
@@ -114,8 +124,12 @@ def an_older_driver_decides_nothing(sink: Sink) -> None:
     won = [sink.task(newer, batch, 0, ["newer"])]
     older.take_over(sink.name, anew=False)
     commit_batch(newer, batch, won)
-    with pytest.raises(KafkaError):
-        commit_batch(older, batch, lost)
+    with pytest.raises(FencedDriverError):
+        older.decide(sink.name, Decision(0, "older", 1))
+    older.take_over(sink.name, anew=False)
+    newer.take_over(sink.name, anew=True)
+    commit_batch(older, batch, lost)
+    commit_batch(newer, sink.batch(1), [])
     abort_batch(older, batch, lost)
     older.close()
     newer.close()
@@ -156,6 +170,7 @@ SCENARIOS = {
     for scenario in (
         batches_after_each_other,
         a_driver_dies_between_two_commits,
+        two_processes_of_a_driver_take_turns,
         an_older_driver_decides_nothing,
         what_dead_tasks_left_is_aborted,
     )

@@ -220,6 +220,12 @@ def test_a_driver_that_died_between_decision_and_commit(stream: tuple[Any, Strea
     ledger.close()
 
 
+def test_a_stream_has_no_write_id(stream: tuple[Any, Stream]) -> None:
+    _, job = stream
+    job.options = {"writeId": "x"}
+    assert "writeId names a batch write" in refusal(job.run)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

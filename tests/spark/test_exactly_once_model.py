@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from odradek.errors import OdradekError
 from odradek.spark.decisions import Decision, Report, Transaction
+from odradek.spark.errors import FencedDriverError
 from odradek.spark.exactly_once import Batch, abort_batch, commit_batch, write_task
 from odradek.spark.slots import Slots
 
@@ -137,7 +138,7 @@ class View:
     def decide(self, name: str, decision: Decision) -> None:
         def effect() -> None:
             if self._owner != self._world.owner:
-                raise OdradekError("fenced")
+                raise FencedDriverError("fenced")
             self._known = self._world.decision = decision
 
         self._stepping(effect)

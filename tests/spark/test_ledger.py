@@ -56,6 +56,15 @@ def test_under_two_phase_commit_nothing_times_out(broker: Any) -> None:
         ledger.close()
 
 
+def test_brokers_that_allow_only_short_transactions() -> None:
+    with Broker(transaction_max_timeout_ms="60000") as broker:
+        sink = Sink(broker.bootstrap_servers, "t")
+        ledger = sink.ledger()
+        report = sink.task(ledger, sink.batch(0), 0, ["a"])
+        assert _timeout_of(broker.bootstrap_servers, report.transaction.transactional_id) == 60_000  # type: ignore[union-attr]
+        ledger.close()
+
+
 def _timeout_of(servers: str, transactional_id: str) -> int:
     from odradek.client.blocking import BlockingCluster
     from odradek.client.config import ProducerConfig, build

@@ -21,6 +21,7 @@ from odradek.client.errors import ConnectionFailedError
 from odradek.client.types import ConsumerGroupMetadata, Node, OffsetAndMetadata, TopicPartition
 from odradek.errors import ErrorCode, KafkaError, error_for
 from odradek.spark.decisions import Chunk, Decision, Transaction, chunk_count, from_chunks, to_chunks
+from odradek.spark.errors import FencedDriverError
 from odradek.spark.kafka_configs import BOOTSTRAP_SERVERS
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
@@ -41,6 +42,7 @@ _SETTLED_S = 0.5
 
 #: Answers to EndTxn that mean: this transaction has ended the other way, or its id was initialised since.
 _GONE = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE})
+_FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 _MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 
@@ -105,9 +107,9 @@ class Coordinators:
         return decision
 
     def decide(self, name: str, decision: Decision) -> None:
-        """Write a decision down. Raises if another driver took over since `take_over`.
+        """Write a decision down. Raises `FencedDriverError` if somebody took over since `take_over`.
 
-        After any other error it may or may not stand: `take_over` tells.
+        After this and any other error it may or may not stand: `take_over` tells.
         """
         owner = self._owner
         assert owner is not None
@@ -120,6 +122,11 @@ class Coordinators:
                     ConsumerGroupMetadata(_group(name, number)),
                 )
             owner.commit_transaction()
+        except KafkaError as problem:
+            self._give_up()
+            if problem.code in _FENCED:
+                raise FencedDriverError(f"another driver of {name} took over: {problem}") from problem
+            raise
         except BaseException:
             self._give_up()
             raise

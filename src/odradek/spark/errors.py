@@ -32,5 +32,9 @@ class ReadError(OdradekError):
     """A task could not read its offsets; the message says which and why."""
 
 
+class FencedDriverError(OdradekError):
+    """Another driver of the same query took over."""
+
+
 class WriteError(OdradekError):
     """Rows could not be written; the cause is in the message."""

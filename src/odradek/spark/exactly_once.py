@@ -12,13 +12,14 @@ from typing import Any, Protocol
 from odradek.errors import OdradekError
 from odradek.spark.decisions import (
     Decision,
+    Plan,
     Report,
     Transaction,
     judge,
     judge_failure,
     task_begins,
 )
-from odradek.spark.errors import WriteError
+from odradek.spark.errors import FencedDriverError, WriteError
 
 log = logging.getLogger(__name__)
 
@@ -121,14 +122,12 @@ def commit_batch(ledger: Ledger, batch: Batch, reports: Sequence[Report]) -> Non
         _commit_unnamed(ledger, reports)
         return
     # What tasks have found is newer than what this process may remember.
-    before = ledger.take_over(batch.name, anew=any(report.found_decided for report in reports))
-    plan = judge(before, batch.number, batch.run, reports)
-    left: list[Transaction] = []
-    if plan.decide is not None:
-        if _worth_a_look(before, batch, reports):
-            # Nobody decided on this batch so far, so whatever is open belongs to it or to none.
-            left = ledger.open_transactions(batch.name)
-        ledger.decide(batch.name, plan.decide)
+    anew = any(report.found_decided for report in reports)
+    try:
+        plan, left = _decide(ledger, batch, reports, anew=anew)
+    except FencedDriverError:
+        # Another process of this driver, perhaps, which committed the batch before. Its decisions count.
+        plan, left = _decide(ledger, batch, reports, anew=True)
     gone = [one for one in plan.commit if not ledger.end(one, commit=True)]
     _abort(ledger, (*plan.abort, *(one for one in left if one not in plan.commit)))
     if plan.error is not None:
@@ -139,6 +138,21 @@ def commit_batch(ledger: Ledger, batch: Batch, reports: Sequence[Report]) -> Non
             "could be committed. The batch has to be run again, and will write what is missing; a larger "
             "kafka.transaction.timeout.ms, or brokers with two-phase commit (KIP-939), avoid this"
         )
+
+
+def _decide(
+    ledger: Ledger, batch: Batch, reports: Sequence[Report], *, anew: bool
+) -> tuple[Plan, list[Transaction]]:
+    """Write the decision, if one is due. Returns what follows, and the transactions that were open before."""
+    before = ledger.take_over(batch.name, anew=anew)
+    plan = judge(before, batch.number, batch.run, reports)
+    left: list[Transaction] = []
+    if plan.decide is not None:
+        if _worth_a_look(before, batch, reports):
+            # Nobody decided on this batch so far, so whatever is open belongs to it or to none.
+            left = ledger.open_transactions(batch.name)
+        ledger.decide(batch.name, plan.decide)
+    return plan, left
 
 
 def _worth_a_look(before: Decision | None, batch: Batch, reports: Sequence[Report]) -> bool:

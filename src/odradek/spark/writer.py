@@ -169,6 +169,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
     """Writes the batches of a streaming query; Spark pickles it to the executors."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        if options.write_id is not None:
+            raise ValueError("writeId names a batch write; a streaming query's name is its checkpoint's")
         self._options = options
         self._columns = check_schema(schema, options.topic)
 
