@@ -44,6 +44,11 @@ ignored; a value that its config cannot have stops the start.
 **●** marks what this release acts upon. The rest is read, checked, kept and shown to tools, and changes
 nothing yet; the broker warns when it is given. *Update*: `read-only` at the start only;
 `per-broker` and `cluster-wide` while it runs.
+
+`num.recovery.threads.per.data.dir` changes nothing on purpose. Threads share one interpreter, and most of a
+recovery is many short steps: reading 10,000 unflushed segments of 1,000 partitions through (90 MB) takes
+0.9 s of CPU in one thread and 1.8 to 2.0 s in two, which get in each other's way. Where batches are large
+there is little to win: 1.1 GB in batches of 0.9 MB take 0.3 s of CPU, less than most disks take to read them.
 """
 
 
