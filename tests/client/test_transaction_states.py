@@ -11,6 +11,7 @@ from client.transaction_model import ModelCoordinator, versions
 from odradek.client.core.transaction_requests import CoordinatorKind, TxnRequest
 from odradek.client.core.transaction_states import MOVES, TxnState
 from odradek.client.core.transactions import Call, TransactionManager
+from odradek.client.core.versions import NodeVersions, v2_if_known
 from odradek.client.errors import CommitFailedError, IllegalStateError, UnsupportedByBrokerError
 from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata, PreparedTxnState, TopicPartition
 from odradek.errors import (
@@ -129,6 +130,22 @@ def test_the_end_comes_after_what_belongs_to_the_transaction() -> None:
     offsets.outcome()
     assert bench.apis[-5:] == [25, 24, 10, 28, 26]
     assert bench.model.ended[0].partitions == {A}
+
+
+def test_the_protocol_is_what_was_last_known_and_stays_within_a_transaction() -> None:
+    assert v2_if_known([None]) is None
+    assert v2_if_known([versions("3.9")]) is False
+    newer = NodeVersions(features={"transaction.version": 2}, features_epoch=5)
+    assert v2_if_known([newer, versions("3.9"), None]) is True
+    bench = Bench("4.x")
+    bench.done(bench.manager.init_transactions())
+    bench.manager.begin(v2=None)  # no connection is open just now
+    assert bench.manager.v2
+    bench.manager.learned(v2=False)
+    assert bench.manager.v2
+    bench.done(bench.manager.commit())
+    bench.manager.learned(v2=False)
+    assert not bench.manager.v2
 
 
 def test_one_request_is_on_its_way_at_a_time() -> None:

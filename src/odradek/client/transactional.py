@@ -29,7 +29,7 @@ from odradek.client.core.backoff import Backoff
 from odradek.client.core.transaction_requests import TxnRequest
 from odradek.client.core.transaction_requests import build as build_request
 from odradek.client.core.transactions import Call, TransactionManager
-from odradek.client.core.versions import transactions_v2
+from odradek.client.core.versions import v2_if_known
 from odradek.client.errors import ClientTimeoutError, ClosedError, ConnectionFailedError
 from odradek.client.types import (
     ConsumerGroupMetadata,
@@ -125,7 +125,7 @@ class TransactionalWriter:
 
     def begin_transaction(self) -> None:
         """Begin; nothing is sent yet."""
-        self._manager.begin(v2=transactions_v2(self._versions()))
+        self._manager.begin(v2=v2_if_known(self._versions()))
 
     def write_columns(
         self, batch: pa.RecordBatch | pa.Table, topic: str | None = None, **columns: str
@@ -258,7 +258,7 @@ class TransactionalWriter:
         """Send one request. Returns what broke on the way, if anything did."""
         try:
             connection = self._connection(self._manager.target(request))
-            self._manager.learned(v2=transactions_v2(self._versions()))
+            self._manager.learned(v2=v2_if_known(self._versions()))
             message, version = build_request(request, self._manager.me, _versions_of(connection))
         except KafkaError as problem:
             if problem.retriable:

@@ -18,7 +18,7 @@ from odradek.client.core.backoff import Backoff
 from odradek.client.core.transaction_requests import TxnRequest, build
 from odradek.client.core.transaction_states import TxnState
 from odradek.client.core.transactions import Call, TransactionManager
-from odradek.client.core.versions import transactions_v2
+from odradek.client.core.versions import v2_if_known
 from odradek.client.errors import ClientTimeoutError, ClosedError, IllegalStateError
 from odradek.client.types import (
     ConsumerGroupMetadata,
@@ -89,7 +89,7 @@ class TransactionRequests:
             connection = await self._cluster.connection(node, COORDINATOR)
         versions = connection.state.versions
         assert versions is not None
-        self._manager.learned(v2=transactions_v2(self._cluster.versions()))
+        self._manager.learned(v2=v2_if_known(self._cluster.versions()))
         message, version = build(request, self._manager.me, versions)
         response = await connection.send(message, version)
         if request.api is ApiKey.FIND_COORDINATOR:
@@ -144,7 +144,7 @@ class Transactions:
         """`begin`; nothing of it waits."""
         with self._lock:
             self._accumulator.appender.topics.clear()
-            self.manager.begin(v2=transactions_v2(self._cluster.versions()))
+            self.manager.begin(v2=v2_if_known(self._cluster.versions()))
 
     async def send_offsets(
         self, offsets: Mapping[Any, OffsetAndMetadata | int], group: ConsumerGroupMetadata | str

@@ -156,18 +156,19 @@ class TransactionManager:
         self.prepared = prepared
         self._started = self._resumed = True
 
-    def begin(self, *, v2: bool = False) -> None:
+    def begin(self, *, v2: bool | None = None) -> None:
         """A transaction begins; nothing is sent.
 
         Args:
-            v2: the cluster has finalised `transaction.version` 2 or higher.
+            v2: the cluster has finalised `transaction.version` 2 or higher; None: as far as was known before.
 
         Raises `IllegalStateError`, or the error that stands in the way.
         """
         self._nothing_pending("begin_transaction")
         self._check()
         self._move(TxnState.IN_TRANSACTION)
-        self.v2 = v2
+        if v2 is not None:
+            self.v2 = v2
         self._begun = True
 
     def add_partition(self, tp: TopicPartition) -> None:
@@ -366,11 +367,11 @@ class TransactionManager:
         """Which broker is to be asked; None: any."""
         return None if request.coordinator is None else self._coordinator(*request.coordinator)
 
-    def learned(self, *, v2: bool) -> None:
+    def learned(self, *, v2: bool | None) -> None:
         """What the cluster has finalised, as known before a request is made: so a transaction that was taken
         over is ended in the right way.
         """
-        if not self._begun:
+        if v2 is not None and not self._begun:
             self.v2 = v2
 
     def delay_ms(self, request: TxnRequest, backoff_ms: float) -> float:

@@ -138,11 +138,18 @@ class NodeVersions:
         return UnsupportedByBrokerError(f"{text}; Kafka {release} brought version {low}" if release else text)
 
 
-def transactions_v2(brokers: Iterable[NodeVersions | None]) -> bool:
-    """Whether the cluster has finalised KIP-890's transactions, as the newest that any broker told has it."""
+def v2_if_known(brokers: Iterable[NodeVersions | None]) -> bool | None:
+    """Whether the cluster has finalised KIP-890's transactions, as the newest that any of these brokers told
+    has it; None if none of them is known.
+    """
     known = [versions for versions in brokers if versions is not None]
     newest = max(known, key=lambda versions: versions.features_epoch, default=None)
-    return newest is not None and newest.features.get("transaction.version", 0) >= 2
+    return None if newest is None else newest.features.get("transaction.version", 0) >= 2
+
+
+def transactions_v2(brokers: Iterable[NodeVersions | None]) -> bool:
+    """As `v2_if_known`; False where nothing is."""
+    return bool(v2_if_known(brokers))
 
 
 V0_9_0 = NodeVersions(KAFKA_0_9_0, "0.9.0")
