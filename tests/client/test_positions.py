@@ -91,6 +91,25 @@ def test_what_was_fetched_before_a_seek_is_thrown_away() -> None:
     assert buffer.empty
 
 
+@pytest.mark.parametrize("revoking", [True, False])
+def test_what_was_fetched_of_a_partition_that_went_is_thrown_away(revoking: bool) -> None:
+    positions = Positions("latest")
+    positions.assign([TP, TopicPartition("t", 1)])
+    position, stays = positions[TP], positions[TopicPartition("t", 1)]
+    position.seek(0)
+    stays.seek(0)
+    buffer = buffered(position, batch(0, b"a"))
+    buffer.add(Chunk(stays, memoryview(batch(0, b"b")), None))
+    asked = position.turn
+    # Lost without a word (its session has expired), or revoked.
+    position.revoking = revoking
+    positions.set_assignment([stays.tp])
+    assert [r.value for r in buffer.take(10)] == [b"b"]
+    assert buffer.empty
+    # Nor does it count what a request brings that is still on its way.
+    assert position.turn != asked
+
+
 def test_paused_records_wait() -> None:
     position = at(0)
     buffer = buffered(position, batch(0, b"a"))

@@ -158,7 +158,7 @@ class Positions:
         self.how = Subscribing.NOT
         self.topics = frozenset()
         self.pattern = None
-        self.assigned = {}
+        self.set_assignment(())
 
     def _use(self, how: Subscribing) -> None:
         if self.how not in (Subscribing.NOT, how):
@@ -176,8 +176,11 @@ class Positions:
     # Assignment
 
     def set_assignment(self, partitions: Iterable[TopicPartition]) -> None:
-        """Exactly these; positions of those that stay stay."""
-        self.assigned = {tp: self.assigned.get(tp) or Position(tp) for tp in partitions}
+        """Exactly these; positions of those that stay stay. What was fetched of the others counts no more."""
+        before = self.assigned
+        self.assigned = {tp: before.get(tp) or Position(tp) for tp in partitions}
+        for tp in before.keys() - self.assigned.keys():
+            before[tp].turn += 1
         for position in self.assigned.values():
             position.revoking = False
 
