@@ -148,3 +148,14 @@ def test_an_abort_of_nothing_at_the_last_epoch(world: World) -> None:
     place(world, epoch=MAX_EPOCH - 1)
     assert world.end(1, MAX_EPOCH - 1, commit=False, version=2) == (E.NONE, 1000, 0)
     assert (world.now().producer_id, world.now().epoch) == (1000, 0)
+
+
+def test_the_highest_epoch_is_nobodys_and_does_not_overflow(world: World) -> None:
+    place(world, epoch=MAX_EPOCH)
+    assert world.add(1, MAX_EPOCH, A) == {A: E.NONE}
+    assert world.init_in_full(keep_prepared=True) == (E.NONE, 1000, 0, 1, MAX_EPOCH)
+    assert world.end(1000, 0, commit=False, version=2) == (E.NONE, 1000, 1)
+    assert [m.producer_epoch for m in world.mark()] == [MAX_EPOCH]
+    place(world, epoch=MAX_EPOCH)
+    world.add(1, MAX_EPOCH, A)
+    assert world.end(1, MAX_EPOCH, version=2) == (E.NONE, 1001, 0)
