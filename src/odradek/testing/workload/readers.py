@@ -119,10 +119,14 @@ async def read_everything(site: Site, me: str) -> list[Record]:
         await kill(consumer)
 
 
-async def open_transactions(site: Site, patience_s: float = 20) -> dict[TopicPartition, tuple[int, int]]:
-    """Partitions whose last stable offset stays below their end, with both: somebody's transaction hangs."""
+async def open_transactions(site: Site, patience_s: float = 60) -> dict[TopicPartition, tuple[int, int]]:
+    """Partitions whose last stable offset stays below their end, with both: somebody's transaction hangs.
+
+    Raises `ClientTimeoutError` if the broker does not answer.
+    """
     partitions = [TopicPartition(*place_of(name)) for name in site.plan.names()]
     committed, everything = site.consumer(None), AsyncConsumer(bootstrap_servers=site.address)
+    hanging = dict.fromkeys(partitions, (-1, -1))
     try:
         async with asyncio.timeout(patience_s):
             while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 from odradek.client.aio.admin import AsyncAdmin
 from odradek.client.types import NewTopic
+from odradek.errors import OdradekError
 from odradek.testing.checker import Recorder, check
 from odradek.testing.checker.history import Record
 from odradek.testing.workload.hosts import Host, clients
@@ -109,8 +111,9 @@ async def _until_copied(site: Site) -> None:
     deadline = asyncio.get_running_loop().time() + _COPYING_S
     reading = 0
     while asyncio.get_running_loop().time() < deadline:
-        records: list[Record] = await read_everything(site, f"looking.{reading}")
         reading += 1
-        if not await open_transactions(site, 0.5) and not wrong_copies(records):
-            return
+        with contextlib.suppress(OdradekError):
+            records: list[Record] = await read_everything(site, f"looking.{reading}")
+            if not wrong_copies(records) and not await open_transactions(site, 2):
+                return
         await asyncio.sleep(0.3)
