@@ -226,7 +226,7 @@ def test_a_measurement_that_is_ended_is_reported(
     words = ("--topic", name, "--num-records", "1000000", "--record-size", "10", "--throughput", "100")
     child = Child("producer-perf-test", "--bootstrap-server", servers, *words, "--reporting-interval", "100")
     children.append(child)
-    while b"records sent" not in child.line():
+    while b"records sent" not in (line := child.line()) or line.startswith(b"0 "):
         pass
     child.process.send_signal(signal.SIGINT)
     out, _ = child.process.communicate(timeout=LIMIT_S)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from odradek.cli.formatter import FormatError, Formatter, formatter_class
 from odradek.cli.tool import (
-    INTERRUPTED,
-    TERMINATED,
-    Terminated,
+    NotedSignals,
     Tool,
     bootstrap_option,
     client_configs,
@@ -140,8 +136,7 @@ def command(
             printer.run(consumer)
     finally:
         click.echo(f"Processed a total of {printer.count} messages", err=True)
-    if printer.ended_by is not None:
-        raise click.exceptions.Exit(TERMINATED if printer.ended_by == signal.SIGTERM else INTERRUPTED)
+    printer.signals.leave()
 
 
 def _check(
@@ -228,8 +223,7 @@ class Printer:
     timeout_ms: int | None
     skip_message_on_error: bool
     count: int = 0
-    #: The signal that ended it.
-    ended_by: int | None = None
+    signals: NotedSignals = field(default_factory=NotedSignals)
 
     def run(self, consumer: Consumer) -> None:
         """Print until told to end.
@@ -242,8 +236,8 @@ class Printer:
         most = self.max_messages if self.max_messages is not None and self.max_messages >= 0 else None
         limit_ms = self.timeout_ms if self.timeout_ms is not None and self.timeout_ms >= 0 else None
         last = time.monotonic()
-        with self._noting_signals():
-            while self.ended_by is None and (most is None or self.count < most):
+        with self.signals:
+            while self.signals.ended_by is None and (most is None or self.count < most):
                 room = {} if most is None else {"max_records": most - self.count}
                 records = consumer.poll(timeout_ms=min(limit_ms or POLL_MS, POLL_MS), **room)
                 if records:
@@ -257,7 +251,7 @@ class Printer:
         written = done = 0
         try:
             for record in records:
-                if self.ended_by is not None:
+                if self.signals.ended_by is not None:
                     break
                 self._print(out, record)
                 written += 1
@@ -286,19 +280,3 @@ class Printer:
             if not self.skip_message_on_error:
                 raise FormatError(f"{where}: {error}") from error
             click.echo(f"Error processing message, skipping this message: {where}: {error}", err=True)
-
-    @contextmanager
-    def _noting_signals(self) -> Iterator[None]:
-        """Within, Ctrl-C and SIGTERM are noted; a second one ends at once."""
-
-        def note(number: int, _: object) -> None:
-            if self.ended_by is not None:
-                raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
-            self.ended_by = number
-
-        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)

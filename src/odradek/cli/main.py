@@ -28,6 +28,8 @@ TOOLS = {
     "dump-log": "Print what is in log and index files.",
     "producer-perf-test": "Measure producing.",
     "consumer-perf-test": "Measure consuming.",
+    "verifiable-producer": "Send numbers, in transactions or not, and tell of each what became of it.",
+    "verifiable-consumer": "Read a topic in a group, and tell of everything that happens.",
     "wire": "Decode, encode and check protocol messages.",
     "doctor": "Say what this installation has, lacks, and what that costs.",
 }

@@ -99,6 +99,38 @@ def ends_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+class NotedSignals:
+    """While entered, Ctrl-C and SIGTERM are noted, for a program to end where it can; a second ends at once.
+
+    Attributes:
+        ended_by: the number of the signal that came.
+    """
+
+    def __init__(self) -> None:
+        self.ended_by: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> NotedSignals:
+        self._before = {
+            number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, _: object) -> None:
+        if self.ended_by is not None:
+            raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+        self.ended_by = number
+
+    def leave(self) -> None:
+        """End the tool as the signal would have, if one came."""
+        if self.ended_by is not None:
+            raise click.exceptions.Exit(TERMINATED if self.ended_by == signal.SIGTERM else INTERRUPTED)
+
+
 class _UsageError(click.UsageError):
     exit_code = 1
 
