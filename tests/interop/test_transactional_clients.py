@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shutil
 import signal
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from interop import programs
 from interop.conftest import OdradekServer
-from interop.kafka_peer import NEWEST, run_tool
+from interop.kafka_peer import NEWEST, RealKafka, run_tool
+from odradek.broker.app import Broker
+from odradek.broker.config import BrokerConfig
+from odradek.coordinators.transactions.transaction import Transaction
 
 pytestmark = pytest.mark.interop
 
@@ -135,4 +140,83 @@ def _states(printed: str) -> list[str]:
             found.append(word[1])
         elif payload := re.search(r"payload: (\{.*\})", line):
             found.append(names[json.loads(payload[1])["data"]["transactionStatus"]])
+    return found
+
+
+@pytest.mark.usefixtures("kafka_toolchain")
+def test_kafka_goes_on_where_we_stopped(tmp_path: Path) -> None:
+    """A folder comes back to Kafka with transactions that we have committed, decided, and left open."""
+    from confluent_kafka import Producer
+
+    def begin(kafka_or_ours: str, name: str, value: bytes) -> Producer:
+        producer = Producer({"bootstrap.servers": kafka_or_ours, "transactional.id": name})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce("t", value, partition=0)
+        producer.flush(30)
+        return producer
+
+    async def in_our_hands(data: Path) -> None:
+        config = BrokerConfig({"log.dirs": str(data), "listeners": "PLAINTEXT://127.0.0.1:0"})
+        broker = Broker(config)
+        await broker.start()
+        try:
+            at, loop = broker.bootstrap_servers, asyncio.get_running_loop()
+            one = await loop.run_in_executor(None, begin, at, "committed", b"ours")
+            await loop.run_in_executor(None, one.commit_transaction, 30)
+            # From here on a decided transaction gets no markers.
+            broker.transactions.send_markers = lambda broker_id, markers, deliver: deliver({})
+            two = await loop.run_in_executor(None, begin, at, "decided", b"decided")
+            deciding = loop.run_in_executor(None, two.commit_transaction, 30)
+            await loop.run_in_executor(None, begin, at, "open", b"open")
+            await deciding
+            states = {one.transactional_id: one.state.title for one in _all(broker)}
+            assert states["decided"] == "PrepareCommit"
+            assert states["open"] == "Ongoing"
+        finally:
+            await broker.stop()
+
+    kafka = RealKafka("3.9.1", tmp_path, {"transaction.state.log.num.partitions": "2"})
+    kafka.start()
+    try:
+        begin(kafka.bootstrap_servers, "first", b"kafka's").commit_transaction(30)
+        kafka.stop()
+        asyncio.run(in_our_hands(tmp_path / "data"))
+        kafka.start()
+        # Its next owner ends what was open, and Kafka itself what was decided.
+        begin(kafka.bootstrap_servers, "open", b"again").commit_transaction(30)
+        # (A producer whose markers we wrote would be fenced: our leader epochs are above those that this
+        # Kafka's ZooKeeper knows of.)
+        begin(kafka.bootstrap_servers, "new", b"more").commit_transaction(30)
+        assert read_committed(kafka.bootstrap_servers, 5) == [
+            b"kafka's",
+            b"ours",
+            b"decided",
+            b"again",
+            b"more",
+        ]
+    finally:
+        kafka.stop()
+
+
+def _all(broker: Broker) -> list[Transaction]:
+    return broker.transactions.coordinator.list().transactions
+
+
+def read_committed(bootstrap: str, count: int) -> list[bytes]:
+    """The first values of the topic that are committed."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    reader = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "unused", "isolation.level": "read_committed"}
+    )
+    reader.assign([TopicPartition("t", 0, 0)])
+    found: list[bytes] = []
+    try:
+        for _ in range(300):
+            found += [one.value() for one in reader.consume(100, 0.1) if one.error() is None]
+            if len(found) >= count:
+                break
+    finally:
+        reader.close()
     return found
