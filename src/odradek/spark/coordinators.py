@@ -6,6 +6,7 @@ cluster has and nobody deletes. It is committed in a transaction under the query
 so by the driver only that initialised that id last.
 """
 
+import logging
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -28,6 +29,8 @@ from odradek.wire.messages.describe_transactions import DescribeTransactionsRequ
 from odradek.wire.messages.end_txn import EndTxnRequest
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.list_transactions import ListTransactionsRequest
+
+log = logging.getLogger(__name__)
 
 PLACE = TopicPartition("__consumer_offsets", 0)
 """Of the group's committed offset that is the decision."""
@@ -194,13 +197,14 @@ class Coordinators:
 
         Empty where brokers cannot list them (before Kafka 3.0): there they time out.
         """
-        self._cluster.refresh([])
         found: list[Transaction] = []
-        for node in list(self._cluster.metadata.brokers):
-            try:
+        try:
+            self._cluster.refresh([])
+            for node in list(self._cluster.metadata.brokers):
                 found += self._open_at(self._cluster.connection(node), name + SEPARATOR)
-            except ConnectionFailedError:
-                continue  # its transactions are another broker's soon, and looked for again later
+        except KafkaError as problem:
+            # They are looked for again; what was found is found.
+            log.warning("open transactions of %s were not all found: %s", name, problem)
         return found
 
     def _open_at(self, connection: BlockingConnection, prefix: str) -> Iterator[Transaction]:
