@@ -9,12 +9,13 @@ import pytest
 
 import odradek
 from client.transaction_cases import *  # noqa: F403
-from client.transaction_cases import read, rows
+from client.transaction_cases import pa, read, rows
 from odradek.client import TransactionalWriter
 from odradek.client.core.transaction_states import TxnState
 from odradek.client.errors import (
     ConfigError,
     IllegalStateError,
+    MessageTooLargeError,
     TransactionAbortedError,
     UnsupportedByBrokerError,
 )
@@ -207,3 +208,53 @@ def test_a_loop_that_is_configured_wrongly_does_not_begin(servers: str, topic: s
         pytest.raises(ConfigError, match=r"transactional\.id"),
     ):
         process(consumer, plain, lambda records, producer: None)
+
+
+def test_what_cannot_even_be_queued_costs_the_transaction(servers: str, topic: str) -> None:
+    """Whoever passes over the error must not commit the rest."""
+    too_large = pa.record_batch({"value": [b"small", b"x" * 2_000_000]})
+    with odradek.Producer(bootstrap_servers=servers, transactional_id=topic, max_block_ms=5_000) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"fine", partition=0)
+        with pytest.raises(MessageTooLargeError):
+            producer.send(topic, b"x" * 2_000_000, partition=0)
+        with pytest.raises(MessageTooLargeError) as still:
+            producer.commit_transaction()
+        assert still.value.requires_abort
+        producer.abort_transaction()
+        producer.begin_transaction()
+        with pytest.raises(MessageTooLargeError):
+            producer.send_arrow(too_large, topic)
+        with pytest.raises(MessageTooLargeError):
+            producer.commit_transaction()
+        producer.abort_transaction()
+        with pytest.raises(ValueError, match="partition"), producer.begin_transaction():
+            producer.send(topic, b"nowhere", partition=-1)
+
+    async def run() -> None:
+        async with odradek.AsyncProducer(bootstrap_servers=servers, transactional_id=topic) as producer:
+            await producer.init_transactions()
+            producer.begin_transaction()
+            for send in (producer.send(topic, b"x" * 2_000_000), producer.send_arrow(too_large, topic)):
+                with pytest.raises(MessageTooLargeError):
+                    await send
+                with pytest.raises(MessageTooLargeError):
+                    await producer.commit_transaction()
+                await producer.abort_transaction()
+                producer.begin_transaction()
+
+    asyncio.run(run())
+    with TransactionalWriter(servers, topic) as writer:
+        writer.init_transactions()
+        writer.begin_transaction()
+        with pytest.raises(MessageTooLargeError) as raised:
+            writer.write_columns(too_large, topic)
+        assert raised.value.requires_abort
+        with pytest.raises(MessageTooLargeError):
+            writer.commit_transaction()
+        writer.abort_transaction()
+        writer.begin_transaction()
+        writer.write_columns(rows(3, b"good"), topic)
+        writer.commit_transaction()
+    assert len(read(servers, topic)) == 3

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,9 @@ from odradek.client.config import ProducerConfig
 from odradek.client.core.batches import ATTRIBUTES_AT, TRANSACTIONAL, stamp_in_place
 from odradek.client.core.produce import to_code
 from odradek.client.core.transaction_requests import at_most
+from odradek.client.core.transaction_states import TxnState
 from odradek.client.core.transactions import FIRST_ADD_BACKOFF_MS, TransactionManager
-from odradek.client.errors import ConnectionFailedError, DeliveryTimeoutError, IllegalStateError
+from odradek.client.errors import ConnectionFailedError, DeliveryTimeoutError
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
 from odradek.wire.api import ApiKey
@@ -38,6 +39,7 @@ class _Batch:
     rows: int
     sequence: int
     since_ms: float
+    number: int
     tries: int = 0
 
 
@@ -65,7 +67,7 @@ class PipelinedProduce:
         self._identity = (-1, -1)
         self._sent: dict[BlockingConnection, deque[_Batch]] = {}
         self._again: list[_Batch] = []
-        self._rows = 0
+        self._rows = self._written = 0
         self._code = ErrorCode.NETWORK_EXCEPTION
         self._topics: dict[str, KnownTopic] = {}
 
@@ -87,8 +89,18 @@ class PipelinedProduce:
             known = self._topics[name] = KnownTopic(state, numbers, available or numbers, tps)
         return known
 
+    @contextlib.contextmanager
+    def whole_or_not(self) -> Iterator[None]:
+        """What raises inside may have sent a part: the transaction cannot be committed then."""
+        try:
+            yield
+        except BaseException as problem:
+            error = problem if isinstance(problem, OdradekError) else KafkaError(repr(problem))
+            self._manager.send_failed(error)
+            raise
+
     def write(self, tp: TopicPartition, data: bytes | bytearray, rows: int) -> None:
-        """Send a record batch. Raises as `flush`, also for earlier ones."""
+        """Send a record batch; inside `whole_or_not`. Raises as `flush`, also for earlier ones."""
         manager = self._manager
         manager.add_partition(tp)
         self._run(lambda: manager.may_send(tp) or manager.last_error is not None, f"adding {tp}")
@@ -102,14 +114,12 @@ class PipelinedProduce:
         stamped = data if isinstance(data, bytearray) else bytearray(data)
         stamped[ATTRIBUTES_AT] |= TRANSACTIONAL
         stamp_in_place(stamped, *identity, sequence)
-        batch = _Batch(tp, stamped, rows, sequence, now_ms())
+        self._written += 1
+        batch = _Batch(tp, stamped, rows, sequence, now_ms(), self._written)
         try:
             self._send(batch)
         except ConnectionFailedError:
             self._again.append(batch)
-        except KafkaError as problem:
-            manager.batch_failed(problem)
-            raise
         self._recover()
 
     def flush(self) -> int:
@@ -120,11 +130,12 @@ class PipelinedProduce:
         Raises: `KafkaError` for a batch that was refused, `DeliveryTimeoutError` for one that was not
         acknowledged within `delivery_timeout_ms`. The transaction must then be aborted.
         """
-        while any(self._sent.values()):
-            for connection in list(self._sent):
-                self._receive_all(connection)
+        with self.whole_or_not():
+            while any(self._sent.values()):
+                for connection in list(self._sent):
+                    self._receive_all(connection)
+                self._recover()
             self._recover()
-        self._recover()
         rows, self._rows = self._rows, 0
         return rows
 
@@ -135,6 +146,11 @@ class PipelinedProduce:
                 # That one failed is known by now; more of the same is no news.
                 with contextlib.suppress(KafkaError):
                     self._receive(connection)
+        manager = self._manager
+        if self._again and not (manager.can_bump or manager.v2 or manager.state is TxnState.FATAL_ERROR):
+            # No higher epoch is to be had, so it has to be known what is in the log.
+            with contextlib.suppress(KafkaError):
+                self._recover()
         if self._again:
             self._lost(error_for(ErrorCode.NETWORK_EXCEPTION, "batches were on their way"))
         self._again.clear()
@@ -234,14 +250,14 @@ class PipelinedProduce:
             return
         for connection in list(self._sent):
             self._receive_all(connection)
-        waiting = sorted(self._again, key=lambda batch: (batch.tp, batch.since_ms))
+        waiting = sorted(self._again, key=lambda batch: batch.number)
         retrying = self._cluster.retrying("writing")
         while waiting:
             self._again.clear()
             batch = waiting[0]
             problem: KafkaError | None = None
             try:
-                self._refresh()
+                self._cluster.refresh([])
                 self._receive_all(self._send(batch))
             except KafkaError as failed:
                 if not isinstance(failed, ConnectionFailedError) and not failed.retriable:
@@ -264,11 +280,6 @@ class PipelinedProduce:
             concurrent = problem.code == ErrorCode.CONCURRENT_TRANSACTIONS
             retrying.pause(FIRST_ADD_BACKOFF_MS if concurrent else float("inf"))
         self._again.clear()
-
-    def _refresh(self) -> None:
-        if self._manager.last_error is not None:
-            raise IllegalStateError("the transaction has to be aborted") from self._manager.last_error
-        self._cluster.refresh([])
 
 
 def _answer(response: Any, tp: TopicPartition) -> tuple[ErrorCode, str | None]:

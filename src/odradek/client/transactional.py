@@ -59,7 +59,7 @@ class TransactionalWriter:
 
     Every method raises `KafkaError` with `requires_abort` (`abort_transaction`, and go on) or `fatal`
     (close; the id has another owner, or the broker refuses for good), and `ClientTimeoutError` when a step
-    took longer than `max.block.ms`; the same call may then be repeated.
+    took longer than `max.block.ms`; the same call may then be repeated, but for writing.
     """
 
     def __init__(
@@ -131,6 +131,7 @@ class TransactionalWriter:
         self, batch: pa.RecordBatch | pa.Table, topic: str | None = None, **columns: str
     ) -> int:
         """Send the rows; see `RawWriter.write_columns` for the columns. Returns when they are on their way.
+        If it raises once rows have left, the transaction has to be aborted, whatever the error.
 
         Returns: the number of rows.
         """
@@ -139,8 +140,9 @@ class TransactionalWriter:
         plan = plan_rows(self._produce, batch, topic, **columns)
         for name in plan.topics:
             self._cluster.ensure_topic(name)
-        for built in plan.batches():
-            self._produce.write(built.tp, built.data, built.rows)
+        with self._produce.whole_or_not():
+            for built in plan.batches():
+                self._produce.write(built.tp, built.data, built.rows)
         return plan.rows
 
     def flush(self) -> int:

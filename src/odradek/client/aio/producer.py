@@ -31,11 +31,12 @@ from odradek.client.types import (
     PreparedTxnState,
     RecordMetadata,
 )
+from odradek.errors import KafkaError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from odradek.client.arrow import ArrowDelivery
+    from odradek.client.arrow import ArrowDelivery, ArrowPlan
 
 
 class AsyncTransaction:
@@ -125,6 +126,25 @@ class AsyncProducer:
             if sent is not None:
                 return sent  # type: ignore[no-any-return]
         engine = self._started()
+        try:
+            return await self._send_slowly(
+                engine, topic, value, key, partition, timestamp_ms, headers, on_delivery
+            )
+        except KafkaError as problem:
+            engine.not_sent(problem)
+            raise
+
+    async def _send_slowly(
+        self,
+        engine: ProducerEngine,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Headers | Mapping[str, Any],
+        on_delivery: Callback | None,
+    ) -> DeliveryFuture:
         record = engine.prepare(topic, value, key, partition, timestamp_ms, headers, on_delivery)
         deadline = engine.now_ms() + self._config.max_block_ms
         while True:
@@ -170,13 +190,22 @@ class AsyncProducer:
         plan = plan_rows(engine, data, topic, **columns)
         for name in plan.topics:
             await engine.cluster.topic_partitions(name, max(0.0, deadline - engine.now_ms()))
+        try:
+            await self._append_built(engine, plan, outcomes, deadline)
+        except Exception as problem:
+            engine.not_sent(problem)
+            raise
+        return ArrowDelivery(outcomes, plan.rows)
+
+    async def _append_built(
+        self, engine: ProducerEngine, plan: ArrowPlan, outcomes: list[BatchOutcome], deadline: float
+    ) -> None:
         for built in plan.batches():
             while not engine.accumulator.has_room(len(built.data)):
                 await self._wait_memory(engine, built.as_record(), deadline)
             outcomes.append(engine.append_built(built.tp, built.data, built.rows))
             engine.wake()
             deadline = engine.now_ms() + self._config.max_block_ms
-        return ArrowDelivery(outcomes, plan.rows)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Send all that waits and wait until its fate is known; failures stay with their futures.

@@ -31,6 +31,7 @@ from odradek.client.errors import (
 )
 from odradek.client.serialization import resolve, to_bytes
 from odradek.client.types import Headers, PartitionInfo, RecordMetadata, TopicPartition
+from odradek.errors import KafkaError, OdradekError
 from odradek.records.compression import Codec
 from odradek.records.partitioner import partition_for_key
 
@@ -297,6 +298,16 @@ class ProducerEngine:
                 return
             lanes = self.appender.topics[topic] = TopicLanes(len(known.numbers), self._sticky.of(topic))
         lanes.lanes[tp.partition] = self.accumulator.last_batch(tp)
+
+    def not_sent(self, problem: Exception) -> None:
+        """Something that was to be sent was not, or not whole: a transaction that it belongs to cannot be
+        committed any more. Not under `lock`.
+        """
+        if self.manager is not None:
+            error = problem if isinstance(problem, OdradekError) else KafkaError(repr(problem))
+            with self.lock:
+                self.manager.send_failed(error)
+                self.wake()
 
     def append_built(self, tp: TopicPartition, data: bytes | bytearray, rows: int) -> BatchOutcome:
         """Queue a whole record batch. Raises as `try_append`."""

@@ -608,6 +608,13 @@ class TransactionManager:
             self._bump_required = True
         self._not_to_be_committed(error)
 
+    def send_failed(self, error: OdradekError) -> None:
+        """Something that was to be sent in the transaction was not even queued: without it the transaction is
+        not what the application meant.
+        """
+        if self.state is TxnState.IN_TRANSACTION:
+            self.batch_failed(error)
+
     def sequences_lost(self, why: OdradekError) -> None:
         """It is not known whether some batches are in the log, and they cannot be repeated: only under a
         higher epoch can anything be sent.

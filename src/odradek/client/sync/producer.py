@@ -27,11 +27,12 @@ from odradek.client.types import (
     PartitionInfo,
     PreparedTxnState,
 )
+from odradek.errors import KafkaError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from odradek.client.arrow import ArrowDelivery
+    from odradek.client.arrow import ArrowDelivery, Built
 
 
 class Producer:
@@ -113,14 +114,18 @@ class Producer:
         if sent is not None:
             return sent  # type: ignore[no-any-return]
         engine = self._engine
-        record = engine.prepare(topic, value, key, partition, timestamp_ms, headers, on_delivery)
-        with self._lock:
-            known = engine.topic(record.topic)
-            if known is not None and (record.partition is None or record.partition in known.tps):
-                future = engine.try_append(record, known)
-                if future is not None:
-                    return future
-        return self._send_slowly(record)
+        try:
+            record = engine.prepare(topic, value, key, partition, timestamp_ms, headers, on_delivery)
+            with self._lock:
+                known = engine.topic(record.topic)
+                if known is not None and (record.partition is None or record.partition in known.tps):
+                    future = engine.try_append(record, known)
+                    if future is not None:
+                        return future
+            return self._send_slowly(record)
+        except KafkaError as problem:
+            engine.not_sent(problem)
+            raise
 
     def _send_slowly(self, record: Any) -> DeliveryFuture:
         engine = self._engine
@@ -195,19 +200,25 @@ class Producer:
         )
         for name in plan.topics:
             self._thread.run(engine.cluster.topic_partitions(name, self._config.max_block_ms))
-        outcomes: list[BatchOutcome] = []
-        for built in plan.batches():
-            deadline = engine.now_ms() + self._config.max_block_ms
-            while True:
-                freed = threading.Event()
-                with self._lock:
-                    if engine.accumulator.has_room(len(built.data)):
-                        outcomes.append(engine.append_built(built.tp, built.data, built.rows))
-                        self._wake()
-                        break
-                    engine.when_memory(freed.set)
-                self._wait_for_room(freed, built.as_record(), deadline)
+        try:
+            outcomes = [self._append_built(built) for built in plan.batches()]
+        except Exception as problem:
+            engine.not_sent(problem)
+            raise
         return ArrowDelivery(outcomes, plan.rows)
+
+    def _append_built(self, built: Built) -> BatchOutcome:
+        engine = self._engine
+        deadline = engine.now_ms() + self._config.max_block_ms
+        while True:
+            freed = threading.Event()
+            with self._lock:
+                if engine.accumulator.has_room(len(built.data)):
+                    outcome = engine.append_built(built.tp, built.data, built.rows)
+                    self._wake()
+                    return outcome
+                engine.when_memory(freed.set)
+            self._wait_for_room(freed, built.as_record(), deadline)
 
     def flush(self, timeout: float | None = None) -> None:
         """Send all that waits and wait until its fate is known; failures stay with their futures.
