@@ -346,3 +346,37 @@ def test_what_becomes_of_markers_by_hand(tmp_path: Path) -> None:
             assert await errors() == {}
 
     asyncio.run(run())
+
+
+def test_a_marker_with_its_own_epoch_that_comes_late(tmp_path: Path) -> None:
+    """KIP-1228: it does not end the next transaction, and may come twice."""
+
+    async def run() -> None:
+        async with arena(tmp_path) as here:
+            create_topic(here.broker, "t")
+            producer = await here.producer("id")
+            assert await producer.send("t", [b"a"], version=12) == ErrorCode.NONE
+            assert await producer.end(commit=True, version=5) == ErrorCode.NONE
+            await until_state(producer.client, "id", "CompleteCommit")
+            late = WritableTxnMarker(
+                producer_id=producer.producer_id,
+                producer_epoch=producer.epoch,
+                transaction_result=False,
+                transaction_version=2,
+                topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
+            )
+
+            async def error(version: int) -> int:
+                request = WriteTxnMarkersRequest(markers=[late])
+                answer = await producer.client.call(request, version)
+                code: int = answer.markers[0].topics[0].partitions[0].error_code
+                return code
+
+            assert await error(2) == ErrorCode.NONE
+            assert await producer.send("t", [b"b"], version=12) == ErrorCode.NONE
+            assert await error(2) == ErrorCode.INVALID_PRODUCER_EPOCH
+            assert await producer.end(commit=True, version=5) == ErrorCode.NONE
+            await until_state(producer.client, "id", "CompleteCommit")
+            assert await values(producer.client, "t") == [b"a", b"b"]
+
+    asyncio.run(run())

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC
+from odradek.coordinators.transactions.transaction import MAX_EPOCH
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.log.producer_state import Origin
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from odradek.util.clock import Clock
 
 log = logging.getLogger(__name__)
+
+_EPOCH_PER_TRANSACTION = 2
 
 
 class MarkerWriter:
@@ -64,6 +67,7 @@ class MarkerWriter:
         coordinator_epoch: int,
         commit: bool,
         deliver: Callable[[PartitionErrors], None],
+        transaction_version: int = 0,
     ) -> None:
         """End a producer's transaction in some partitions.
 
@@ -73,6 +77,7 @@ class MarkerWriter:
             coordinator_epoch: leader epoch of the coordinator's partition of `__transaction_state`.
             commit: or abort.
             deliver: gets the error of each partition, NONE where the marker is committed, when all are known.
+            transaction_version: 2 if the epoch has to be above that of what is ended (KIP-1228).
         """
         wanted = list(dict.fromkeys(partitions))
         errors: PartitionErrors = {}
@@ -94,7 +99,23 @@ class MarkerWriter:
                 coordinator_epoch=coordinator_epoch,
                 timestamp=self._clock.now_ms(),
             )
-            self._append(key, batch, producer_id, commit, settle)
+            if transaction_version >= _EPOCH_PER_TRANSACTION and self._is_late(
+                key, producer_id, producer_epoch
+            ):
+                settle(key, ErrorCode.INVALID_PRODUCER_EPOCH)
+            else:
+                self._append(key, batch, producer_id, commit, settle)
+
+    def _is_late(self, key: PartitionKey, producer_id: int, epoch: int) -> bool:
+        """Whether a marker with an epoch of its own belongs to a transaction before the present one."""
+        partition = self._replicas.find(*key)
+        entry = None if partition is None else partition.log.producers.entries.get(producer_id)
+        if entry is None or epoch > entry.epoch:
+            return False
+        # Equal: written before and not heard of, unless it is of the next transaction. Fencing may have used
+        # up the last epoch, though.
+        is_repeated = epoch == entry.epoch and (entry.txn_first_offset < 0 or epoch == MAX_EPOCH)
+        return not is_repeated
 
     def _append(
         self,

@@ -84,6 +84,7 @@ class LocalMarkers:
             coordinator_epoch=markers.coordinator_epoch,
             commit=markers.commit,
             deliver=deliver,
+            transaction_version=markers.transaction_version,
         )
 
 

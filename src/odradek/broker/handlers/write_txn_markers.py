@@ -4,7 +4,8 @@
   cluster. Each partition for itself: NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION,
   INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, UNSUPPORTED_FOR_MESSAGE_FORMAT.
 - The answer comes when every marker is committed.
-- 2 says of which transactions' version the marker is (KIP-1228).
+- 2 says of which transactions' version the marker is (KIP-1228): those of version 2 have a higher epoch than
+  the transaction that they end, else INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations
@@ -90,6 +91,7 @@ async def _write(context: RequestContext, markers: list[WritableTxnMarker]) -> W
             coordinator_epoch=marker.coordinator_epoch,
             commit=marker.transaction_result,
             deliver=partial(deliver, marker.producer_id),
+            transaction_version=marker.transaction_version,
         )
     await done
     return _response(found)

@@ -25,6 +25,8 @@ class Markers:
         coordinator_epoch: leader epoch of the partition of `__transaction_state`.
         commit: or abort.
         partitions: that still have to get their marker.
+        transaction_version: 2 if the epoch was raised for this end (KIP-890), so that a marker which comes
+            late can be told from one of the next transaction (KIP-1228).
     """
 
     transactional_id: str
@@ -33,6 +35,7 @@ class Markers:
     coordinator_epoch: int
     commit: bool
     partitions: frozenset[Partition]
+    transaction_version: int = 0
 
 
 class Effect(Enum):

@@ -169,6 +169,7 @@ class TransactionShard:
             self.env.coordinator_epoch,
             transaction.state is TransactionState.PREPARE_COMMIT,
             frozenset(partitions),
+            transaction.client_version,
         )
 
         def committed(answer: object) -> None:
