@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -31,17 +31,7 @@ _GROUP_SCHEMAS = {
     8: ("ConsumerGroupCurrentMemberAssignmentKey", "ConsumerGroupCurrentMemberAssignmentValue"),
 }
 
-_TRANSACTION_STATES = (
-    "Empty",
-    "Ongoing",
-    "PrepareCommit",
-    "PrepareAbort",
-    "CompleteCommit",
-    "CompleteAbort",
-    "Dead",
-    "PrepareEpochFence",
-)
-_TRANSACTION_KEY_TYPE = 0
+_TRANSACTION_SCHEMAS = {0: ("TransactionLogKey", "TransactionLogValue")}
 
 # Kafka's decoder classes, by the last part of their names.
 _PLAIN: dict[str, Callable[[bytes], str]] = {
@@ -75,12 +65,26 @@ def _plain(name: str, option: str) -> Callable[[bytes], str]:
 
 def decode_group_record(record: Record) -> Decoded:
     """A record of `__consumer_offsets`: JSON as Kafka prints it."""
+    return _decode(record, _GROUP_SCHEMAS, _unfold_members)
+
+
+def decode_transaction_record(record: Record) -> Decoded:
+    """A record of `__transaction_state`: JSON as Kafka prints it since 4.0."""
+    return _decode(record, _TRANSACTION_SCHEMAS)
+
+
+def _decode(
+    record: Record,
+    schemas: Mapping[int, tuple[str, str]],
+    unfold: Callable[[int, dict[str, Any]], None] = lambda record_type, data: None,
+) -> Decoded:
+    """A record by the type in front of its key; `unfold(type, data)` may change what is printed of it."""
     if record.key is None:
         return f"Error at offset {record.offset}, skipping. The record has no key.", None
     record_type = int.from_bytes(record.key[:2], "big", signed=True)
-    if record_type not in _GROUP_SCHEMAS or len(record.key) < 2:
+    if record_type not in schemas or len(record.key) < 2:
         return f"Unknown record type {record_type} at offset {record.offset}, skipping.", None
-    key_class, value_class = (_schema(name) for name in _GROUP_SCHEMAS[record_type])
+    key_class, value_class = (_schema(name) for name in schemas[record_type])
     try:
         version = key_class.VERSIONS[-1]
         key, _ = key_class.decode_from(record.key, version, 2)
@@ -92,11 +96,16 @@ def decode_group_record(record: Record) -> Decoded:
         data = value.to_json(value_version)
     except ProtocolError as error:
         return f"Error at offset {record.offset}, skipping. {error}", None
+    unfold(record_type, data)
+    return key_text, _json({"version": str(value_version), "data": data})
+
+
+def _unfold_members(record_type: int, data: dict[str, Any]) -> None:
+    """Put what members of a group of consumers said in place of its bytes."""
     if record_type == 2 and data.get("protocolType") == "consumer":
         for member in data.get("members", []):
             _unfold(member, "subscription", "ConsumerProtocolSubscription")
             _unfold(member, "assignment", "ConsumerProtocolAssignment")
-    return key_text, _json({"version": str(value_version), "data": data})
 
 
 def _unfold(member: dict[str, Any], field: str, schema: str) -> None:
@@ -111,35 +120,6 @@ def _unfold(member: dict[str, Any], field: str, schema: str) -> None:
         member[field] = message.to_json(known)
     except (ProtocolError, binascii.Error, ValueError, KeyError):
         return
-
-
-def decode_transaction_record(record: Record) -> Decoded:
-    """A record of `__transaction_state`, in the words of Kafka's tool."""
-    key = record.key or b""
-    key_type = int.from_bytes(key[:2], "big", signed=True)
-    if len(key) < 2 or key_type != _TRANSACTION_KEY_TYPE:
-        return f"unknown::version={key_type}", None
-    try:
-        parsed, _ = _schema("TransactionLogKey").decode_from(key, 0, 2)
-        key_text = f"transaction_metadata::transactionalId={parsed.transactional_id}"
-        if record.value is None:
-            return key_text, "<DELETE>"
-        value = _schema("TransactionLogValue").decode_prefixed(record.value)
-    except ProtocolError as error:
-        return f"Error at offset {record.offset}, skipping. {error}", None
-    status = value.transaction_status
-    partitions = [
-        f"{topic.topic}-{partition}"
-        for topic in value.transaction_partitions or []
-        for partition in topic.partition_ids
-    ]
-    state = _TRANSACTION_STATES[status] if 0 <= status < len(_TRANSACTION_STATES) else str(status)
-    return key_text, (
-        f"producerId:{value.producer_id},producerEpoch:{value.producer_epoch},state={state},"
-        f"partitions=[{','.join(partitions)}],"
-        f"txnLastUpdateTimestamp={value.transaction_last_update_timestamp_ms},"
-        f"txnTimeoutMs={value.transaction_timeout_ms}"
-    )
 
 
 def _schema(name: str) -> Any:

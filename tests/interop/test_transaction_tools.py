@@ -1,0 +1,266 @@
+"""odradek's tools for transactions beside those of Kafka's newest release, on the same broker."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from interop import kafka_peer
+from interop.kafka_tools import KafkaTools, Outcome
+from odradek import Admin, NewTopic, Producer
+from odradek.cli.main import main
+from odradek.records.builder import build_batch
+from odradek.testing import Broker
+from odradek.wire.api import ApiKey
+from odradek.wire.headers import decode_response, encode_request
+from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+pytestmark = pytest.mark.interop
+
+HOUR_MS = 3_600_000
+#: A producer that no coordinator knows.
+LOST_ID = 987_654
+
+
+@pytest.fixture(scope="module")
+def broker(kafka_toolchain: None) -> Iterator[Broker]:
+    """Topic `t`: committed and aborted transactions in 0, one open in both partitions. Topic `lost`: one that
+    hangs, an hour old.
+    """
+    with Broker(transaction_partition_verification_enable=False) as broker:
+        servers = {"bootstrap_servers": broker.bootstrap_servers}
+        with Admin(**servers) as admin:
+            admin.create_topics([NewTopic("t", num_partitions=2), NewTopic("lost", num_partitions=1)])
+        hang(broker.bootstrap_servers, "lost", int(time.time() * 1000) - HOUR_MS)
+        with Producer(transactional_id="ended", **servers) as ended:
+            ended.init_transactions()
+            for word, commit in (("a", True), ("b", False), ("c", True)):
+                ended.begin_transaction()
+                ended.send("t", word.encode(), partition=0).result(10)
+                (ended.commit_transaction if commit else ended.abort_transaction)()
+        with Producer(transactional_id="open", transaction_timeout_ms=600_000, **servers) as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            for partition in range(2):
+                producer.send("t", b"d", partition=partition).result(10)
+            yield broker
+            producer.close(timeout=0)
+
+
+def hang(servers: str, topic: str, timestamp_ms: int) -> None:
+    """Write a transactional record that no coordinator knows of, as producers before 4.0 could."""
+    fields: dict[str, Any] = {"producer_id": LOST_ID, "producer_epoch": 0, "base_sequence": 0}
+    records = build_batch([(timestamp_ms, None, b"v", ())], transactional=True, **fields)
+    partitions = [PartitionProduceData(index=0, records=records)]
+    request = ProduceRequest(
+        transactional_id="lost",
+        acks=-1,
+        timeout_ms=1000,
+        topic_data=[TopicProduceData(name=topic, partition_data=partitions)],
+    )
+    host, port = servers.split(":")
+    with socket.create_connection((host, int(port)), 10) as peer, peer.makefile("rb") as answers:
+        peer.sendall(b"".join(map(bytes, encode_request(ApiKey.PRODUCE, 11, 1, "old", request))))
+        frame = answers.read(int.from_bytes(answers.read(4), "big"))
+    _, response = decode_response(frame, ApiKey.PRODUCE, 11)
+    assert response.responses[0].partition_responses[0].error_code == 0
+
+
+@pytest.fixture(scope="module")
+def kafka(broker: Broker) -> Iterator[KafkaTools]:
+    """Kafka's newest tools."""
+    with KafkaTools(kafka_peer.NEWEST) as tools:
+        yield tools
+
+
+def ours(tool: str, *words: str) -> Outcome:
+    """Run odradek's tool in this process."""
+    result = CliRunner().invoke(main, [tool, *words])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return Outcome(result.exit_code, result.stdout, result.stderr)
+
+
+def both(broker: Broker, kafka: KafkaTools, tool: str, *words: str) -> tuple[Outcome, Outcome]:
+    """(ours, Kafka's)."""
+    words = ("--bootstrap-server", broker.bootstrap_servers, *words)
+    return ours(tool, *words), kafka.run(tool, *words)
+
+
+def comparable(text: str) -> list[list[str]]:
+    """The cells of a table, rows sorted but for the head; partitions within a cell, too. Durations are left
+    out.
+    """
+    rows = [line.split("\t") for line in text.splitlines()]
+    for row in rows[1:]:
+        for i, cell in enumerate(row):
+            if rows[0][i].strip() == "TransactionDurationMs":
+                assert cell.strip().isdigit() or cell.strip() == "None"
+                row[i] = "some"
+            elif rows[0][i].strip() == "TopicPartitions":
+                row[i] = ",".join(sorted(cell.strip().split(",")))
+    return [rows[0], *sorted(rows[1:])]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["list"],
+        ["list", "--duration-filter", "-1"],
+        ["list", "--duration-filter", str(HOUR_MS)],
+        ["list", "--transactional-id-pattern", "op.*"],
+        ["list", "--transactional-id-pattern", "op"],
+        ["describe", "--transactional-id", "open"],
+        ["describe", "--transactional-id", "ended"],
+        ["describe-producers", "--topic", "t", "--partition", "0"],
+        ["describe-producers", "--topic", "t", "--partition", "1", "--broker-id", "0"],
+        ["describe-producers", "--topic", "lost", "--partition", "0"],
+        ["find-hanging", "--topic", "t"],
+        ["find-hanging", "--topic", "t", "--partition", "1", "--max-transaction-timeout", "0"],
+        ["find-hanging", "--topic", "lost"],
+        ["find-hanging", "--topic", "lost", "--partition", "0", "--max-transaction-timeout", "61"],
+        ["find-hanging", "--broker-id", "0"],
+        ["find-hanging", "--broker-id", "0", "--topic", "lost"],
+        ["find-hanging", "--broker-id", "7", "--topic", "lost"],
+    ],
+)
+def test_transactions(broker: Broker, kafka: KafkaTools, words: list[str]) -> None:
+    mine, theirs = both(broker, kafka, "transactions", *words)
+    assert mine.status == theirs.status == 0, (mine, theirs)
+    assert comparable(mine.out) == comparable(theirs.out)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["describe", "--transactional-id", "absent"],
+        ["describe"],
+        ["describe-producers", "--topic", "t"],
+        ["abort", "--topic", "t", "--partition", "0"],
+        ["abort", "--topic", "t", "--partition", "0", "--start-offset", "3000"],
+        ["abort", "--topic", "t", "--partition", "0", "--producer-id", "1"],
+        ["abort", "--topic", "t", "--partition", "0", "--producer-id", "1", "--producer-epoch", "1"],
+        ["find-hanging"],
+        ["find-hanging", "--broker-id", "0", "--partition", "0"],
+        ["nothing"],
+    ],
+)
+def test_transactions_refused_for_the_same_reason(
+    broker: Broker, kafka: KafkaTools, words: list[str]
+) -> None:
+    mine, theirs = both(broker, kafka, "transactions", *words)
+    assert (mine.status, mine.out) == (theirs.status, theirs.out) == (1, "")
+    reason = theirs.err.strip().split("\n")[-1].split(": org.apache")[0]
+    if "usage:" not in theirs.err:
+        # What the broker said is told in words of each tool's own.
+        assert reason.split("`: ")[0] in " ".join(mine.err.split())
+
+
+@pytest.mark.parametrize("who", ["us", "them"])
+def test_a_hanging_transaction_is_found_and_aborted_by_either(
+    broker: Broker, kafka: KafkaTools, who: str
+) -> None:
+    servers, topic = ("--bootstrap-server", broker.bootstrap_servers), f"hanging-for-{who}"
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topics([topic])
+        hang(broker.bootstrap_servers, topic, int(time.time() * 1000) - HOUR_MS)
+        run = ours if who == "us" else kafka.run
+        where = ("--topic", topic, "--partition", "0")
+        found = comparable(run("transactions", *servers, "find-hanging", *where).out)
+        assert found[1][0].strip() == topic
+        done = run("transactions", *servers, "abort", *where, "--start-offset", "0")
+        assert (done.status, done.out) == (0, "")
+        assert len(comparable(run("transactions", *servers, "find-hanging", *where).out)) == 1
+        assert admin.list_offsets({(topic, 0): -1}, isolation_level="read_committed")[(topic, 0)].offset == 2
+
+
+@pytest.mark.parametrize("who", ["us", "them"])
+def test_an_id_is_taken_away_by_either(broker: Broker, kafka: KafkaTools, who: str) -> None:
+    servers, name = ("--bootstrap-server", broker.bootstrap_servers), f"taken-by-{who}"
+    with Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id=name) as producer:
+        producer.init_transactions()
+        run = ours if who == "us" else kafka.run
+        words = ("forceTerminateTransaction", "--transactionalId", name)
+        done = run("transactions", *servers, *words)
+        assert (done.status, done.out) == (0, "")
+        with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            assert admin.describe_transactions([name])[name].producer_epoch == 1
+        producer.close(timeout=0)
+
+
+@pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
+def test_console_consumer_by_isolation_level(broker: Broker, kafka: KafkaTools, level: str) -> None:
+    reading = ("--topic", "t", "--partition", "0", "--offset", "earliest", "--isolation-level", level)
+    shown = ("print.offset=true", "print.timestamp=true")
+    flags = [word for text in shown for word in ("--formatter-property", text)]
+    mine, theirs = both(broker, kafka, "console-consumer", *reading, *flags, "--timeout-ms", "4000")
+    assert mine.out == theirs.out
+    assert [line[-1] for line in mine.out.splitlines()] == list(
+        "abcd" if level == "read_uncommitted" else "ac"
+    )
+
+
+def test_get_offsets_count_what_is_not_committed(broker: Broker, kafka: KafkaTools) -> None:
+    for time_ in ("latest", "earliest", "max-timestamp"):
+        mine, theirs = both(broker, kafka, "get-offsets", "--topic", "t", "--time", time_)
+        assert sorted(mine.out.split()) == sorted(theirs.out.split())
+        assert mine.status == theirs.status == 0
+
+
+def test_dump_log_of_transactions(broker: Broker, kafka: KafkaTools) -> None:
+    folder = Path(broker.call(lambda b: str(b.replicas.get("t", 0).log.directory)))
+    data = ("dump-log", "--files", str(folder / f"{0:020}.log"), "--print-data-log")
+    mine, theirs = ours(*data), kafka.run(*data)
+    assert mine.out == theirs.out
+    assert mine.out.count("endTxnMarker: COMMIT") == 2
+    assert mine.out.count("endTxnMarker: ABORT") == 1
+    states = [p for p in folder.parent.glob("__transaction_state-*/*.log") if p.stat().st_size]
+    assert states
+    decoded = ("dump-log", "--transaction-log-decoder", "--files", ",".join(map(str, states)))
+    mine, theirs = ours(*decoded), kafka.run(*decoded)
+    assert mine.out == theirs.out
+    assert '"transactionalId":"ended"' in mine.out
+
+
+# Verifiable tools
+
+
+def shape(text: str) -> list[tuple[str, ...]]:
+    """Of each event its name and its fields, in order."""
+    return [(event["name"], *event) for event in map(json.loads, text.splitlines())]
+
+
+def test_verifiable_tools_tell_the_same(broker: Broker, kafka: KafkaTools) -> None:
+    servers = ("--bootstrap-server", broker.bootstrap_servers)
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topics(["by-us", "by-them"])
+    numbers = ("--max-messages", "3", "--value-prefix", "4", "--repeating-keys", "2", "--throughput", "1000")
+    mine = ours("verifiable-producer", *servers, "--topic", "by-us", *numbers)
+    command = ("verifiable-producer", *servers, "--topic", "by-them", *numbers)
+    theirs = in_a_process_of_its_own(*command)
+    assert sorted(shape(mine.out)) == sorted(shape(theirs.out))
+    assert mine.status == theirs.status == 0
+
+    reading = ("--max-messages", "3", "--verbose", "--topic")
+    mine = ours("verifiable-consumer", *servers, *reading, "by-them", "--group-id", "us")
+    theirs = in_a_process_of_its_own("verifiable-consumer", *servers, *reading, "by-us", "--group-id", "them")
+    told = [re.sub(r'"timestamp":\d+|by-them|by-us', "", text) for text in (mine.out, theirs.out)]
+    assert told[0] == told[1]
+    assert mine.status == theirs.status == 0
+
+
+def in_a_process_of_its_own(tool: str, *words: str) -> Outcome:
+    """Kafka's verifiable tools tell of their end while their JVM ends."""
+    name = "".join(part.capitalize() for part in tool.split("-"))
+    command = kafka_peer.java_command(kafka_peer.NEWEST, f"org.apache.kafka.tools.{name}", heap="128m")
+    done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=60, check=False)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    return Outcome(done.returncode, "".join(line + "\n" for line in lines), done.stderr)
