@@ -1,0 +1,134 @@
+"""Flink's exactly-once sink on our broker: job and broker are killed, each record is there once."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from interop import compatibility, programs
+from interop.conftest import OdradekServer
+from interop.tap import OURS
+from interop.test_flink_connector import OPENS, RELEASES
+from interop.test_java_releases import needs_java
+from odradek import Admin, Consumer, NewTopic, Producer
+
+RECORDS = 240
+LIMIT_S = 180.0
+
+
+def _flink(flink: str, connector: str) -> programs.Program:
+    ours = "org.apache.flink"
+    artifacts = [
+        (ours, name, flink) for name in ("flink-streaming-java", "flink-clients", "flink-connector-base")
+    ]
+    artifacts.append((ours, "flink-connector-kafka", connector))
+    built = programs.java_program("FlinkTransactions", flink, artifacts)
+    opens = [f"--add-opens={package}=ALL-UNNAMED" for package in OPENS]
+    return programs.Program((built.words[0], *opens, "-Xmx512m", *built.words[2:]))
+
+
+def _last_checkpoint(directory: Path) -> str:
+    """The newest complete checkpoint, as a URI."""
+    complete = [path.parent for path in directory.glob("*/chk-*/_metadata")]
+    return max(complete, key=lambda path: int(path.name.removeprefix("chk-"))).as_uri()
+
+
+class Eye:
+    """Sees what is committed so far."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._consumer = Consumer(
+            bootstrap_servers=bootstrap, client_id=OURS, isolation_level="read_committed"
+        )
+        self._consumer.assign([("to", 0), ("to", 1)])
+        self._consumer.seek_to_beginning()
+        self.values: list[str] = []
+
+    def count(self) -> int:
+        """The number of records."""
+        self.values += [(record.value or b"").decode() for record in self._consumer.poll(timeout_ms=100)]
+        return len(self.values)
+
+    def close(self) -> None:
+        """Look no more."""
+        self._consumer.close()
+
+
+def _until(what: str, condition: Callable[[], bool]) -> None:
+    """Wait for a condition; two JVMs start in between, on a machine that may be busy."""
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {LIMIT_S:.0f} s: {what}"
+
+
+@contextmanager
+def _running(job: programs.Program, directory: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """A job until it is killed; what it complains about goes to a file, as that is much without a broker."""
+    errors = directory / "errors.log"
+    with errors.open("w") as log:
+        child = subprocess.Popen([*job.words, *words], stdout=subprocess.PIPE, stderr=log, text=True)
+    try:
+        yield child
+    except AssertionError as error:
+        error.add_note(errors.read_text()[-4000:])
+        raise
+    finally:
+        child.kill()
+        child.communicate()
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize(("flink", "connector"), RELEASES)
+def test_job_and_broker_are_killed(
+    flink: str,
+    connector: str,
+    tapped: OdradekServer,
+    tmp_path: Path,
+    compatibility_row: Callable[..., compatibility.Row],
+) -> None:
+    row = compatibility_row("Engines", f"Flink {flink}: flink-connector-kafka", connector, "Maven Central")
+    needs_java()
+    job = _flink(flink, connector)
+    at = tapped.bootstrap_servers
+    wanted = sorted(f"value-{i:03d}" for i in range(RECORDS))
+    with (
+        Admin(bootstrap_servers=at, client_id=OURS) as admin,
+        Producer(bootstrap_servers=at, client_id=OURS, transactional_id="feeder") as producer,
+    ):
+        admin.create_topics([NewTopic(name, num_partitions=2) for name in ("from", "to")])
+        producer.init_transactions()
+        for outcome in ("abort", "commit"):
+            producer.begin_transaction()
+            for i in range(RECORDS):
+                value = f"value-{i:03d}" if outcome == "commit" else f"aborted-{i}"
+                producer.send("from", value=value.encode(), partition=i % 2)
+            producer.commit_transaction() if outcome == "commit" else producer.abort_transaction()
+    words = ("copy", at, "from", "to", (tmp_path / "checkpoints").as_uri())
+    eye = Eye(at)
+
+    with _running(job, tmp_path, *words, "-", "0"):
+        _until("the first job has committed some", lambda: eye.count() > 20)
+    # What it wrote since its last checkpoint is open in the log; what it prepared then may be, too.
+    tapped.restart(signal.SIGKILL)
+    with _running(job, tmp_path, *words, _last_checkpoint(tmp_path / "checkpoints"), "50"):
+        before = eye.count()
+        _until("the second job has committed some", lambda: eye.count() > before + 60)
+        tapped.restart(signal.SIGKILL)
+        _until("all is committed", lambda: eye.count() >= RECORDS)
+    eye.count()
+    eye.close()
+    assert sorted(eye.values) == wanted
+
+    with _running(job, tmp_path, "read", at, "to") as read:
+        out, _ = read.communicate(timeout=LIMIT_S)
+        assert read.returncode == 0
+    assert sorted(map(json.loads, out.splitlines())) == wanted
+    row.does("transactions", what="exactly-once sink")
+    row.does("broker restart")
