@@ -483,6 +483,35 @@ def test_closing_answers_whoever_waits() -> None:
 # Two phases
 
 
+def test_what_is_answered_after_closing_changes_nothing() -> None:
+    bench = Bench().with_record()
+    call = bench.manager.commit()
+    ending = bench.run(until=ApiKey.END_TXN)
+    assert ending is not None
+    bench.manager.close(IllegalStateError("closed"))
+    bench.answer(ending)
+    assert bench.manager.state is S.FATAL_ERROR and bench.ask() is None
+    with pytest.raises(IllegalStateError, match="closed"):
+        call.outcome()
+
+
+@pytest.mark.parametrize("kind", ["0.11", "3.9", "4.x"])
+def test_what_fails_while_aborting_does_not_fail_the_abort(kind: str) -> None:
+    bench = Bench(kind).with_record()
+    offsets = bench.manager.send_offsets({B: OffsetAndMetadata(9)}, GROUP)
+    committing = bench.run(until=ApiKey.TXN_OFFSET_COMMIT)
+    assert committing is not None
+    # The application was not told in time, and gives the transaction up; then it comes that the group has
+    # moved on.
+    abort = bench.manager.abort()
+    bench.answer(committing, ErrorCode.ILLEGAL_GENERATION)
+    bench.done(abort)
+    assert bench.manager.state is S.READY
+    assert not bench.model.ended[-1].committed
+    with pytest.raises(CommitFailedError):
+        offsets.outcome()
+
+
 def test_a_prepared_transaction_is_taken_over_and_decided() -> None:
     for commit in (True, False):
         bench = Bench("4.x", two_phase_commit=True).with_record()

@@ -421,6 +421,10 @@ class TransactionManager:
             highest_init: the newest version of InitProducerId that the one who answered knows.
         """
         self._on_its_way = None
+        if self.state is TxnState.FATAL_ERROR:
+            if request.call is not None:
+                request.call.finish(self.last_error)
+            return
         if request.coordinator is not None and request.coordinator[0] is CoordinatorKind.TRANSACTION:
             self.can_bump = highest_init >= BUMP_FROM
         if request.api is ApiKey.ADD_PARTITIONS_TO_TXN:
@@ -593,7 +597,10 @@ class TransactionManager:
             self._call.finish(error)
 
     def _abortable(self, request: TxnRequest, error: OdradekError) -> None:
-        self._move(TxnState.ABORTABLE_ERROR, mark(error, fatal=False))
+        mark(error, fatal=False)
+        # What was asked before the abort, and fails, is what the abort is for.
+        if self.state is not TxnState.ABORTING or request.call is self._call:
+            self._move(TxnState.ABORTABLE_ERROR, error)
         if request.call is not None:
             request.call.finish(error)
 
