@@ -255,6 +255,32 @@ def test_nothing_but_records_of_the_transaction_while_it_is_open(tmp_path: Path)
     run(main)
 
 
+def test_a_transaction_of_an_epoch_of_its_own_begins_with_sequence_0(tmp_path: Path) -> None:
+    """Before KIP-890 a producer went on with its sequences, and what was before may have been deleted."""
+
+    async def main() -> None:
+        async with serving(tmp_path) as (_, producer):
+            late = await send(producer, transactional(producer, 1), version=12)
+            assert late.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            for sequence in (0, 1):
+                answer = await send(producer, transactional(producer, sequence), version=12)
+                assert answer.error_code == 0
+            assert await producer.end(commit=True, version=5) == ErrorCode.NONE
+            await until_state(producer.client, "id", "CompleteCommit")
+            for index in (0, 1):
+                late = await send(producer, transactional(producer, 1), version=12, index=index)
+                assert late.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+                answer = await send(producer, transactional(producer, 0), version=12, index=index)
+                assert answer.error_code == 0
+            assert await producer.end(commit=True, version=5) == ErrorCode.NONE
+            await until_state(producer.client, "id", "CompleteCommit")
+            assert await producer.add("t", 0) == ErrorCode.NONE
+            answer = await send(producer, transactional(producer, 0), version=9)
+            assert answer.error_code == 0
+
+    run(main)
+
+
 def test_what_cannot_be_verified_now_is_tried_again(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as (broker, producer):

@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from odradek.errors import OutOfOrderSequenceError
 from odradek.errors.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -32,11 +33,12 @@ class Admission:
         errors: why partitions may not be written.
     """
 
-    __slots__ = ("_required", "_verified", "errors")
+    __slots__ = ("_joins", "_required", "_verified", "errors")
 
-    def __init__(self, required: bool) -> None:
+    def __init__(self, required: bool, joins: bool) -> None:
         self.errors: dict[PartitionKey, ErrorCode] = {}
         self._required = required
+        self._joins = joins
         self._verified: dict[PartitionKey, Verification] = {}
 
     def check(
@@ -55,6 +57,12 @@ class Admission:
         """
         if self._required and not producers.in_transaction(producer_id, epoch):
             producers.verifications.require(producer_id, sequence, self._verified.get(key))
+            entry = producers.entries.get(producer_id)
+            if self._joins and sequence > 0 and (entry is None or not entry.batches):
+                # Its epoch is of this transaction alone, so there is nothing that could have been deleted.
+                raise OutOfOrderSequenceError(
+                    f"producer {producer_id} begins a transaction with sequence {sequence}, not 0"
+                )
 
 
 def admit(
@@ -80,7 +88,7 @@ def admit(
         What came of it, or a future of that where the coordinator has to wait for its log.
     """
     required = joins or broker.config.transaction_partition_verification_enable
-    admission = Admission(required)
+    admission = Admission(required, joins)
     if not required:
         return admission
     now_ms = broker.clock.now_ms()
