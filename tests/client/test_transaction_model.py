@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from client.transaction_model import ModelCoordinator, versions
+from odradek.client.core.transaction_calls import Call
 from odradek.client.core.transaction_requests import TxnRequest
 from odradek.client.core.transaction_states import MOVES, TxnState
-from odradek.client.core.transactions import Call, TransactionManager
+from odradek.client.core.transactions import TransactionManager
 from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from odradek.errors import ErrorCode, InvalidProducerEpochError, OdradekError, RecordTooLargeError
 from odradek.wire.api import ApiKey

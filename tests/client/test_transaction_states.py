@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from client.transaction_model import ModelCoordinator, versions
+from odradek.client.core.transaction_calls import Call
 from odradek.client.core.transaction_requests import CoordinatorKind, TxnRequest
 from odradek.client.core.transaction_states import MOVES, TxnState
-from odradek.client.core.transactions import Call, TransactionManager
+from odradek.client.core.transactions import TransactionManager
 from odradek.client.core.versions import NodeVersions, v2_if_known
 from odradek.client.errors import CommitFailedError, IllegalStateError, UnsupportedByBrokerError
 from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata, PreparedTxnState, TopicPartition

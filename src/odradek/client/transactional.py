@@ -26,9 +26,10 @@ from odradek.client.blocking import BlockingCluster, BlockingConnection, now_ms
 from odradek.client.blocking_produce import PipelinedProduce
 from odradek.client.config import ProducerConfig, build, python_name
 from odradek.client.core.backoff import Backoff
+from odradek.client.core.transaction_calls import Call
 from odradek.client.core.transaction_requests import TxnRequest
 from odradek.client.core.transaction_requests import build as build_request
-from odradek.client.core.transactions import Call, TransactionManager
+from odradek.client.core.transactions import TransactionManager
 from odradek.client.core.versions import v2_if_known
 from odradek.client.errors import ClientTimeoutError, ClosedError, ConnectionFailedError
 from odradek.client.types import (

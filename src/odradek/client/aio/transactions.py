@@ -15,9 +15,10 @@ from odradek.client.aio.group_requests import COORDINATOR
 from odradek.client.config import ProducerConfig
 from odradek.client.core.accumulator import Accumulator
 from odradek.client.core.backoff import Backoff
+from odradek.client.core.transaction_calls import Call
 from odradek.client.core.transaction_requests import TxnRequest, build
 from odradek.client.core.transaction_states import TxnState
-from odradek.client.core.transactions import Call, TransactionManager
+from odradek.client.core.transactions import TransactionManager
 from odradek.client.core.versions import v2_if_known
 from odradek.client.errors import ClientTimeoutError, ClosedError, IllegalStateError
 from odradek.client.types import (
