@@ -10,9 +10,10 @@ Sources: `MetadataVersion` and `BrokerFeatures` of 3.3 to 3.9; the enums `Metada
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from odradek.broker.kafka_versions.release import Release
+if TYPE_CHECKING:
+    from odradek.broker.kafka_versions.release import Release
 
 NO_EPOCH = -1
 """Nothing is known of finalized features."""
