@@ -1,6 +1,7 @@
 # make demo     the whole way through once: broker, producers, Spark, a plot (about two minutes)
 # make test     style, types, import contracts, tests; all that it needs comes from PyPI
 # make fuzz     the property tests with examples nobody has seen, FUZZ_ROUNDS (10) times over
+# make kills    Spark's exactly-once writes, KILLS (100) times killed at any step: is each row there once?
 # make soak     a broker under everything at once for SOAK_MINUTES (60): is it as it was at the end?
 # make histories transactions under crashes, judged, for SOAK_MINUTES (60): was every promise kept?
 # make profile  where a broker's time goes: a flame graph, and the microseconds of each step of a request
@@ -13,12 +14,13 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 SOAK_MINUTES ?= 60
 FUZZ_ROUNDS ?= 10
+KILLS ?= 100
 SRC    := src tests examples benchmarks setup.py
 BUILT  := pyproject.toml setup.py constraints.txt $(wildcard src/odradek/*.pyx)
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types contracts unit fuzz soak histories profile bench interop compatibility format clean
+.PHONY: help demo test lint types contracts unit fuzz kills soak histories profile bench interop compatibility format clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -57,6 +59,9 @@ unit: $(VENV)/.dev
 fuzz: $(VENV)/.dev
 	for round in $$(seq $(FUZZ_ROUNDS)); do \
 		HYPOTHESIS_PROFILE=random $(BIN)/pytest --ignore=tests/interop -m hypothesis -n 2 -q $(PYTEST) || exit 1; done
+
+kills: $(VENV)/.dev
+	$(BIN)/python tests/spark/exactly_once_kills.py --kills $(KILLS) $(SEED:%=--seed %)
 
 soak: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.soak --minutes $(SOAK_MINUTES) $(SOAK)

@@ -1,6 +1,6 @@
 """Kills at every step of exactly-once writes: of the driver, of Spark's Python workers, of the broker.
 
-    python tests/spark/exactly_once_kills.py [--kills 100] [--seed N] [--option name=value …]
+    make kills [KILLS=100] [SEED=N]
 
 A streaming query copies a topic while processes are killed at steps that the seed chooses; then it is left to
 finish. The copy, as read_committed readers see it, must hold every row of the source exactly once.
