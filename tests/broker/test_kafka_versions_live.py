@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,39 @@ def test_no_api_versions_in_0_8_2(tmp_path: Path) -> None:
     async def test(broker: Any, client: live.Client) -> None:
         client.send(WHO, 0)
         assert await client.closed()
+
+    on(tmp_path, "0.8.2", test)
+
+
+@pytest.mark.parametrize(
+    ("key", "body", "answer"),
+    [
+        (ApiKey.HEARTBEAT, b"\0\1g\0\0\0\7\0\1m", b"\xff\xff"),
+        (
+            ApiKey.JOIN_GROUP,
+            b"\0\1g\0\0\0\7\0\0\0\1\0\1t\0\1m\0\5range",
+            b"\xff\xff\xff\xff\xff\xff\0\0\0\0\0\0",
+        ),
+    ],
+)
+def test_0_8_2_reads_requests_of_groups_and_does_not_know_them(
+    key: ApiKey, body: bytes, answer: bytes, tmp_path: Path
+) -> None:
+    async def ask(broker: Any, body: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+        frame = struct.pack(">hhih", key, 0, 7, 1) + b"t" + body
+        writer.write(struct.pack(">i", len(frame)) + frame)
+        writer.write_eof()
+        data = await reader.read()
+        writer.close()
+        return data
+
+    async def test(broker: Any, client: live.Client) -> None:
+        assert await ask(broker, body) == struct.pack(">ii", 4 + len(answer), 7) + answer
+        # What cannot be read closes the connection, wherever it breaks off.
+        for end in range(len(body)):
+            assert await ask(broker, body[:end]) == b""
+        assert await ask(broker, b"\xff\xff" + body[2:]) == b""
 
     on(tmp_path, "0.8.2", test)
 

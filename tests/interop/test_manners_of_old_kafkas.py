@@ -117,6 +117,18 @@ def test_versions_that_nobody_knows(pair: Pair, key: ApiKey) -> None:
     assert not pair.same(key, UNKNOWN_VERSION, bytes(20))
 
 
+def test_groups_before_there_were_groups(pair: Pair) -> None:
+    if not pair.release.is_before_groups:
+        pytest.skip("only 0.8.2 reads these requests and does not know them")
+    member = b"\0\1g\0\0\0\7\0\1m"
+    assert pair.same(ApiKey.HEARTBEAT, 0, member) == b"\xff\xff"
+    assert pair.same(ApiKey.HEARTBEAT, 3, member + b"more") == b"\xff\xff"
+    joining = b"\0\1g\0\0\0\7\0\0\0\1\0\1t\0\1m\0\5range"
+    assert pair.same(ApiKey.JOIN_GROUP, 0, joining)
+    for key, body in ((ApiKey.HEARTBEAT, member[:-1]), (ApiKey.JOIN_GROUP, joining[:-1])):
+        assert pair.same(key, 0, body) is None
+
+
 def test_keys_that_nobody_knows(pair: Pair) -> None:
     theirs, ours = pair.both(99, 0, b"")
     assert ours == theirs

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import struct
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from odradek.broker.context import RequestContext
+from odradek.broker.kafka_versions import before_groups
 from odradek.broker.outbox import UNREAD
 from odradek.broker.registry import FastPath, Handler, Handlers
 from odradek.errors import KafkaError, ProtocolError
@@ -95,6 +97,7 @@ class Dispatcher:
         self._routes: dict[int, tuple[Handler, Any, Any]] = {}
         self._fast: dict[int, FastPath] = {}
         self._silent = handlers.release is not None and handlers.release.is_silent
+        self._before_groups = handlers.release is not None and handlers.release.is_before_groups
 
     def dispatch(self, peer: Peer, frame: Any, later: Later) -> Answer | None:
         """Process one frame.
@@ -122,6 +125,11 @@ class Dispatcher:
         header, body_offset = decode_request_header(frame)
         route = self._routes.get(header.api_key)
         if route is None:
+            if self._before_groups:
+                refusal = before_groups.answer(header.api_key, memoryview(frame)[body_offset:])
+                if refusal is not None:
+                    size, correlation_id = len(refusal) + 4, header.correlation_id
+                    return Answer([struct.pack(">ii", size, correlation_id), refusal])
             route = self._find_route(header)
         handler, message_class, metrics = route
         version = header.api_version

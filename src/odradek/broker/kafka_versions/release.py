@@ -116,6 +116,11 @@ class Release:
         return self.name == "0.9"
 
     @property
+    def is_before_groups(self) -> bool:
+        """Whether JoinGroup and Heartbeat are read, and answered with an error (`before_groups`)."""
+        return self.name == "0.8.2"
+
+    @property
     def last_error_code(self) -> int:
         """The highest error code that the release knows."""
         return int(dict(word.split(":") for word in _LAST_ERROR_CODES.split())[self.name])
