@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Iterator
 
 import pytest
 
 from cli.conftest import RunTool
+from cli.hanging import hang, unverified
 from odradek import Admin, NewTopic, Producer, TopicPartition
 from odradek.cli import transactions
 from odradek.cli.transactions import OpenTransaction, hanging, open_for_longer, pretty
 from odradek.client.types import ProducerState, TransactionDescription
-from odradek.records.builder import build_batch
-from odradek.wire.api import ApiKey
-from odradek.wire.headers import decode_response, encode_request
-from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 HOUR_MS = 3_600_000
-HANGING_ID = 987_654
 
 
 @pytest.fixture
@@ -196,7 +191,8 @@ def test_a_transaction_that_nobody_will_end_is_found_and_ended(
 ) -> None:
     """The coordinator ends the transaction, and a record of it comes only after its marker."""
     admin.create_topics([name])
-    hang(servers, admin, name)
+    with unverified(admin):
+        hang(servers, name, int(time.time() * 1000))
     tp = TopicPartition(name, 0)
     (state,) = admin.describe_producers([tp])[tp]
     began = state.last_timestamp
@@ -221,31 +217,6 @@ def test_a_transaction_that_nobody_will_end_is_found_and_ended(
     assert rows(tool(*words, "--broker-id", "5").stdout) == []
     tool("transactions", "abort", "--topic", name, "--partition", "0", "--start-offset", "0")
     assert rows(tool(*words).stdout) == []
-
-
-def hang(servers: str, admin: Admin, name: str) -> None:
-    """Leave a transaction in partition 0 that no coordinator knows of, as producers before 4.0 could."""
-    producer = {"producer_id": HANGING_ID, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
-    records = build_batch([(int(time.time() * 1000), None, b"v", ())], **producer)
-    partitions = [PartitionProduceData(index=0, records=records)]
-    request = ProduceRequest(
-        transactional_id=name,
-        acks=-1,
-        timeout_ms=1000,
-        topic_data=[TopicProduceData(name=name, partition_data=partitions)],
-    )
-    verification = {"transaction.partition.verification.enable": "false"}
-    admin.incremental_alter_configs({("broker", ""): verification})
-    try:
-        host, port = servers.split(":")
-        with socket.create_connection((host, int(port)), 10) as peer, peer.makefile("rb") as answers:
-            peer.sendall(b"".join(map(bytes, encode_request(ApiKey.PRODUCE, 11, 1, "old", request))))
-            _, response = decode_response(
-                answers.read(int.from_bytes(answers.read(4), "big")), ApiKey.PRODUCE, 11
-            )
-    finally:
-        admin.incremental_alter_configs({("broker", ""): dict.fromkeys(verification)})
-    assert response.responses[0].partition_responses[0].error_code == 0
 
 
 def state(producer_id: int, start: int | None = 3, last: int = 0) -> ProducerState:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import time
@@ -11,6 +12,7 @@ from collections.abc import Callable
 import pytest
 from click.testing import CliRunner, Result
 
+from cli.hanging import LOST_ID, hang, unverified
 from interop import kafka_peer
 from odradek import Admin, NewTopic
 from odradek.cli.main import main
@@ -90,6 +92,43 @@ def test_records_groups_and_offsets(tool: Tool, name: str, real_kafka: kafka_pee
         # With its last offset the group itself may go, sooner or later.
     absent = tool("consumer-groups", "--describe", "--group", f"{name}-absent", status=1)
     assert "does not exist" in absent.stderr
+
+
+def test_transactions(tool: Tool, name: str, real_kafka: kafka_peer.RealKafka) -> None:
+    servers = {"bootstrap_servers": real_kafka.bootstrap_servers}
+    old = real_kafka.version == "2.2.2"
+    topic = ("--topic", name, "--partition", "0")
+    with Admin(**servers) as admin:
+        admin.create_topics([NewTopic(name, num_partitions=1, replication_factor=1)])
+        hour_ago_ms = int(time.time() * 1000) - 3_600_000
+        with contextlib.nullcontext() if old else unverified(admin):
+            hang(real_kafka.bootstrap_servers, name, hour_ago_ms)
+    if old:
+        assert "does not offer ListTransactions" in tool("transactions", "list", status=1).stderr
+        producer = ("--producer-id", str(LOST_ID), "--producer-epoch", "0", "--coordinator-epoch", "-1")
+        tool("transactions", "abort", *topic, *producer)
+    else:
+        (found,) = cells(tool("transactions", "find-hanging", *topic).stdout)[1:]
+        assert found[:7] == [name, "0", str(LOST_ID), "0", "-1", "0", str(hour_ago_ms)]
+        tool("transactions", "abort", *topic, "--start-offset", "0")
+        assert len(cells(tool("transactions", "find-hanging", "--topic", name).stdout)) == 1
+        producers = cells(tool("transactions", "describe-producers", *topic).stdout)
+        assert producers[1][:4] + producers[1][5:] == [str(LOST_ID), "0", "0", "0", "None"]
+    sent = tool("verifiable-producer", *topic[:2], "--max-messages", "6", "--transactional-id", name,
+                "--transaction-size", "2", "--enable-random-aborts", "--seed", "6").stdout  # fmt: skip
+    assert re.findall("transaction_[a-z]+", sent) == [
+        "transaction_committed",
+        "transaction_aborted",
+        "transaction_committed",
+    ]
+    reading = (*topic[:2], "--group-id", name, "--verbose", "--max-messages", "4")
+    read = tool("verifiable-consumer", *reading, "--isolation-level", "read_committed").stdout
+    assert re.findall(r'"value":"(\d)"', read) == ["0", "1", "4", "5"]
+    if not old:
+        assert [name, "CompleteCommit"] in [[r[0], r[3]] for r in cells(tool("transactions", "list").stdout)]
+        (described,) = cells(tool("transactions", "describe", "--transactional-id", name).stdout)[1:]
+        assert described[1] == name
+        tool("transactions", "forceTerminateTransaction", "--transactionalId", name)
 
 
 def test_api_versions(tool: Tool, real_kafka: kafka_peer.RealKafka) -> None:

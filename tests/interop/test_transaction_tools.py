@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from cli.hanging import hang
 from interop import kafka_peer
 from interop.kafka_tools import KafkaTools, Outcome
 from odradek import Admin, NewTopic, Producer
 from odradek.cli.main import main
-from odradek.records.builder import build_batch
 from odradek.testing import Broker
-from odradek.wire.api import ApiKey
-from odradek.wire.headers import decode_response, encode_request
-from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 pytestmark = pytest.mark.interop
 
 HOUR_MS = 3_600_000
-#: A producer that no coordinator knows.
-LOST_ID = 987_654
 
 
 @pytest.fixture(scope="module")
@@ -54,25 +47,6 @@ def broker(kafka_toolchain: None) -> Iterator[Broker]:
                 producer.send("t", b"d", partition=partition).result(10)
             yield broker
             producer.close(timeout=0)
-
-
-def hang(servers: str, topic: str, timestamp_ms: int) -> None:
-    """Write a transactional record that no coordinator knows of, as producers before 4.0 could."""
-    fields: dict[str, Any] = {"producer_id": LOST_ID, "producer_epoch": 0, "base_sequence": 0}
-    records = build_batch([(timestamp_ms, None, b"v", ())], transactional=True, **fields)
-    partitions = [PartitionProduceData(index=0, records=records)]
-    request = ProduceRequest(
-        transactional_id="lost",
-        acks=-1,
-        timeout_ms=1000,
-        topic_data=[TopicProduceData(name=topic, partition_data=partitions)],
-    )
-    host, port = servers.split(":")
-    with socket.create_connection((host, int(port)), 10) as peer, peer.makefile("rb") as answers:
-        peer.sendall(b"".join(map(bytes, encode_request(ApiKey.PRODUCE, 11, 1, "old", request))))
-        frame = answers.read(int.from_bytes(answers.read(4), "big"))
-    _, response = decode_response(frame, ApiKey.PRODUCE, 11)
-    assert response.responses[0].partition_responses[0].error_code == 0
 
 
 @pytest.fixture(scope="module")
