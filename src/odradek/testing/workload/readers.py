@@ -61,12 +61,13 @@ class Member:
 
 
 class Assigned:
-    """Reads all partitions from somewhere on, dies, and begins somewhere else."""
+    """Reads all partitions, dies, and begins again somewhat before where it was."""
 
     def __init__(self, site: Site, who: str) -> None:
         self._site = site
         self._who = who
         self._chance = site.chance(who)
+        self._seen: dict[str, int] = {}
 
     async def run(self) -> None:
         """Live until the round has ended."""
@@ -79,20 +80,26 @@ class Assigned:
         site, chance = self._site, self._chance
         consumer = site.consumer(None)
         partitions = await take_all(site, consumer, me)
-        seen: dict[str, int] = {}
+        seen = self._seen
+        for name in seen:
+            await self._go_back(consumer, me, partitions, name)
         while not site.ended.is_set():
             for record in await poll(site, consumer, me):
                 seen[record.partition] = record.offset
             if seen and chance.random() < 0.05:
-                name = chance.choice(sorted(seen))
-                back = chance.randrange(max(0, seen[name] - 300), seen[name] + 1)
-                site.notes.control(me, "seek", [name])
-                await consumer.seek(partitions[name], back)
+                await self._go_back(consumer, me, partitions, chance.choice(sorted(seen)))
             if chance.random() < _DEATH:
                 site.notes.count("crash: assigned reader")
                 break
         await kill(consumer)
         site.notes.lost(me)
+
+    async def _go_back(
+        self, consumer: AsyncConsumer, me: str, partitions: dict[str, TopicPartition], name: str
+    ) -> None:
+        back = self._chance.randrange(max(0, self._seen[name] - 300), self._seen[name] + 1)
+        self._site.notes.control(me, "seek", [name])
+        await consumer.seek(partitions[name], back)
 
 
 async def take_all(site: Site, consumer: AsyncConsumer, me: str) -> dict[str, TopicPartition]:
