@@ -88,6 +88,12 @@ def test_a_partition_has_to_be_added_before(tmp_path: Path) -> None:
             assert answer.error_code == ErrorCode.TRANSACTION_ABORTABLE
             log = broker.replicas.get("t", 0).log
             assert log.log_end_offset == 0
+            # What comes next is that batch again, or one of a new epoch.
+            assert await producer.add("t", 0) == ErrorCode.NONE
+            answer = await send(producer, transactional(producer, 1))
+            assert answer.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            assert await producer.end(commit=False) == ErrorCode.NONE
+            await until_state(producer.client, "id", "CompleteAbort")
             assert len(log.producers.verifications) == 0
             # From 12 on the broker adds it, and begins the transaction.
             for version in (12, 13):

@@ -112,8 +112,8 @@ def admit(
             if error is ErrorCode.NONE:
                 continue
             admission.errors[key] = _seen_by_client(error, knows_abortable)
-            if error not in _ASKED_AGAIN:
-                # It will not be tried again: nothing has to wait for it.
+            if error not in _OF_A_KNOWN_PRODUCER:
+                # Nothing is kept of whoever makes ids up.
                 producers.verifications.end(producer_id)
         return admission
 
@@ -131,12 +131,14 @@ def admit(
     return future
 
 
-_ASKED_AGAIN = {
+_OF_A_KNOWN_PRODUCER = {
+    ErrorCode.TRANSACTION_ABORTABLE,
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 }
+"""Errors after which a later batch has to wait for the one that was refused, as in Kafka."""
 
 
 def _seen_by_client(error: ErrorCode, knows_abortable: bool) -> ErrorCode:
