@@ -1,4 +1,4 @@
-"""The requests of every release of Kafka since 0.11, as franz-go makes them."""
+"""The requests of every release of Kafka since 0.9, as franz-go makes them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import pytest
 from interop import members, programs
 from interop.conftest import OdradekServer
 from interop.test_program_clients import CODECS, OLD_CODECS, _deletable, _franz
+from odradek import Admin, NewTopic
 
 pytestmark = pytest.mark.interop
 
-# From the first release whose record batches are served; zstd is known from 2.1.
+# Those that know message sets alone; there were no groups before 0.9, no lz4 for all before 0.10.
+MESSAGE_SETS = ["0.9.0", "0.10.0", "0.10.1", "0.10.2"]
+# From the first release with record batches; zstd is known from 2.1.
 VERSIONS = ["0.11.0", "1.0.0", "1.1.0", *(f"2.{i}.0" for i in range(9)), *(f"3.{i}.0" for i in range(10)),
             "4.0.0", "4.1.0", "4.2.0", "4.3.0"]  # fmt: skip
 
@@ -46,3 +49,26 @@ def test_requests_of_every_release(server: OdradekServer) -> None:
             client.run("delete", topic, _deletable(group, version))
         finally:
             client.close()
+
+
+def test_requests_of_releases_without_record_batches(server: OdradekServer) -> None:
+    """As above for the older ones, which have no requests for what is asked there of topics and groups."""
+    program = _franz()
+    values = [b"%d" % i for i in range(40)]
+    with Admin(bootstrap_servers=server.bootstrap_servers) as admin:
+        for version in MESSAGE_SETS:
+            codecs = OLD_CODECS[: 3 if version == "0.9.0" else 4]
+            client = programs.ProgramClient(program, server.bootstrap_servers, version, codecs)
+            topic, group = f"as-{version}", f"group-{version}"
+            admin.create_topics([NewTopic(topic, num_partitions=4)])
+            try:
+                client.produce(topic, values)
+                first = client.join(topic, group)
+                members.until(
+                    f"all is read as by {version}",
+                    lambda member=first: len(member.records) >= len(values),  # type: ignore[misc]
+                )
+                first.close()
+                assert sorted(r["value"].encode() for r in first.records) == sorted(values), version
+            finally:
+                client.close()
