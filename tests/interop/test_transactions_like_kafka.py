@@ -57,7 +57,7 @@ from odradek.wire.messages.txn_offset_commit import (
 pytestmark = pytest.mark.interop
 
 SEED = 3
-EPISODES = 5
+EPISODES = 4
 STEPS = 60
 NAMES = ("x", "y")
 PATIENCE = 400
@@ -201,7 +201,7 @@ class Episode:
                 producer_id=producer_id,
                 producer_epoch=epoch,
                 base_sequence=sequence,
-                transactional=how != "plain",
+                transactional=True,
             )
             request = produce(side.topic, records, index=index)
             if how != "nameless":
@@ -375,7 +375,7 @@ class Episode:
                 age,
                 12 if new else chance.choice((9, 11)),
                 chance.choice([0] * 8 + [-1, 1]),
-                chance.choice(["transactional"] * 9 + ["plain", "nameless"]),
+                chance.choice(["transactional"] * 10 + ["nameless"]),
             )
         elif roll < 0.63 and not new:
             await self.add_offsets(name, age)
