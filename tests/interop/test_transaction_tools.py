@@ -231,6 +231,46 @@ def test_verifiable_tools_tell_the_same(broker: Broker, kafka: KafkaTools) -> No
     assert mine.status == theirs.status == 0
 
 
+def test_copiers_tell_the_same_and_go_on_where_the_other_ended(broker: Broker) -> None:
+    servers = ("--broker-list", broker.bootstrap_servers)
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topics(["source", "copy"])
+    words = ("--input-topic", "source", "--input-partition", "0", "--output-topic", "copy",
+             "--consumer-group", "c", "--transactional-id", "copier", "--transaction-size", "2")  # fmt: skip
+    told = []
+    for part in range(2):
+        with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            for i in range(4):
+                producer.send("source", b"%d" % (4 * part + i))
+        copier = ours if part else in_a_process_of_its_own
+        done = copier("transactional-message-copier", *servers, *words)
+        assert done.status == 0, done
+        events = [json.loads(line) for line in done.out.splitlines()]
+        assert {event.pop("time")[4] for event in events} == {"/"}
+        # Polls that gave nothing are told, too.
+        told.append([event for i, event in enumerate(events) if event not in events[:i]])
+    assert told[0] == told[1]
+    reading = ("--topic", "copy", "--from-beginning", "--isolation-level", "read_committed")
+    copied = ours("console-consumer", "--bootstrap-server", servers[1], *reading, "--max-messages", "8").out
+    assert copied.split() == [str(i) for i in range(8)]
+
+
+def test_figures_of_transactions_have_the_same_form(broker: Broker, kafka: KafkaTools) -> None:
+    def form(outcome: Outcome) -> list[str]:
+        assert outcome.status == 0, outcome
+        return [re.sub(r"\d+", "9", line) for line in outcome.out.splitlines()]
+
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topics(["figures"])
+    words = ("--topic", "figures", "--num-records", "500", "--record-size", "10", "--throughput", "-1",
+             "--transactional-id", "figures", "--transaction-duration-ms", "50")  # fmt: skip
+    mine, theirs = both(broker, kafka, "producer-perf-test", *words)
+    assert form(mine) == form(theirs)
+    for bad in ("0", "x"):
+        mine, theirs = both(broker, kafka, "producer-perf-test", *words[:-1], bad)
+        assert (mine.status, mine.out) == (theirs.status, theirs.out) == (1, "")
+
+
 def in_a_process_of_its_own(tool: str, *words: str) -> Outcome:
     """Kafka's verifiable tools tell of their end while their JVM ends."""
     name = "".join(part.capitalize() for part in tool.split("-"))
