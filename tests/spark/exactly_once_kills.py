@@ -1,9 +1,11 @@
 """Kills at every step of exactly-once writes: of the driver, of Spark's Python workers, of the broker.
 
     make kills [KILLS=100] [SEED=N]
+    python tests/spark/exactly_once_kills.py --without-spark --kills 500
 
 A streaming query copies a topic while processes are killed at steps that the seed chooses; then it is left to
-finish. The copy, as read_committed readers see it, must hold every row of the source exactly once.
+finish. The copy, as read_committed readers see it, must hold every row of the source exactly once. Without
+Spark, a small driver of the same steps (`small_job`) stands in its place, which starts much sooner.
 """
 
 import argparse
@@ -22,8 +24,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from spark.killed_job import STEPS
+from spark.small_job import rows_of
 
-JOB = Path(__file__).with_name("killed_job.py")
 VICTIMS = ("self", "driver", "broker")
 _SECONDS_TO_REACH_A_STEP = 600
 
@@ -80,14 +82,15 @@ class BrokerProcess:
 class Job:
     """The streaming query's driver, started again whenever it is dead."""
 
-    def __init__(self, folder: Path, servers: str, options: Sequence[str]) -> None:
+    def __init__(self, folder: Path, servers: str, options: Sequence[str], program: str) -> None:
         self._folder = folder
+        self._program = Path(__file__).with_name(program)
         self._words = [servers, "source", "target", str(folder)]
         self._options = options
         self._child: subprocess.Popen[bytes] | None = None
 
     def command(self, mode: str) -> list[str]:
-        return [sys.executable, str(JOB), *self._words, mode, *self._options]
+        return [sys.executable, str(self._program), *self._words, mode, *self._options]
 
     def revive(self) -> None:
         if self._child is None or self._child.poll() is not None:
@@ -162,19 +165,22 @@ def plan(kills: int, seed: int) -> list[tuple[str, str]]:
     return chosen[:kills]
 
 
-def run(folder: Path, kills: Sequence[tuple[str, str]], options: Sequence[str] = ()) -> int:
+def run(
+    folder: Path, kills: Sequence[tuple[str, str]], options: Sequence[str] = (), *, spark: bool = True
+) -> int:
     """Do the kills, let the query finish, and compare. Returns how many rows; raises `AssertionError`."""
     wanted = folder / "kill"
     wanted.mkdir()
     with cluster(folder) as broker:
         create_topics(broker.servers)
-        job = Job(folder, broker.servers, options)
+        job = Job(folder, broker.servers, options, "killed_job.py" if spark else "small_job.py")
         produced = 0
         try:
             for step, victim in kills:
                 broker.revive()
-                produce(broker.servers, produced, 400)
-                produced += 400
+                if spark:
+                    produce(broker.servers, produced, 400)
+                    produced += 400
                 file = wanted / step.replace(" ", "-")
                 file.with_name("new").write_text(victim)
                 file.with_name("new").rename(file)
@@ -192,7 +198,11 @@ def run(folder: Path, kills: Sequence[tuple[str, str]], options: Sequence[str] =
             job.kill()
         broker.revive()
         subprocess.run(job.command("drain"), check=True, timeout=600, capture_output=True)
-        expected = values(broker.servers, "source", "read_uncommitted")
+        if spark:
+            expected = values(broker.servers, "source", "read_uncommitted")
+        else:
+            last = int((folder / "done").read_text())
+            expected = Counter(row.encode() for batch in range(last + 1) for row in rows_of(batch))
         found = values(broker.servers, "target", "read_committed")
     lost, more = expected - found, found - expected
     assert not lost and not more, (
@@ -207,10 +217,11 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     parser.add_argument("--option", action="append", default=[], help="name=value, of the sink")
+    parser.add_argument("--without-spark", action="store_true")
     given = parser.parse_args()
     say(f"seed {given.seed}")
     with tempfile.TemporaryDirectory() as folder:
-        rows = run(Path(folder), plan(given.kills, given.seed), given.option)
+        rows = run(Path(folder), plan(given.kills, given.seed), given.option, spark=not given.without_spark)
     say(f"{given.kills} kills, {rows} rows, each of them there once")
 
 

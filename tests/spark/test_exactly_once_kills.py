@@ -1,10 +1,10 @@
-"""A few of the kills of `exactly_once_kills`: one of each kind of process, where it hurts."""
+"""A few of the kills of `exactly_once_kills`: through Spark, one of each kind of process, where it hurts."""
 
 from pathlib import Path
 
 import pytest
 
-from spark.exactly_once_kills import run
+from spark.exactly_once_kills import plan, run
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -19,3 +19,7 @@ KILLS = [
 def test_each_row_is_there_once(tmp_path: Path) -> None:
     rows = run(tmp_path, KILLS, ["twoPhaseCommit=true"])
     assert rows >= 400 * len(KILLS)
+
+
+def test_every_step_is_killed_without_spark(tmp_path: Path) -> None:
+    assert run(tmp_path, plan(27, seed=1), spark=False) >= 80
