@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.metadata
 import json
 import re
 import shutil
 import signal
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from interop import programs
+from interop import compatibility, programs
 from interop.conftest import OdradekServer
 from interop.kafka_peer import NEWEST, RealKafka, run_tool
 from odradek.broker.app import Broker
@@ -26,11 +28,14 @@ LOGS_WITH = ("3.9.1", NEWEST)
 
 
 @pytest.mark.parametrize("version", RELEASES)
-def test_java(version: str, server: OdradekServer) -> None:
+def test_java(
+    version: str, tapped: OdradekServer, compatibility_row: Callable[..., compatibility.Row]
+) -> None:
     """Commits, aborts, a consume-transform-produce loop, and a successor that fences."""
+    row = compatibility_row("Java", "Kafka's Java clients", version, "Maven Central")
     if absent := [tool for tool in ("javac", "mvn") if shutil.which(tool) is None]:
         pytest.skip(f"not on this machine: {', '.join(absent)}")
-    seen = programs.java_program("Transactions", version).run(server.bootstrap_servers)
+    seen = programs.java_program("Transactions", version).run(tapped.bootstrap_servers)
     wanted = Counter(f"{n}-{i}" for n in (0, 1, 3, 4) for i in range(10))
     # Forty records, and a marker for each of six transactions that wrote to each of two partitions; what the
     # last ones, who aborted, had not sent by then has left nothing.
@@ -40,14 +45,17 @@ def test_java(version: str, server: OdradekServer) -> None:
     assert seen["out"][-1] == "last"
     assert seen["all of out"] >= 42
     assert seen["fenced"] == "ProducerFencedException"
+    row.does("transactions", what="commit, abort; fencing; with offsets")
 
 
-def test_confluent(server: OdradekServer) -> None:
+def test_confluent(tapped: OdradekServer, compatibility_row: Callable[..., compatibility.Row]) -> None:
     """librdkafka: the same, and kill -9 of the broker while a transaction is open."""
     from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
     from confluent_kafka.admin import AdminClient, NewTopic
 
-    at = {"bootstrap.servers": server.bootstrap_servers}
+    released = importlib.metadata.version("confluent-kafka")
+    row = compatibility_row("Python", "confluent-kafka", released, "PyPI")
+    at = {"bootstrap.servers": tapped.bootstrap_servers}
     admin = AdminClient(at)
     for future in admin.create_topics([NewTopic("in", 2, 1), NewTopic("out", 1, 1)]).values():
         future.result(30)
@@ -61,7 +69,7 @@ def test_confluent(server: OdradekServer) -> None:
         if n == 2:
             producer.abort_transaction(30)
         elif n == 1:
-            server.restart(signal.SIGKILL)
+            tapped.restart(signal.SIGKILL)
             producer.commit_transaction(30)
         else:
             producer.commit_transaction(30)
@@ -90,6 +98,7 @@ def test_confluent(server: OdradekServer) -> None:
     successor.init_transactions(30)
     with pytest.raises(KafkaException, match="fenced"):
         producer.commit_transaction(30)
+    row.does("transactions", what="commit, abort; fencing; with offsets")
 
 
 @pytest.mark.usefixtures("kafka_toolchain")
