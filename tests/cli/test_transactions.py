@@ -62,8 +62,14 @@ def test_list(tool: RunTool, open_transaction: Producer, admin: Admin, name: str
         "TransactionState": "Ongoing",
     }
     filtered = tool("transactions", "list", "--duration-filter", str(HOUR_MS))
-    assert rows(filtered.stdout) == []
-    assert filtered.stdout.startswith("TransactionalId\tCoordinator\tProducerId\tTransactionState\t\n")
+    # Ids between two transactions pass, as on Kafka's brokers.
+    assert {row["TransactionState"] for row in rows(filtered.stdout)} <= {"Empty"}
+    assert filtered.stdout.split("\n")[0].split() == [
+        "TransactionalId",
+        "Coordinator",
+        "ProducerId",
+        "TransactionState",
+    ]
     assert name in tool("transactions", "list", "--duration-filter", "-1").stdout
 
 

@@ -315,7 +315,8 @@ def test_a_transaction_from_outside(
     assert admin.list_transactions(producer_ids=[found.producer_id]) == {0: [listing]}
     assert listing in admin.list_transactions()[0]
     assert admin.list_transactions(states=["Empty"], producer_ids=[found.producer_id]) == {0: []}
-    assert admin.list_transactions(longer_than_ms=3_600_000) == {0: []}
+    # Ids between two transactions pass, as on Kafka's brokers.
+    assert {one.state for one in admin.list_transactions(longer_than_ms=3_600_000)[0]} <= {"Empty"}
 
     producer.commit_transaction()
     (state,) = admin.describe_producers([tp], broker_id=0)[tp]
