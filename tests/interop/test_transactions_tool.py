@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 
 import pytest
 from click.testing import CliRunner
 
-from cli.test_transactions import hang
+from cli.hanging import hang, unverified
 from interop import kafka_peer
 from interop.kafka_tools import KafkaTools, Outcome
 from odradek import Admin, NewTopic, Producer, TopicPartition
@@ -146,7 +147,8 @@ def test_a_hanging_transaction_is_found_and_aborted(
 ) -> None:
     alone = f"{topic}-alone"
     admin.create_topics([NewTopic(alone, num_partitions=1)])
-    hang(broker.bootstrap_servers, admin, alone)
+    with unverified(admin):
+        hang(broker.bootstrap_servers, alone, int(time.time() * 1000))
     (state,) = admin.describe_producers([TopicPartition(alone, 0)])[TopicPartition(alone, 0)]
     limit = ("--max-transaction-timeout", "0")
     # The one that its coordinator knows does not hang.
