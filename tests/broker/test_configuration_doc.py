@@ -47,7 +47,7 @@ nothing yet; the broker warns when it is given. *Update*: `read-only` at the sta
 
 `num.recovery.threads.per.data.dir` changes nothing on purpose. Threads share one interpreter, and most of a
 recovery is many short steps: reading 10,000 unflushed segments of 1,000 partitions through (90 MB) takes
-0.9 s of CPU in one thread and 1.8 to 2.0 s in two, which get in each other's way. Where batches are large
+0.9 s of CPU without threads and 1.8 to 2.0 s with a pool of one or two. Where batches are large
 there is little to win: 1.1 GB in batches of 0.9 MB take 0.3 s of CPU, less than most disks take to read them.
 """
 

@@ -80,6 +80,7 @@ EFFECTIVE_BROKER_CONFIGS = _OF_TOPICS | {
     "max.connections.per.ip.overrides",
     "max.incremental.fetch.session.cache.slots",
     "node.id",
+    "num.network.threads",
     "num.partitions",
     "num.replica.alter.log.dirs.threads",
     "odradek.event.loop.stall.ms",
