@@ -1,4 +1,4 @@
-"""A few of the kills of `exactly_once_kills`: every step without Spark, and some through Spark where asked for."""
+"""Kills of `exactly_once_kills`: every step without Spark, and a few through Spark where asked for."""
 
 import os
 from pathlib import Path
