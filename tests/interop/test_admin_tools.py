@@ -207,7 +207,8 @@ def test_what_else_there_is(broker: Broker, newest: KafkaTools) -> None:
     assert fine(newest, broker, "transactions", "list").split()[0] == "TransactionalId"
     producers = ("describe-producers", "--topic", "clicks", "--partition", "0")
     assert len(fine(newest, broker, "transactions", *producers).splitlines()) == 2
-    assert fine(newest, broker, "features", "describe").strip() == ""
+    (feature,) = fine(newest, broker, "features", "describe").strip().splitlines()
+    assert feature.split()[:2] == ["Feature:", "transaction.version"]
     upgrade = run(newest, broker, "features", "upgrade", "--feature", "metadata.version=20")
     assert upgrade.status == 1
     assert "the provided feature is not supported" in upgrade.out
