@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from odradek.broker import sending
+from odradek.broker import outbox, sending
 from odradek.broker.connection import Connection
+from odradek.broker.send_range import send_range
 from odradek.broker.server import Listener, NetworkLimits
 from odradek.log.files import FileRange, RealFileSystem
 from odradek.wire.api import ApiKey
@@ -293,16 +294,15 @@ def test_other_transports_get_the_bytes(loop: str, tmp_path: Path, monkeypatch: 
 
 
 class SlowDisk:
-    """Stands in for `sendfile`: waits until it is told to go on."""
+    """Stands in for `send_range`: waits until it is told to go on."""
 
     def __init__(self) -> None:
         self.asked, self.go = threading.Event(), threading.Event()
-        self._real = os.sendfile
 
-    def __call__(self, out: int, file: int, position: int, size: int) -> int:
+    def __call__(self, *arguments: int) -> int:
         self.asked.set()
         assert self.go.wait(30)
-        return self._real(out, file, position, size)
+        return send_range(*arguments)
 
 
 @LOOPS
@@ -311,7 +311,7 @@ def test_nobody_waits_for_the_disk_of_another(
 ) -> None:
     handler = FetchesOfAFile(tmp_path, MIB)
     disk = SlowDisk()
-    monkeypatch.setattr(os, "sendfile", disk)
+    monkeypatch.setattr(outbox, "send_range", disk)
 
     async def main() -> None:
         async with listening({ApiKey.FETCH: handler}) as listener:
@@ -342,7 +342,7 @@ def test_a_peer_that_goes_while_the_disk_is_waited_for(
 ) -> None:
     handler = FetchesOfAFile(tmp_path, MIB)
     disk = SlowDisk()
-    monkeypatch.setattr(os, "sendfile", disk)
+    monkeypatch.setattr(outbox, "send_range", disk)
 
     async def main() -> None:
         async with listening({ApiKey.FETCH: handler}) as listener:
@@ -384,7 +384,7 @@ def test_without_sendfile_the_bytes_are_read(tmp_path: Path, monkeypatch: pytest
         calls += 1
         raise OSError(22, "Invalid argument")
 
-    monkeypatch.setattr(os, "sendfile", refuse)
+    monkeypatch.setattr(outbox, "send_range", refuse)
 
     async def main() -> None:
         async with listening({ApiKey.FETCH: handler}) as listener:
@@ -428,15 +428,14 @@ def test_without_a_descriptor_the_bytes_are_read(tmp_path: Path, monkeypatch: py
 
 def test_frames_stay_whole_when_each_write_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     handler = FetchesOfAFile(tmp_path, 200_000)
-    real = os.sendfile
     chance = random.Random(5)
 
-    def little(out: int, file: int, position: int, size: int) -> int:
+    def little(out: int, file: int, position: int, size: int, patience_ms: int) -> int:
         if chance.random() < 0.3:
             raise BlockingIOError
-        return real(out, file, position, min(size, chance.randrange(1, 5000)))
+        return send_range(out, file, position, min(size, chance.randrange(1, 5000)), patience_ms)
 
-    monkeypatch.setattr(os, "sendfile", little)
+    monkeypatch.setattr(outbox, "send_range", little)
 
     async def main() -> None:
         async with listening({ApiKey.FETCH: handler}) as listener:

@@ -7,7 +7,6 @@ it: the loop goes on with other requests meanwhile, and whoever reads old record
 from __future__ import annotations
 
 import errno
-import os
 import select
 import socket
 import threading
@@ -18,6 +17,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from odradek.broker.lazy_records import LazyRecords
+from odradek.broker.send_range import send_range
 from odradek.log.files import FileRange
 
 TURN_BYTES = 4 * 1024 * 1024
@@ -82,10 +82,12 @@ class Outbox:
                 part = parts[0]
                 if part.__class__ is LazyRecords:
                     break
-                size = len(part) - self._position
+                size = min(len(part) - self._position, turn)
                 try:
                     count = (
-                        self._send_range(part, size) if part.__class__ is FileRange else self._send_bytes()
+                        self._send_range(part, size, patience_ms)
+                        if part.__class__ is FileRange
+                        else self._send_bytes()
                     )
                 except BlockingIOError:
                     count = 0
@@ -102,23 +104,24 @@ class Outbox:
         room.register(self._fd, select.POLLOUT)
         return bool(room.poll(patience_ms))
 
-    def _send_range(self, part: FileRange, size: int) -> int:
+    def _send_range(self, part: FileRange, size: int, patience_ms: int) -> int:
         position = self._position
         try:
-            count = os.sendfile(self._fd, part.fileno(), part.position + position, size)
+            count = send_range(self._fd, part.fileno(), part.position + position, size, patience_ms)
         except OSError as error:
             if error.errno not in _NO_SENDFILE:
                 raise
             # A file system without it.
             self.parts[0] = memoryview(part.read())
             return self._send_bytes()
-        if count == size:
+        if not count:
+            missing = len(part) - position
+            raise OSError(errno.EIO, f"the file ended {missing} bytes before what was announced")
+        if position + count == len(part):
             self.parts.popleft()
             self._position = 0
-        elif count:
-            self._position = position + count
         else:
-            raise OSError(errno.EIO, f"the file ended {size} bytes before what was announced")
+            self._position = position + count
         return count
 
     def _send_bytes(self) -> int:
