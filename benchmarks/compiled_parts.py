@@ -49,7 +49,7 @@ def records(rng: random.Random) -> dict[str, float]:
 
 def fetches(rng: random.Random) -> dict[str, float]:
     """Part `_fetch`."""
-    from odradek.broker.fetch_codec import encode_fetch, parse_fetch
+    from odradek.broker.fast.fetch_codec import encode_fetch, parse_fetch
     from odradek.wire.api import ApiKey
     from odradek.wire.headers import encode_request
     from odradek.wire.messages import fetch
@@ -72,7 +72,7 @@ def fetches(rng: random.Random) -> dict[str, float]:
 
 def produces(rng: random.Random) -> dict[str, float]:
     """Part `_produce`."""
-    from odradek.broker.produce_codec import check_batch, encode_produce, parse_produce
+    from odradek.broker.fast.produce_codec import check_batch, encode_produce, parse_produce
     from odradek.records.builder import build_batch
     from odradek.wire.api import ApiKey
     from odradek.wire.headers import encode_request

@@ -97,7 +97,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as byte_code:
         os.environ["PYTHONPYCACHEPREFIX"] = byte_code
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-        timed(TIMED.format("import odradek.cli.server, odradek.broker.main, odradek.wire"))
+        timed(TIMED.format("import odradek.cli.server, odradek.broker.process.main, odradek.wire"))
         timed(IN_A_TEST)
         show(rounds)
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from odradek.broker.app import Broker
-from odradek.broker.config import BrokerConfig
-from odradek.broker.connection import Connection, Peer
+from odradek.broker.config.broker_config import BrokerConfig
+from odradek.broker.network.connection import Connection, Peer
 from odradek.cluster.admin import NewTopic
 from odradek.records.batch import BatchHeader, check_crc
 from odradek.records.builder import build_batch

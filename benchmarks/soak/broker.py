@@ -22,9 +22,9 @@ from typing import Any
 
 from benchmarks.profiling.sampler import Sampler
 from odradek.broker.app import Broker
-from odradek.broker.config import BrokerConfig
-from odradek.broker.logging import configure
-from odradek.broker.main import run
+from odradek.broker.config.broker_config import BrokerConfig
+from odradek.broker.process.logging import configure
+from odradek.broker.process.main import run
 
 MOST_TYPES = 60
 MOST_LINES = 25

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The usual Fetch request read, and its response written, compiled. Twin: `odradek.broker._pyfetch`.
+"""The usual Fetch request read, and its response written, compiled. Twin: `odradek.broker.fast._pyfetch`.
 
 The twin's docstrings are this module's contract; tests hold the two equal. Input comes from strangers: every
 read is behind a check against the end of the frame, and nothing is allocated by a number that the input

@@ -1,4 +1,4 @@
-"""Fields read from a frame and written into one, for the compiled modules. Twin: `odradek.broker._pyframes`.
+"""Fields read from a frame and written into one, for the compiled modules. Twin: `odradek.broker.fast._pyframes`.
 
 Every read is behind a check against the end of the frame: one that does not fit sets `failed` and gives 0.
 """

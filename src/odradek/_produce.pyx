@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The usual Produce request read and checked, and its response written, compiled. Twin:
-`odradek.broker._pyproduce`, whose docstrings are the contract; tests hold the two equal.
+`odradek.broker.fast._pyproduce`, whose docstrings are the contract; tests hold the two equal.
 
 Input comes from strangers: every read is behind a check against the end of the frame, and nothing is allocated
 by a number that the input merely claims.

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""A range of a file sent into a socket, compiled. Twin: `odradek.broker._pysending`, whose docstring is the
+"""A range of a file sent into a socket, compiled. Twin: `odradek.broker.network._pysending`, whose docstring is the
 contract; tests hold the two equal.
 
 What this gains is the interpreter's lock: given back once per range, not twice per piece that the socket takes.

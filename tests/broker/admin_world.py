@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from odradek.broker.authorization import Operation, Resource
-from odradek.broker.config import BrokerConfig
+from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.context import RequestContext
 from odradek.broker.features import Features
 from odradek.broker.registry import Handlers

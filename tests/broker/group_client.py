@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from odradek.broker.app import Broker
-from odradek.broker.config import BrokerConfig
+from odradek.broker.config.broker_config import BrokerConfig
 from odradek.cluster.admin import NewTopic
 from odradek.util.clock import ManualClock
 from odradek.util.timers import ManualTimers

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from odradek.broker.app import Broker, properties_from_keywords
-from odradek.broker.config import BrokerConfig
+from odradek.broker.config.broker_config import BrokerConfig
 from odradek.cluster.admin import NewTopic
 from odradek.log.files import FileSystem
 from odradek.records.builder import BatchBuilder

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from odradek.broker.connection import Connection
-from odradek.broker.dispatch import Dispatcher
 from odradek.broker.metrics import Metrics
+from odradek.broker.network.connection import Connection
+from odradek.broker.network.dispatch import Dispatcher
+from odradek.broker.network.server import Listener, NetworkLimits
 from odradek.broker.registry import Handler, Handlers
-from odradek.broker.server import Listener, NetworkLimits
 from odradek.util.clock import SystemClock
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import decode_response, encode_request

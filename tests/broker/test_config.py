@@ -9,10 +9,10 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from odradek.broker.config import BrokerConfig, Source, base_name, config_name, update_mode
-from odradek.broker.config_attributes import ConfigAttributes
-from odradek.broker.config_docs import BROKER_DOCS
-from odradek.broker.config_table import (
+from odradek.broker.config.attributes import ConfigAttributes
+from odradek.broker.config.broker_config import BrokerConfig, Source, base_name, config_name, update_mode
+from odradek.broker.config.docs import BROKER_DOCS
+from odradek.broker.config.table import (
     BROKER_CONFIGS,
     DYNAMIC_ONLY_CONFIGS,
     INTERNAL_CONFIGS,

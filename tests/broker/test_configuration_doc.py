@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from odradek.broker.config import STANDALONE_DEFAULTS, BrokerConfig
-from odradek.broker.config_docs import SECTIONS
-from odradek.broker.config_effect import EFFECTIVE_BROKER_CONFIGS, EFFECTIVE_TOPIC_CONFIGS
-from odradek.broker.config_table import (
+from odradek.broker.config.broker_config import STANDALONE_DEFAULTS, BrokerConfig
+from odradek.broker.config.docs import SECTIONS
+from odradek.broker.config.effect import EFFECTIVE_BROKER_CONFIGS, EFFECTIVE_TOPIC_CONFIGS
+from odradek.broker.config.table import (
     BROKER_CONFIGS,
     DYNAMIC_ONLY_CONFIGS,
     INTERNAL_CONFIGS,
@@ -116,18 +116,22 @@ VIA = {
     "port": "port",
 }
 GENERATED = {
-    "config_table.py",
-    "config_attributes.py",
-    "config_docs.py",
-    "config_effect.py",
-    "topic_config.py",
+    "broker/config/table.py",
+    "broker/config/attributes.py",
+    "broker/config/docs.py",
+    "broker/config/effect.py",
+    "cluster/topic_config.py",
 }
 
 
 def _sources() -> str:
+    package = ROOT / "src" / "odradek"
+    assert all((package / name).is_file() for name in GENERATED)
     folders = ("broker", "cluster", "coordinators", "log", "replication")
-    files = [p for folder in folders for p in (ROOT / "src" / "odradek" / folder).rglob("*.py")]
-    return "\n".join(path.read_text(encoding="utf-8") for path in files if path.name not in GENERATED)
+    files = {p for folder in folders for p in (package / folder).rglob("*.py")}
+    return "\n".join(
+        path.read_text(encoding="utf-8") for path in sorted(files - {package / name for name in GENERATED})
+    )
 
 
 def test_what_is_said_to_have_an_effect_is_used_somewhere() -> None:

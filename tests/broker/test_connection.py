@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from odradek.broker.network.server import AddressInUse, Listener, NetworkLimits
 from odradek.broker.registry import Handler
-from odradek.broker.server import AddressInUse, Listener, NetworkLimits
 from odradek.errors import UnknownMemberIdError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey

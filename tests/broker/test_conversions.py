@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.conversions import Conversions
+from odradek.broker.conversion.conversions import Conversions
 
 
 @pytest.mark.parametrize("fails", [False, True])

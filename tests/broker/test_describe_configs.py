@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.authorization import Operation
-from odradek.broker.config_table import BROKER_CONFIGS, INTERNAL_CONFIGS
+from odradek.broker.config.table import BROKER_CONFIGS, INTERNAL_CONFIGS
 from odradek.cluster.admin import NewTopic
 from odradek.cluster.topic_config import TOPIC_CONFIGS
 from odradek.errors.codes import ErrorCode

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from odradek.broker import _pyfetch, fast_fetch
-from odradek.broker import connection as connection_module
 from odradek.broker.app import Broker
-from odradek.broker.connection import Connection, Peer
-from odradek.broker.dispatch import Answer, Dispatcher
+from odradek.broker.fast import _pyfetch
+from odradek.broker.fast import fetch as fast_fetch
 from odradek.broker.handlers import fetch
+from odradek.broker.network import connection as connection_module
+from odradek.broker.network.connection import Connection, Peer
+from odradek.broker.network.dispatch import Answer, Dispatcher
 from odradek.errors.codes import ErrorCode
 from odradek.log.producer_state import Origin
 from odradek.records.compression import Codec

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from odradek.broker import fast_metadata
 from odradek.broker.app import Broker
-from odradek.broker.connection import Peer
-from odradek.broker.dispatch import Dispatcher
-from odradek.broker.fast_metadata import FastMetadata
+from odradek.broker.fast import metadata as fast_metadata
+from odradek.broker.fast.metadata import FastMetadata
+from odradek.broker.network.connection import Peer
+from odradek.broker.network.dispatch import Dispatcher
 from odradek.wire.headers import encode_request
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from fastcrc.crc32 import iscsi
 
-from odradek.broker import _pyproduce
 from odradek.broker.app import Broker
-from odradek.broker.dispatch import Dispatcher
-from odradek.broker.fast_produce import FastProduce
+from odradek.broker.fast import _pyproduce
+from odradek.broker.fast.produce import FastProduce
+from odradek.broker.network.dispatch import Dispatcher
 from odradek.errors.codes import ErrorCode
 from odradek.log.files import RealFileSystem
 from odradek.log.producer_state import Origin

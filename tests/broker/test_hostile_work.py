@@ -19,8 +19,8 @@ import pytest
 
 from odradek.broker.app import Broker
 from odradek.broker.auto_creation import MAX_TOPICS_AT_ONCE
-from odradek.broker.dispatch import MAX_REQUEST_BYTES
-from odradek.broker.logging import TextFormatter
+from odradek.broker.network.dispatch import MAX_REQUEST_BYTES
+from odradek.broker.process.logging import TextFormatter
 from odradek.errors.codes import ErrorCode
 from odradek.records.batch import iter_records
 from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Codec

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.config import BrokerConfig, Source
+from odradek.broker.config.broker_config import BrokerConfig, Source
 from odradek.broker.kafka_versions import features, release, report
 from odradek.broker.kafka_versions.answers import older_code
 from odradek.broker.kafka_versions.apis import RELEASES, versions_of

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from odradek.broker import fetch_conversions, lazy_records
+from odradek.broker.conversion import fetch as fetch_conversions
+from odradek.broker.conversion import lazy_records
 from odradek.errors.codes import ErrorCode
 from odradek.records.batch import Record, TimestampType
 from odradek.records.builder import BatchBuilder, build_batch

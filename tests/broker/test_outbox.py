@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from odradek.broker import outbox as outboxes
-from odradek.broker.outbox import TURN_BYTES, Outbox, SendingThreads
+from odradek.broker.network import outbox as outboxes
+from odradek.broker.network.outbox import TURN_BYTES, Outbox, SendingThreads
 from odradek.log.files import FileRange, RealFileSystem
 
 CONTENT = bytes(range(256)) * 4096

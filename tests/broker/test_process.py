@@ -96,7 +96,7 @@ def test_a_file_and_settings(tmp_path: Path) -> None:
         _, errors = process.communicate(timeout=20)
     lines = [json.loads(line) for line in errors.decode().splitlines()]
     # On a machine that is busy the watchdog may have its say too.
-    told = [line for line in lines if line["logger"] != "odradek.broker.watchdog"]
+    told = [line for line in lines if line["logger"] != "odradek.broker.process.watchdog"]
     warnings = [line["message"] for line in told if line["level"] == "WARNING"]
     assert len(warnings) == 1
     assert "no.such.config" in warnings[0]

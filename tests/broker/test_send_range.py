@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.broker import _pysending
+from odradek.broker.network import _pysending
 
 SendRange = Callable[[int, int, int, int, int], int]
 CONTENT = random.Random(7).randbytes(3_000_000)

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from odradek.broker import outbox, sending
-from odradek.broker.connection import Connection
-from odradek.broker.send_range import send_range
-from odradek.broker.server import Listener, NetworkLimits
+from odradek.broker.network import outbox, sending
+from odradek.broker.network.connection import Connection
+from odradek.broker.network.send_range import send_range
+from odradek.broker.network.server import Listener, NetworkLimits
 from odradek.log.files import FileRange, RealFileSystem
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -279,7 +279,7 @@ def test_a_peer_that_stops_reading_is_idle(loop: str, tmp_path: Path) -> None:
 @LOOPS
 def test_other_transports_get_the_bytes(loop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     handler = FetchesOfAFile(tmp_path, MIB)
-    monkeypatch.setattr("odradek.broker.connection.can_send_ranges", lambda _: False)
+    monkeypatch.setattr("odradek.broker.network.connection.can_send_ranges", lambda _: False)
 
     async def main() -> None:
         async with listening({ApiKey.FETCH: handler}) as listener:

@@ -13,9 +13,9 @@ import time
 
 import pytest
 
-from odradek.broker.main import loop_factory
 from odradek.broker.metrics import Metrics
-from odradek.broker.watchdog import (
+from odradek.broker.process.main import loop_factory
+from odradek.broker.process.watchdog import (
     LINES_PER_MINUTE,
     Stack,
     StackReader,
@@ -280,7 +280,7 @@ def test_a_stack_reads_from_the_innermost_frame_on() -> None:
     stacks = StackReader()
     for _ in range(2):
         lines = stacks.read(threading.get_ident())
-        assert lines[0].startswith("broker/watchdog.py:")
+        assert lines[0].startswith("broker/process/watchdog.py:")
         assert lines[1].startswith("broker/test_watchdog.py:")
         assert lines[1].endswith(" test_a_stack_reads_from_the_innermost_frame_on")
     assert stacks.read(1) == ()
@@ -366,7 +366,7 @@ def test_a_real_loop_that_is_held_up(
 
     monkeypatch.setattr(logging.getLogger("odradek"), "propagate", True)
     with (
-        caplog.at_level(logging.WARNING, logger="odradek.broker.watchdog"),
+        caplog.at_level(logging.WARNING, logger="odradek.broker.process.watchdog"),
         asyncio.Runner(loop_factory=factory) as runner,  # type: ignore[arg-type]
     ):
         runner.run(main())
@@ -394,7 +394,7 @@ def test_a_real_loop_that_rests_and_awakes(factory: object, monkeypatch: pytest.
 
         monkeypatch.setattr(watchdog.detector, "woke", note)
         watchdog.detector._quiet_looks = 1_000_000  # quiet for long: it rests from the first beat on
-        monkeypatch.setattr("odradek.broker.watchdog._QUIET_CPU_MS", 1e9)
+        monkeypatch.setattr("odradek.broker.process.watchdog._QUIET_CPU_MS", 1e9)
         watchdog.start()
         async with asyncio.timeout(30):
             while True not in woken:

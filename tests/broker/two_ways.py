@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from odradek.broker.app import Broker
-from odradek.broker.connection import Peer
-from odradek.broker.dispatch import Answer, Dispatcher
+from odradek.broker.network.connection import Peer
+from odradek.broker.network.dispatch import Answer, Dispatcher
 from odradek.errors import ProtocolError
 from odradek.log.files import FileRange
 

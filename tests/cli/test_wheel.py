@@ -90,7 +90,7 @@ def test_a_wheel_with_the_kernel(checkout: Path, tmp_path: Path) -> None:
         (entry_points,) = (name for name in names if name.endswith(".dist-info/entry_points.txt"))
         assert b"odradek = odradek.cli.main:main" in archive.read(entry_points)
     assert {f"odradek/{part}{SUFFIX}" for part in parts()} <= names
-    assert {"odradek/py.typed", "odradek/broker/main.py"} <= names
+    assert {"odradek/py.typed", "odradek/broker/process/main.py"} <= names
     assert not [name for name in names if name.endswith(".c") or name.startswith("tests")]
     assert (fields["Name"], fields["License-Expression"]) == ("odradek", "Apache-2.0")
     assert fields["Requires-Python"] == ">=3.11"

@@ -18,7 +18,7 @@ from interop import compatibility, programs
 from interop.conftest import OdradekServer
 from interop.kafka_peer import NEWEST, RealKafka, run_tool
 from odradek.broker.app import Broker
-from odradek.broker.config import BrokerConfig
+from odradek.broker.config.broker_config import BrokerConfig
 from odradek.coordinators.transactions.transaction import Transaction
 
 pytestmark = pytest.mark.interop

@@ -21,19 +21,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.authorization import Authorizer
-from odradek.broker.config import BrokerConfig
+from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.controller_thread import ControllerThread
-from odradek.broker.conversions import Conversions
-from odradek.broker.dispatch import Dispatcher
+from odradek.broker.conversion.conversions import Conversions
 from odradek.broker.features import Features
 from odradek.broker.fetch_sessions import FetchSessionCache
-from odradek.broker.housekeeping import Housekeeping
-from odradek.broker.loop_timers import LoopTimers
 from odradek.broker.metrics import Metrics
+from odradek.broker.network.dispatch import Dispatcher
+from odradek.broker.network.server import AddressInUse, Listener, NetworkLimits
+from odradek.broker.process.loop_timers import LoopTimers
 from odradek.broker.producer_ids import ProducerIds
 from odradek.broker.registry import SERVED, Handlers
 from odradek.broker.replicas import Replicas
-from odradek.broker.server import AddressInUse, Listener, NetworkLimits
+from odradek.broker.upkeep.housekeeping import Housekeeping
 from odradek.cluster import nodes, paths
 from odradek.cluster.adoption import KEEP_EVERYTHING, FoundPartition
 from odradek.cluster.config_def import ConfigError
@@ -51,11 +51,11 @@ from odradek.replication.delayed import DelayedOperation, Purgatory
 from odradek.util.clock import SystemClock
 
 if TYPE_CHECKING:
-    from odradek.broker.group_runtime import GroupRuntime
+    from odradek.broker.groups.runtime import GroupRuntime
     from odradek.broker.kafka_versions.release import Release
-    from odradek.broker.request_log import RequestLog
+    from odradek.broker.network.request_log import RequestLog
     from odradek.broker.telemetry import ClientTelemetry
-    from odradek.broker.transaction_runtime import TransactionRuntime
+    from odradek.broker.transactions.runtime import TransactionRuntime
     from odradek.cluster.store import MetadataStore
     from odradek.log.files import FileSystem
     from odradek.util.clock import Clock
@@ -175,7 +175,7 @@ class Broker:
         """The group coordinator's binding; made when groups are first spoken of."""
         groups = self._groups
         if groups is None:
-            from odradek.broker.group_runtime import GroupRuntime
+            from odradek.broker.groups.runtime import GroupRuntime
 
             groups = self._groups = GroupRuntime(
                 broker_id=self.broker_id,
@@ -194,7 +194,7 @@ class Broker:
         """The transaction coordinator's binding; made when transactions are first spoken of."""
         transactions = self._transactions
         if transactions is None:
-            from odradek.broker.transaction_runtime import start_transactions
+            from odradek.broker.transactions.runtime import start_transactions
 
             transactions = self._transactions = start_transactions(self)
         return transactions
@@ -297,7 +297,7 @@ class Broker:
     def _open_request_log(self) -> None:
         if self._request_log_path is None:
             return
-        from odradek.broker.request_log import RequestLog
+        from odradek.broker.network.request_log import RequestLog
 
         try:
             self.request_log = RequestLog(self._request_log_path)
@@ -677,7 +677,7 @@ def _log_broken_operation(operation: DelayedOperation, error: Exception) -> None
 
 def properties_from_keywords(keywords: Mapping[str, Any]) -> dict[str, str]:
     """Configs given as Python keywords: `num_partitions=3` is `num.partitions=3`."""
-    from odradek.broker.config import config_name
+    from odradek.broker.config.broker_config import config_name
 
     properties = {}
     for attribute, value in keywords.items():

@@ -15,7 +15,7 @@ from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from odradek.broker.config import BrokerConfig
+    from odradek.broker.config.broker_config import BrokerConfig
     from odradek.cluster.controller import Controller
 
 GROUP_METADATA_TOPIC = "__consumer_offsets"

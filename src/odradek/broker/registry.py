@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from odradek.broker.app import Broker
-    from odradek.broker.connection import Peer
     from odradek.broker.context import RequestContext
-    from odradek.broker.dispatch import Answer, Later
     from odradek.broker.kafka_versions.release import Release
+    from odradek.broker.network.connection import Peer
+    from odradek.broker.network.dispatch import Answer, Later
     from odradek.errors import ErrorCode
     from odradek.wire.api import ApiKey
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from odradek.broker.config import BrokerConfig
+    from odradek.broker.config.broker_config import BrokerConfig
 
 
 @click.command("server")
@@ -67,8 +67,8 @@ def command(
 ) -> None:
     """Run a broker."""
     # Imported here, so that `odradek --help` does not pay for a broker.
-    from odradek.broker.logging import configure
-    from odradek.broker.main import run
+    from odradek.broker.process.logging import configure
+    from odradek.broker.process.main import run
     from odradek.cluster.config_def import ConfigError
 
     configure(log_format, log_level)
@@ -86,7 +86,7 @@ def _config(
 ) -> BrokerConfig:
     import logging
 
-    from odradek.broker.config import BrokerConfig
+    from odradek.broker.config.broker_config import BrokerConfig
 
     overrides: dict[str, str] = {}
     for setting in settings:
@@ -104,10 +104,15 @@ def _config(
     if port is not None or host is not None or not _says_where_to_listen(config):
         listeners = f"PLAINTEXT://{_bracketed(host or '127.0.0.1')}:{9092 if port is None else port}"
         config = BrokerConfig({**config.given, "listeners": listeners})
+    log = logging.getLogger("odradek.broker.config")
     for name in config.unknown:
-        logging.getLogger("odradek.broker.config").warning("unknown config is ignored name=%s", name)
+        log.warning(
+            "unknown config is ignored name=%s", name
+        )
     for name in config.without_effect():
-        logging.getLogger("odradek.broker.config").warning("config has no effect here name=%s", name)
+        logging.getLogger("odradek.broker.config.broker_config").warning(
+            "config has no effect here name=%s", name
+        )
     return config
 
 

@@ -174,6 +174,7 @@ class Copier:
             for record in records:
                 producer.send(self._topic, record.value, key=record.key, partition=record.partition)
             if self._chance is not None and not self._chance.randrange(3):
+                producer.flush()  # what nobody may read is to be there
                 raise AbortAtWill
 
         size = min(self._consumer.config.max_poll_records, max(1, self._most - self.total))

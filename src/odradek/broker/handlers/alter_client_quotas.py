@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation
+from odradek.broker.config.entities import write_entity_config
 from odradek.broker.controller_thread import in_controllers_turn
-from odradek.broker.entity_configs import write_entity_config
 from odradek.broker.registry import handler
 from odradek.cluster import quotas
 from odradek.errors import ClusterAuthorizationError, KafkaError

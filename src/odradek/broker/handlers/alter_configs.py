@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from odradek.broker.config_changes import change_configs, check_configs, kind_of, outcome_of
+from odradek.broker.config.changes import change_configs, check_configs, kind_of, outcome_of
 from odradek.broker.controller_thread import in_controllers_turn
 from odradek.broker.registry import handler
 from odradek.errors import InvalidRequestError, KafkaError

@@ -12,8 +12,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation
+from odradek.broker.config.entities import write_entity_config
 from odradek.broker.controller_thread import in_controllers_turn
-from odradek.broker.entity_configs import write_entity_config
 from odradek.broker.registry import handler
 from odradek.cluster.paths import sanitize
 from odradek.cluster.scram import MAX_ITERATIONS, MIN_ITERATIONS, mechanism_of

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.config_description import describe_topic_configs
+from odradek.broker.config.description import describe_topic_configs
 from odradek.broker.controller_thread import in_controllers_turn
 from odradek.broker.registry import handler
 from odradek.cluster.admin import NewTopic

@@ -17,17 +17,17 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from odradek.broker import loggers
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.config import Source
-from odradek.broker.config_changes import ResourceKind, kind_of
-from odradek.broker.config_description import (
+from odradek.broker.config.broker_config import Source
+from odradek.broker.config.changes import ResourceKind, kind_of
+from odradek.broker.config.description import (
     ConfigEntry,
     describe_broker_configs,
     describe_cluster_defaults,
     describe_topic_configs,
 )
+from odradek.broker.process import loggers
 from odradek.broker.registry import handler
 from odradek.cluster.topics import check_name
 from odradek.errors import (
@@ -171,7 +171,7 @@ def _result(
 
 def _document(kind: ResourceKind, configs: Iterable[DescribeConfigsResourceResult]) -> None:
     # Many sentences, seldom wanted: loaded when they are.
-    from odradek.broker.config_docs import BROKER_DOCS
+    from odradek.broker.config.docs import BROKER_DOCS
     from odradek.cluster.topic_config_docs import TOPIC_DOCS
 
     if kind is not ResourceKind.BROKER_LOGGER:

@@ -10,7 +10,7 @@
   (KIP-595), the current leader with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH from 16 (KIP-951).
 - zstd data needs version 10 where the topic is configured with it (UNSUPPORTED_COMPRESSION_TYPE).
 - 0-3 get message sets, of magic 0 (0, 1) or at most 1 (2, 3), for which newer records are converted
-  (`odradek.broker.fetch_conversions`; UNSUPPORTED_VERSION where `message.downconversion.enable` is false and
+  (`odradek.broker.conversion.fetch`; UNSUPPORTED_VERSION where `message.downconversion.enable` is false and
   the topic's format is newer). 4 and later get what is stored, old messages too. 0-2 know no `max_bytes`; a
   first message that is larger than `partition_max_bytes` they get cut off, by which consumers of their time
   know. 1 and later are told of throttling.
@@ -25,17 +25,17 @@ from typing import TYPE_CHECKING, Any
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.context import RequestContext
-from odradek.broker.dispatch import Answer
-from odradek.broker.fast_fetch import RANGE_FROM_BYTES, FastFetch
-from odradek.broker.fetch_conversions import (
+from odradek.broker.conversion.fetch import (
     ToConvert,
     convert_answers,
     cut_off,
     is_as_old,
     magic_for,
 )
+from odradek.broker.fast.fetch import RANGE_FROM_BYTES, FastFetch
 from odradek.broker.fetch_sessions import FetchContext, FetchSpec, PartitionKey
 from odradek.broker.leader_hints import LeaderHints
+from odradek.broker.network.dispatch import Answer
 from odradek.broker.registry import handler
 from odradek.errors import KafkaError, UnknownTopicOrPartitionError
 from odradek.errors.codes import ErrorCode
@@ -57,7 +57,7 @@ from odradek.wire.messages.fetch import (
 
 if TYPE_CHECKING:
     from odradek.broker.app import Broker
-    from odradek.broker.connection import Peer
+    from odradek.broker.network.connection import Peer
 
 log = logging.getLogger(__name__)
 

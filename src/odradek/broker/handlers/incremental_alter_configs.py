@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from odradek.broker import loggers
 from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.config_changes import (
+from odradek.broker.config.changes import (
     ResourceKind,
     change_configs,
     check_broker_name,
@@ -24,6 +23,7 @@ from odradek.broker.config_changes import (
     outcome_of,
 )
 from odradek.broker.controller_thread import in_controllers_turn
+from odradek.broker.process import loggers
 from odradek.broker.registry import handler
 from odradek.cluster.config_def import DELETE, incremental
 from odradek.errors import ClusterAuthorizationError, InvalidRequestError, KafkaError

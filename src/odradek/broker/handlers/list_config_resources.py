@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.config_changes import ResourceKind, kind_of
+from odradek.broker.config.changes import ResourceKind, kind_of
 from odradek.broker.registry import handler
 from odradek.errors import ClusterAuthorizationError, UnsupportedVersionError
 from odradek.wire.api import ApiKey

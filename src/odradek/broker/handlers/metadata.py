@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.auto_creation import auto_create
-from odradek.broker.fast_metadata import FastMetadata
+from odradek.broker.fast.metadata import FastMetadata
 from odradek.broker.registry import handler
 from odradek.cluster import topics as topic_rules
 from odradek.cluster.nodes import NO_LEADER, NO_TOPIC_ID

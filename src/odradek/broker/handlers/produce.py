@@ -10,8 +10,8 @@
   is answered as done, with the offset -1. 1 and later are told of throttling, 2 and later the append time.
   Likewise batches are converted for topics of an older format (`message.format.version`), which take neither
   idempotent producers nor headers (UNSUPPORTED_FOR_MESSAGE_FORMAT). What takes long is converted in another
-  thread (`odradek.broker.produce_conversions`); what comes for the same partition meanwhile waits for it.
-- Transactional batches: see `odradek.broker.transactional_produce`.
+  thread (`odradek.broker.conversion.produce`); what comes for the same partition meanwhile waits for it.
+- Transactional batches: see `odradek.broker.transactions.produce`.
 - Error messages and record errors from 8; the current leader with NOT_LEADER_OR_FOLLOWER from 10 (KIP-951).
 """
 
@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.fast_produce import FastProduce
+from odradek.broker.conversion.produce import PreparedRecords, partitions_of, prepare_all, takes_long
+from odradek.broker.fast.produce import FastProduce
 from odradek.broker.leader_hints import LeaderHints
-from odradek.broker.produce_conversions import PreparedRecords, partitions_of, prepare_all, takes_long
 from odradek.broker.registry import handler
-from odradek.broker.transactional_produce import admit_produce, require_admitted
+from odradek.broker.transactions.produce import admit_produce, require_admitted
 from odradek.cluster.image import INTERNAL_TOPICS
 from odradek.errors import (
     InvalidRecordError,
@@ -55,7 +55,7 @@ from odradek.wire.messages.produce import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
-    from odradek.broker.transaction_gate import Admission
+    from odradek.broker.transactions.gate import Admission
     from odradek.log.converting import Prepared
     from odradek.replication.partition import Partition
 

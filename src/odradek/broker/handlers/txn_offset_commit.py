@@ -3,7 +3,7 @@
 - The transactional id is authorised, then the group, then each topic. A partition that does not exist is
   refused by itself, UNKNOWN_TOPIC_OR_PARTITION; one whose note is too long as well.
 - The group's partition of `__consumer_offsets` belongs to the transaction
-  (`odradek.broker.transaction_gate`): the producer has said so with AddOffsetsToTxn, 5 and later add it here
+  (`odradek.broker.transactions.gate`): the producer has said so with AddOffsetsToTxn, 5 and later add it here
   (KIP-890). INVALID_TXN_STATE otherwise, from 4 on TRANSACTION_ABORTABLE.
 - 3 names the member and its generation (KIP-447), 6 has topic ids (UNKNOWN_TOPIC_ID). 0 and 1 do not know
   COORDINATOR_LOAD_IN_PROGRESS and are told COORDINATOR_NOT_AVAILABLE.
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import Operation, transactional_id
 from odradek.broker.authorization import group as group_resource
 from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.group_runtime import Answer
+from odradek.broker.groups.runtime import Answer
 from odradek.broker.registry import handler
-from odradek.broker.transaction_gate import Admission, PartitionKey, admit
+from odradek.broker.transactions.gate import Admission, PartitionKey, admit
 from odradek.coordinators.append_errors import seen_by_client
 from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC, transactional_commit_error
 from odradek.errors import KafkaError

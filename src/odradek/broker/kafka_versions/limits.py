@@ -14,10 +14,10 @@ from odradek.errors.codes import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.broker.app import Broker
-    from odradek.broker.connection import Peer
     from odradek.broker.context import RequestContext
-    from odradek.broker.dispatch import Later
     from odradek.broker.kafka_versions.release import Release
+    from odradek.broker.network.connection import Peer
+    from odradek.broker.network.dispatch import Later
     from odradek.broker.registry import ErrorResponse, FastPath, HandlerFunction
 
 

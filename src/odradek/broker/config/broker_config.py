@@ -1,0 +1,476 @@
+"""The broker's configs: read, checked, layered, and changed while it runs.
+
+A value is, in this order: dynamic for this broker, dynamic for all brokers (KIP-226), from
+`server.properties` or the command line, the default. `config.num_partitions` is `num.partitions`, already of
+its type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.broker.config.attributes import ConfigAttributes
+from odradek.broker.config.table import (
+    BROKER_CONFIGS,
+    CLUSTER_WIDE,
+    DYNAMIC_ONLY_CONFIGS,
+    LEGACY_CONFIGS,
+    OWN_CONFIGS,
+    PER_BROKER,
+    UPDATE_MODES,
+)
+from odradek.broker.network.listeners import advertise, parse_listeners, parse_protocol_map
+from odradek.cluster.config_def import ConfigError, ConfigKey, ConfigValue
+from odradek.cluster.nodes import Endpoint
+from odradek.cluster.topic_config import SYNONYMS, TOPIC_CONFIGS
+from odradek.util.properties import parse_properties
+
+STANDALONE_DEFAULTS: Mapping[str, str] = {
+    "broker.id": "0",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+}
+"""In place of Kafka's defaults in a broker that is alone: those want three brokers."""
+
+KAFKA_VERSION = "odradek.kafka.version"
+"""Which release of Kafka to be; its defaults then hold for what is not given."""
+
+_KNOWN: Mapping[str, ConfigKey] = {
+    **BROKER_CONFIGS,
+    **LEGACY_CONFIGS,
+    **DYNAMIC_ONLY_CONFIGS,
+    **OWN_CONFIGS,
+}
+_NAME_OF = {name.replace(".", "_"): name for name in _KNOWN}
+
+_SAME = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+_BACKED = {"log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")}
+
+_CLUSTER_LEVEL_LISTENER = ("max.connections", "max.connection.creation.rate", "num.network.threads")
+_PER_MECHANISM = (
+    "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+    "connections.max.reauth.ms",
+)
+
+
+class Source(IntEnum):
+    """Where a config's value comes from; the numbers are those of DescribeConfigs."""
+
+    TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+
+
+class Synonym(NamedTuple):
+    """One place that gives a config a value. `value` is text."""
+
+    name: str
+    value: str | None
+    source: Source
+
+
+def config_name(attribute: str) -> str:
+    """Kafka's name for an attribute: `num_partitions` → `num.partitions`; unknown ones are turned alike."""
+    return _NAME_OF.get(attribute, attribute.replace("_", "."))
+
+
+def base_name(name: str) -> str:
+    """The config that `listener.name.<listener>.[<mechanism>.]<config>` is about, else `name` itself."""
+    if not name.startswith("listener.name."):
+        return name
+    base = name.split(".", 3)[-1]
+    return next((suffix for suffix in _PER_MECHANISM if base.endswith(suffix)), base)
+
+
+def find_key(name: str) -> ConfigKey | None:
+    """The table's row for a config, also under a listener's prefix; None if there is none."""
+    return _KNOWN.get(name) or _KNOWN.get(base_name(name))
+
+
+def synonyms_of(name: str) -> tuple[str, ...]:
+    """The names under which a config's value may be given, the strongest first."""
+    for group in _SAME:
+        if name in group:
+            return group
+    base = base_name(name)
+    return _BACKED.get(name, (name,) if base == name else (name, base))
+
+
+class BrokerConfig(ConfigAttributes):
+    """The configs of one broker.
+
+    Args:
+        properties: Kafka's names to text, as from `server.properties`.
+        standalone: whether `STANDALONE_DEFAULTS` hold for what is not given.
+
+    Raises:
+        ConfigError: a value is not what its config takes, or values contradict each other.
+    """
+
+    def __init__(self, properties: Mapping[str, str] | None = None, *, standalone: bool = True) -> None:
+        given = dict(properties or {})
+        if "broker.id" not in given and "node.id" in given:
+            given["broker.id"] = given["node.id"]
+        self.given: Mapping[str, str] = dict(given)
+        """What was given explicitly."""
+        self.unknown: list[str] = sorted(name for name in given if find_key(name) is None)
+        """Given names that Kafka does not know: to be warned about."""
+        self._release_defaults = _defaults_of_release(given.get(KAFKA_VERSION))
+        given = {**self._release_defaults, **given}
+        if standalone:
+            given = {**STANDALONE_DEFAULTS, **given}
+        if "node.id" not in given and "broker.id" in given:
+            given["node.id"] = given["broker.id"]
+        self._static: dict[str, str] = given
+        self._dynamic_default: dict[str, str] = {}
+        self._dynamic_broker: dict[str, str] = {}
+        self._effective: dict[str, str] = dict(given)
+        self._topic_defaults: dict[str, ConfigValue] | None = None
+        for name, text in given.items():
+            key = find_key(name)
+            if key is not None:
+                key.parse(text)
+        self._check()
+
+    @classmethod
+    def from_file(
+        cls, path: Path, overrides: Mapping[str, str] | None = None, *, standalone: bool = True
+    ) -> BrokerConfig:
+        """Read a `server.properties`; `overrides` win.
+
+        Raises:
+            ConfigError: it cannot be read, or a value is wrong; the file is named.
+        """
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+            properties = parse_properties(text)
+            return cls({**properties, **(overrides or {})}, standalone=standalone)
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+        except (ConfigError, ValueError) as error:
+            raise ConfigError(f"{path}: {error}") from error
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, attribute: str) -> ConfigValue:
+            # Only for what is not there yet: the parsed value is then kept as an attribute.
+            name = _NAME_OF.get(attribute)
+            if name is None:
+                raise AttributeError(f"no config {config_name(attribute)!r}")
+            value = self.get(name)
+            self.__dict__[attribute] = value
+            return value
+
+    def get(self, name: str) -> ConfigValue:
+        """A config's value, by Kafka's name.
+
+        Raises:
+            KeyError: Kafka has no such config.
+        """
+        key = find_key(name)
+        if key is None:
+            raise KeyError(name)
+        return key.parse(self._effective.get(name, key.default))
+
+    def is_given(self, name: str) -> bool:
+        """Whether a config was given explicitly, not by default and not dynamically."""
+        return name in self.given
+
+    def without_effect(self) -> list[str]:
+        """Given names that Kafka knows and that change nothing here, sorted: to be warned about."""
+        from odradek.broker.config.effect import EFFECTIVE_BROKER_CONFIGS
+
+        return sorted(name for name in self.given if name in _KNOWN and name not in EFFECTIVE_BROKER_CONFIGS)
+
+    # --- derived values -----------------------------------------------------------------------------------
+
+    @property
+    def data_dirs(self) -> tuple[Path, ...]:
+        """`log.dirs`, or else `log.dir`."""
+        text = self.log_dirs if self.log_dirs is not None else self.log_dir
+        return tuple(Path(part.strip()) for part in text.split(",") if part.strip())
+
+    @property
+    def listener_endpoints(self) -> tuple[Endpoint, ...]:
+        """Where to listen; an empty host is every address, port 0 any free port.
+
+        Raises:
+            ConfigError: see `parse_listeners`.
+        """
+        protocols = parse_protocol_map(self.listener_security_protocol_map)
+        if "listeners" not in self._effective and ("host.name" in self.given or "port" in self.given):
+            return (Endpoint("PLAINTEXT", self.host_name, self.port),)
+        return parse_listeners("listeners", self.listeners, protocols)
+
+    @property
+    def advertised_endpoints(self) -> tuple[Endpoint, ...]:
+        """What is advertised, before ports and hosts that are left open are filled in
+        (`registration_endpoints`).
+
+        Raises:
+            ConfigError: see `parse_listeners`.
+        """
+        if self.advertised_listeners is not None:
+            protocols = parse_protocol_map(self.listener_security_protocol_map)
+            return parse_listeners(
+                "advertised.listeners", self.advertised_listeners, protocols, distinct_ports=False
+            )
+        endpoints = self.listener_endpoints
+        if "advertised.host.name" in self.given or "advertised.port" in self.given:
+            plain = next((e for e in endpoints if e.security_protocol == "PLAINTEXT"), endpoints[0])
+            return (
+                plain._replace(
+                    host=self.advertised_host_name or plain.host, port=self.advertised_port or plain.port
+                ),
+            )
+        return endpoints
+
+    def registration_endpoints(
+        self, bound_ports: Mapping[str, int], default_host: str
+    ) -> tuple[Endpoint, ...]:
+        """What to register, once the sockets are open.
+
+        Args:
+            bound_ports: the real port of each listener, by name.
+            default_host: in place of a host that is not given.
+        """
+        return advertise(self.advertised_endpoints, bound_ports, default_host)
+
+    def topic_defaults(self) -> Mapping[str, ConfigValue]:
+        """What topics have that override nothing: values by topic config name."""
+        if self._topic_defaults is None:
+            self._topic_defaults = {name: self._topic_default(name) for name in TOPIC_CONFIGS}
+        return self._topic_defaults
+
+    def topic_default_texts(self) -> dict[str, str]:
+        """Those `topic_defaults` that differ from Kafka's own, as text: what a log needs to be told."""
+        texts: dict[str, str] = {}
+        for name, synonyms in SYNONYMS.items():
+            for synonym, factor in synonyms:
+                if synonym in self._effective:
+                    text = self._effective[synonym]
+                    texts[name] = text if factor == 1 else str(int(text) * factor)
+                    break
+        return texts
+
+    def _topic_default(self, name: str) -> ConfigValue:
+        for synonym, factor in SYNONYMS.get(name, ()):
+            value = self.get(synonym)
+            if value is not None:
+                return value * factor if factor != 1 and isinstance(value, int) else value
+        return TOPIC_CONFIGS[name].parse(TOPIC_CONFIGS[name].default)
+
+    # --- checks -------------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        if not self.data_dirs:
+            raise ConfigError("At least one log directory must be defined via log.dirs or log.dir.")
+        defaults = self.topic_defaults()
+        retention = defaults["retention.ms"]
+        if isinstance(retention, int) and retention < 1 and retention != -1:
+            raise ConfigError("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+        if self.broker_id < -1:
+            raise ConfigError("broker.id must be greater than or equal to -1")
+        if self.is_given("broker.id") and self.is_given("node.id") and self.broker_id != self.node_id:
+            raise ConfigError("You must set `node.id` to the same value as `broker.id`.")
+        if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
+            raise ConfigError(
+                "replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms "
+                "to prevent frequent changes in ISR"
+            )
+        if 0 < self.queued_max_request_bytes < self.socket_request_max_bytes:
+            raise ConfigError("queued.max.request.bytes must be larger or equal to socket.request.max.bytes")
+        self._check_listeners()
+
+    def _check_listeners(self) -> None:
+        names = {endpoint.listener for endpoint in self.listener_endpoints}
+        if not names:
+            raise ConfigError("listeners must name at least one listener")
+        advertised = self.advertised_endpoints
+        strange = sorted({endpoint.listener for endpoint in advertised} - names)
+        if strange:
+            raise ConfigError(
+                "advertised.listeners listener names must be equal to or a subset of the ones defined in "
+                f"listeners. Found {','.join(strange)}. The valid options based on the current configuration "
+                f"are {','.join(sorted(names))}"
+            )
+        if self.is_given("advertised.listeners") and any(e.host == "0.0.0.0" for e in advertised):
+            raise ConfigError(
+                "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. "
+                "Use a routable IP address."
+            )
+
+    # --- dynamic configs (KIP-226) ------------------------------------------------------------------------
+
+    def update_dynamic(self, cluster_default: Mapping[str, str], per_broker: Mapping[str, str]) -> set[str]:
+        """Take over the dynamic configs that stand in the store.
+
+        Args:
+            cluster_default: of `brokers/<default>`.
+            per_broker: of `brokers/<id>`, stronger.
+
+        Returns:
+            The names whose values have changed. What may not be dynamic or is no valid value is left out, so
+            that a bad node does not bring a running broker down.
+        """
+        before = self._effective
+        self._dynamic_default = self._usable(cluster_default, per_broker=False)
+        self._dynamic_broker = self._usable(per_broker, per_broker=True)
+        after = dict(self._static)
+        for layer in (self._dynamic_default, self._dynamic_broker):
+            _override(after, layer)
+        self._effective = after
+        changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+        for name in changed:
+            self.__dict__.pop(name.replace(".", "_"), None)
+        self._topic_defaults = None
+        return changed
+
+    def _usable(self, configs: Mapping[str, str], *, per_broker: bool) -> dict[str, str]:
+        usable: dict[str, str] = {}
+        for name, text in configs.items():
+            try:
+                self.validate_dynamic({name: text}, per_broker=per_broker)
+            except ConfigError:
+                continue
+            usable[name] = text
+        return usable
+
+    def validate_dynamic(self, configs: Mapping[str, str], *, per_broker: bool) -> None:
+        """Check dynamic configs before they are written.
+
+        Args:
+            configs: all of those that the entity shall have.
+            per_broker: whether they are for one broker, not for all.
+
+        Raises:
+            ConfigError: one may not be changed while brokers run, or not for all at once, or has a bad value.
+        """
+        fixed = (BROKER_CONFIGS, OWN_CONFIGS)
+        static = [n for n in configs if any(n in table for table in fixed) and n not in UPDATE_MODES]
+        if static:
+            raise ConfigError(f"Cannot update these configs dynamically: {_named(static)}")
+        security = [n for n in configs if n.startswith("ssl.") and n in UPDATE_MODES]
+        if security:
+            raise ConfigError(
+                "These security configs can be dynamically updated only per-listener using the listener "
+                "prefix: " + _named(security)
+            )
+        for name, text in configs.items():
+            key = find_key(name)
+            if key is not None:
+                if key.is_sensitive:
+                    raise ConfigError(
+                        f"Passwords cannot be kept in the metadata store: set {name} statically"
+                    )
+                key.parse(text)
+        if not per_broker:
+            single = [name for name in configs if update_mode(name) == PER_BROKER]
+            if single:
+                raise ConfigError(
+                    "Cannot update these configs at default cluster level, broker id must be specified: "
+                    + _named(single)
+                )
+        after = dict(self._static)
+        layers = (self._dynamic_default, configs) if per_broker else (configs, self._dynamic_broker)
+        for layer in layers:
+            _override(after, layer)
+        low, high = (
+            int(after.get(f"log.cleaner.{end}.compaction.lag.ms", default))
+            for end, default in (("min", "0"), ("max", str(2**63 - 1)))
+        )
+        if low > high:
+            raise ConfigError(
+                f"conflict topic config setting min.compaction.lag.ms ({low}) > "
+                f"max.compaction.lag.ms ({high})"
+            )
+
+    # --- description --------------------------------------------------------------------------------------
+
+    def names(self) -> Iterable[str]:
+        """All names to describe: the table's and those that were given."""
+        return dict.fromkeys((*BROKER_CONFIGS, *self._effective))
+
+    def dynamic_defaults(self) -> Mapping[str, str]:
+        """The dynamic configs for all brokers."""
+        return dict(self._dynamic_default)
+
+    def text_of(self, name: str) -> str | None:
+        """A config's value as text, None when it has none. Of a password too: do not show it."""
+        key = _KNOWN.get(name)
+        return self._effective.get(name, None if key is None else key.default)
+
+    def synonyms(self, name: str) -> list[Synonym]:
+        """Everything that gives `name` a value, the strongest first."""
+        names = synonyms_of(name)
+        found: list[Synonym] = []
+        layers = (
+            (self._dynamic_broker, Source.DYNAMIC_BROKER_CONFIG),
+            (self._dynamic_default, Source.DYNAMIC_DEFAULT_BROKER_CONFIG),
+            (self._static, Source.STATIC_BROKER_CONFIG),
+        )
+        for layer, source in layers:
+            found += [
+                Synonym(n, layer[n], source)
+                for n in names
+                if n in layer and not (layer is self._static and self._is_release_default(n))
+            ]
+        for synonym in names:
+            key = BROKER_CONFIGS.get(synonym) or OWN_CONFIGS.get(synonym)
+            default = self._release_defaults.get(synonym, None if key is None else key.default)
+            if default is not None:
+                found.append(Synonym(synonym, default, Source.DEFAULT_CONFIG))
+        while found and found[0].name != name:
+            found.pop(0)
+        return found
+
+    def _is_release_default(self, name: str) -> bool:
+        return name in self._release_defaults and name not in self.given
+
+
+def _defaults_of_release(text: str | None) -> dict[str, str]:
+    if text is None:
+        return {}
+    from odradek.broker.kafka_versions.defaults import defaults_of
+    from odradek.broker.kafka_versions.release import UnknownReleaseError, find
+
+    try:
+        return defaults_of(find(text))
+    except UnknownReleaseError as error:
+        raise ConfigError.invalid(KAFKA_VERSION, text, str(error)) from None
+
+
+def update_mode(name: str) -> str | None:
+    """`CLUSTER_WIDE`, `PER_BROKER`, or None for what cannot change while the broker runs."""
+    base = base_name(name)
+    if base != name:
+        return CLUSTER_WIDE if base in _CLUSTER_LEVEL_LISTENER else PER_BROKER
+    if name in DYNAMIC_ONLY_CONFIGS:
+        return CLUSTER_WIDE
+    return UPDATE_MODES.get(name)
+
+
+def _override(configs: dict[str, str], layer: Mapping[str, str]) -> None:
+    """Put a stronger layer over `configs`; it also beats the same configs under their other names."""
+    for name, text in layer.items():
+        for synonym in synonyms_of(name) if base_name(name) == name else (name,):
+            configs.pop(synonym, None)
+        configs[name] = text
+
+
+def _named(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))

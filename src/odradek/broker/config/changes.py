@@ -1,0 +1,152 @@
+"""Changing configs of topics and brokers, as AlterConfigs and IncrementalAlterConfigs ask for it.
+
+The checks and the words are Kafka's; what a resource may be is `ResourceKind`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from odradek.broker.authorization import CLUSTER, Operation
+from odradek.broker.authorization import topic as topic_resource
+from odradek.broker.config.table import BROKER_CONFIGS
+from odradek.cluster.config_def import ConfigError, ConfigKey, ConfigValueError
+from odradek.cluster.paths import DEFAULT_ENTITY
+from odradek.cluster.topic_config import TOPIC_CONFIGS, validate_topic_configs
+from odradek.cluster.topics import check_name
+from odradek.errors import (
+    ClusterAuthorizationError,
+    InvalidConfigurationError,
+    InvalidRequestError,
+    KafkaError,
+    TopicAuthorizationError,
+    UnknownTopicOrPartitionError,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+
+
+MAX_VALUE_BYTES = 32767
+"""The longest text of the protocol."""
+
+
+class ResourceKind(IntEnum):
+    """What has configs; the numbers go over the wire (`ConfigResource.Type`)."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+def kind_of(resource_type: int) -> ResourceKind:
+    """The kind behind a number; UNKNOWN for numbers that are not known."""
+    try:
+        return ResourceKind(resource_type)
+    except ValueError:
+        return ResourceKind.UNKNOWN
+
+
+Change = Callable[[Mapping[str, str], Mapping[str, ConfigKey]], dict[str, str]]
+"""From an entity's configs now, and the table of its configs, to what it shall have."""
+
+
+def check_broker_name(context: RequestContext, name: str) -> None:
+    """Check that a resource is this broker.
+
+    Raises:
+        InvalidRequestError: it is another one, or no number.
+    """
+    own = context.broker.controller.broker_id
+    try:
+        broker_id = int(name)
+    except ValueError:
+        raise InvalidRequestError(f"Broker id must be an integer, but it is: {name}") from None
+    if broker_id != own:
+        raise InvalidRequestError(f"Unexpected broker id, expected {own}, but received {name}")
+
+
+def check_configs(names: Iterable[str], null_names: Sequence[str]) -> None:
+    """Check what holds for every resource of both requests.
+
+    Raises:
+        InvalidRequestError: a config is named twice, or has a null value where it needs one.
+    """
+    listed = list(names)
+    if len(set(listed)) < len(listed):
+        raise InvalidRequestError("Error due to duplicate config keys")
+    if null_names:
+        raise InvalidRequestError(f"Null value not supported for : {', '.join(null_names)}")
+
+
+def change_configs(
+    context: RequestContext, kind: ResourceKind, name: str, change: Change, *, validate_only: bool
+) -> None:
+    """Change the configs of a topic, of this broker, or (an empty name) of all brokers.
+
+    Raises:
+        KafkaError: why it may not be; nothing was changed.
+    """
+    if kind is ResourceKind.TOPIC:
+        _change_topic(context, name, change, validate_only)
+    elif kind is ResourceKind.BROKER:
+        _change_broker(context, name, change, validate_only)
+    else:
+        raise InvalidRequestError(f"Unknown resource type {int(kind)}")
+
+
+def _change_topic(context: RequestContext, name: str, change: Change, validate_only: bool) -> None:
+    if not context.authorize(Operation.ALTER_CONFIGS, topic_resource(name)):
+        raise TopicAuthorizationError
+    if not name:
+        raise InvalidRequestError("Default topic resources are not allowed.")
+    controller = context.broker.controller
+    if controller.image.topic(name) is None:
+        check_name(name)
+        raise UnknownTopicOrPartitionError(f"The topic '{name}' does not exist.")
+    try:
+        configs = change(controller.image.topic_config(name), TOPIC_CONFIGS)
+        _check_lengths(configs)
+        validate_topic_configs(configs, context.broker.config.topic_defaults())
+    except ConfigValueError as error:
+        raise InvalidConfigurationError(
+            f"Invalid config value for resource ConfigResource(type=TOPIC, name='{name}'): {error}"
+        ) from error
+    except ConfigError as error:
+        raise InvalidConfigurationError(str(error)) from error
+    if not validate_only:
+        controller.alter_config(f"topics/{name}", configs)
+
+
+def _check_lengths(configs: Mapping[str, str]) -> None:
+    """A list can be appended to until no response carries it any more; it stays below that."""
+    for name, value in configs.items():
+        if len(value.encode()) > MAX_VALUE_BYTES:
+            raise ConfigError(f"Configuration {name} would be longer than {MAX_VALUE_BYTES} bytes")
+
+
+def _change_broker(context: RequestContext, name: str, change: Change, validate_only: bool) -> None:
+    if name:
+        check_broker_name(context, name)
+    controller = context.broker.controller
+    entity = f"brokers/{controller.broker_id if name else DEFAULT_ENTITY}"
+    try:
+        configs = change(controller.image.config(entity), BROKER_CONFIGS)
+        _check_lengths(configs)
+        context.broker.config.validate_dynamic(configs, per_broker=bool(name))
+    except ConfigError as error:
+        raise InvalidRequestError(str(error)) from error
+    if not context.authorize(Operation.ALTER_CONFIGS, CLUSTER):
+        raise ClusterAuthorizationError
+    if not validate_only:
+        controller.alter_config(entity, configs)
+
+
+def outcome_of(error: KafkaError | None) -> tuple[int, str | None]:
+    """Error code and message of a resource's answer."""
+    return (0, None) if error is None else (int(error.code), error.message)

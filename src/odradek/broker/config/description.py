@@ -1,0 +1,127 @@
+"""Configs as DescribeConfigs shows them: value, where it comes from, what else gives it a value, what it is
+for.
+
+Passwords, and what has no known type, are shown without a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from odradek.broker.config.broker_config import BrokerConfig, Source, Synonym, find_key, update_mode
+from odradek.broker.config.table import INTERNAL_CONFIGS
+from odradek.cluster.config_def import ConfigError, ConfigKey, ConfigType, to_text
+from odradek.cluster.topic_config import SYNONYMS, TOPIC_CONFIGS
+
+
+class ConfigEntry(NamedTuple):
+    """One config of a topic or a broker.
+
+    Attributes:
+        name: Kafka's.
+        value: as text; None when there is none or it must not be shown.
+        source: what gives it this value.
+        sensitive: whether the value is hidden.
+        read_only: whether it cannot be changed while the broker runs.
+        synonyms: everything that gives it a value, the strongest first.
+        type: of its values; None when unknown.
+    """
+
+    name: str
+    value: str | None
+    source: Source
+    sensitive: bool
+    read_only: bool
+    synonyms: tuple[Synonym, ...]
+    type: ConfigType | None
+
+
+def describe_topic_configs(
+    config: BrokerConfig, overrides: Mapping[str, str], names: Iterable[str] | None = None
+) -> list[ConfigEntry]:
+    """The configs of a topic.
+
+    Args:
+        config: of the broker, for what the topic does not override.
+        overrides: the topic's own.
+        names: the configs that are asked for; None for all.
+    """
+    wanted = None if names is None else set(names)
+    return [
+        _topic_entry(config, key, overrides)
+        for key in TOPIC_CONFIGS.values()
+        if wanted is None or key.name in wanted
+    ]
+
+
+def _topic_entry(config: BrokerConfig, key: ConfigKey, overrides: Mapping[str, str]) -> ConfigEntry:
+    brokers = SYNONYMS.get(key.name, ())
+    synonyms = [_hidden(s, key.is_sensitive) for s in config.synonyms(brokers[0][0])] if brokers else []
+    if key.name in overrides:
+        value = _value(key, overrides[key.name])
+        synonyms.insert(0, Synonym(key.name, value, Source.TOPIC_CONFIG))
+    else:
+        value = to_text(config.topic_defaults()[key.name])
+    source = synonyms[0].source if synonyms else Source.DEFAULT_CONFIG
+    return ConfigEntry(
+        key.name,
+        None if key.is_sensitive else value,
+        source,
+        key.is_sensitive,
+        False,
+        tuple(synonyms),
+        key.type,
+    )
+
+
+def describe_broker_configs(config: BrokerConfig, names: Iterable[str] | None = None) -> list[ConfigEntry]:
+    """The configs of this broker; `names` are those that are asked for, None for all."""
+    wanted = None if names is None else set(names)
+    return [
+        _broker_entry(config, name, config.synonyms(name))
+        for name in config.names()
+        if (wanted is None or name in wanted)
+        and (name not in INTERNAL_CONFIGS or config.is_given(name) or (wanted is not None and name in wanted))
+    ]
+
+
+def describe_cluster_defaults(config: BrokerConfig, names: Iterable[str] | None = None) -> list[ConfigEntry]:
+    """The dynamic configs that hold for all brokers."""
+    wanted = None if names is None else set(names)
+    entries: list[ConfigEntry] = []
+    for name, text in config.dynamic_defaults().items():
+        if wanted is None or name in wanted:
+            synonyms = [Synonym(name, text, Source.DYNAMIC_DEFAULT_BROKER_CONFIG)]
+            entry = _broker_entry(config, name, synonyms)
+            key = find_key(name)
+            entries.append(entry._replace(value=None if key is None else _value(key, text)))
+    return entries
+
+
+def _broker_entry(config: BrokerConfig, name: str, synonyms: list[Synonym]) -> ConfigEntry:
+    key = find_key(name)
+    sensitive = key is None or key.is_sensitive
+    text = config.text_of(name)
+    return ConfigEntry(
+        name,
+        None if key is None or sensitive or text is None else _value(key, text),
+        synonyms[0].source if synonyms else Source.DEFAULT_CONFIG,
+        sensitive,
+        update_mode(name) is None,
+        tuple(_hidden(synonym, sensitive) for synonym in synonyms),
+        None if key is None else key.type,
+    )
+
+
+def _hidden(synonym: Synonym, sensitive: bool) -> Synonym:
+    return synonym._replace(value=None) if sensitive else synonym
+
+
+def _value(key: ConfigKey, text: str) -> str | None:
+    """A value in the form in which Kafka prints it."""
+    try:
+        return to_text(key.parse(text))
+    except ConfigError:
+        # Written into the store by somebody who did not check: shown as it stands there.
+        return text

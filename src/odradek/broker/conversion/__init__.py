@@ -1,0 +1,1 @@
+"""Records between message formats, in threads."""

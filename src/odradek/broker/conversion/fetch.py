@@ -1,0 +1,134 @@
+"""Fetch 0 to 3: records in the format that the consumer knows.
+
+What was read is converted down where it is newer (KIP-283): what is small at once, the rest in a thread; of
+what is large only the first batch before the response begins, and the rest while it is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from odradek.broker.conversion.lazy_records import LazyRecords
+from odradek.errors import KafkaError
+from odradek.errors.codes import ErrorCode
+from odradek.log.files import FileRange
+from odradek.records.batch import MAGIC_V2
+from odradek.records.down_conversion import PIECE_BYTES, DownConversion, overflow_message
+from odradek.records.message_set import iter_entries
+from odradek.wire.messages.fetch import PartitionData
+
+if TYPE_CHECKING:
+    from odradek.broker.app import Broker
+    from odradek.replication.partition import Partition
+
+log = logging.getLogger(__name__)
+
+AT_ONCE_BYTES = 4 * 1024
+"""So much of the log is converted on the spot; compressed, it may unpack to a multiple."""
+
+LOOKED_AT_BYTES = 16 * 1024
+"""Up to here messages that are old enough are found by looking; beyond they go through the conversion, which
+leaves them as they are."""
+
+_OVERFLOW_BYTES = 12
+
+
+class ToConvert(NamedTuple):
+    """A partition's answer whose records are to be converted: from `offset` on, to `magic`."""
+
+    answer: PartitionData
+    partition: Partition
+    offset: int
+    magic: int
+
+
+def magic_for(version: int) -> int:
+    """The newest format that the consumers of a version of Fetch read."""
+    return 0 if version <= 1 else 1
+
+
+def is_as_old(records: Any, magic: int) -> bool:
+    """Whether nothing needs to be converted, as far as a short look tells. Raises `KafkaError` for what is no
+    log."""
+    return len(records) <= LOOKED_AT_BYTES and all(
+        getattr(header, "magic", MAGIC_V2) <= magic for header, _ in iter_entries(records)
+    )
+
+
+def cut_off(records: Any, size: int, converting: bool) -> Any:
+    """What Fetch 0 to 2 answer where the first batch is larger than the consumer takes.
+
+    Its beginning, or when it would have to be converted a message that claims to be longer than the
+    response: from either a consumer learns that it must ask for more.
+    """
+    if converting:
+        return overflow_message(_OVERFLOW_BYTES)[: min(size, _OVERFLOW_BYTES)]
+    return records.pread(size, 0) if records.__class__ is FileRange else records[:size]
+
+
+def convert_answers(
+    broker: Broker, work: list[ToConvert], done: Callable[[], Any]
+) -> Any | asyncio.Future[Any]:
+    """Convert the records of some answers in place, or as they will be sent; then the result of `done`.
+
+    Returns:
+        The result, or a future of it.
+    """
+    if sum(len(one.answer.records) for one in work) <= AT_ONCE_BYTES:
+        for one in work:
+            _convert(broker, one, lazily=False)
+        return done()
+    future: asyncio.Future[Any] = broker.loop.create_future()
+
+    def convert_all() -> None:
+        for one in work:
+            _convert(broker, one, lazily=True)
+
+    def finish(running: asyncio.Future[None]) -> None:
+        if future.done():
+            return
+        if running.cancelled():
+            future.cancel()
+            return
+        try:
+            running.result()
+            future.set_result(done())
+        except Exception as error:
+            future.set_exception(error)
+
+    broker.conversions.run(convert_all).add_done_callback(finish)
+    return future
+
+
+def _convert(broker: Broker, one: ToConvert, *, lazily: bool) -> None:
+    answer, partition, offset, magic = one
+    records = answer.records
+    source = (records.pread, len(records)) if records.__class__ is FileRange else records
+    metrics = broker.metrics.topics
+
+    def count() -> None:
+        metrics.of(partition.topic).fetch_message_conversions += conversion.records
+        metrics.all.fetch_message_conversions += conversion.records
+
+    try:
+        conversion = DownConversion(source, magic, first_offset=offset)
+        if lazily and conversion.size > PIECE_BYTES:
+            answer.records = LazyRecords(conversion.pieces(), conversion.size, broker.conversions, count)
+        else:
+            answer.records = b"".join(conversion.pieces())
+            count()
+    except KafkaError as error:
+        log.debug("records not converted topic=%s partition=%d: %s", *partition.key, error.message)
+        _fail(answer, error.code)
+    except OSError as error:
+        log.error("records not converted topic=%s partition=%d: %s", *partition.key, error)
+        _fail(answer, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def _fail(answer: PartitionData, code: ErrorCode) -> None:
+    answer.error_code = int(code)
+    answer.high_watermark = -1
+    answer.records = b""

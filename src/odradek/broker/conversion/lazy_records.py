@@ -1,0 +1,102 @@
+"""Records of a fetch response that are made while they are sent (KIP-283), one piece after the other.
+
+Their size is known from the beginning. While one piece is being sent, the next is made in a thread; so much
+is in memory of each response that is on its way, and no more.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from odradek.errors import KafkaError
+
+if TYPE_CHECKING:
+    from odradek.broker.conversion.conversions import Conversions
+
+
+class LazyRecords:
+    """`len` is the number of bytes that have not been taken yet.
+
+    Args:
+        pieces: gives so many bytes in all; walked in threads, and closed there or never.
+        size: how many.
+        conversions: whose threads they are.
+        on_end: called when the last piece has been made.
+    """
+
+    __slots__ = ("_conversions", "_failed", "_left", "_on_end", "_on_ready", "_piece", "_pieces", "_running")
+
+    def __init__(
+        self,
+        pieces: Iterator[bytes],
+        size: int,
+        conversions: Conversions,
+        on_end: Callable[[], None] | None = None,
+    ) -> None:
+        self._pieces = pieces
+        self._left = size
+        self._conversions = conversions
+        self._on_end = on_end
+        self._piece: bytes | None = None
+        self._failed: BaseException | None = None
+        self._running = False
+        self._on_ready: Callable[[], None] | None = None
+
+    def __len__(self) -> int:
+        return self._left
+
+    def take(self, on_ready: Callable[[], None]) -> bytes | None:
+        """The next piece; None while it is being made: `on_ready` will be called.
+
+        Raises what making it has raised.
+        """
+        if self._failed is not None:
+            raise self._failed
+        piece, self._piece = self._piece, None
+        if piece is None:
+            self._on_ready = on_ready
+            self._begin()
+            return None
+        self._left -= len(piece)
+        if self._left:
+            self._begin()
+        elif self._on_end is not None:
+            self._on_end()
+        return piece
+
+    def _begin(self) -> None:
+        if not self._running:
+            self._running = True
+            self._conversions.run(self._next).add_done_callback(lambda _: self._made())
+
+    def _next(self) -> None:
+        try:
+            piece = next(self._pieces, b"")
+            if not piece:
+                raise EOFError(f"{self._left} bytes of converted records are missing")
+            self._piece = piece
+        except BaseException as error:
+            self._failed = error
+
+    def _made(self) -> None:
+        self._running = False
+        on_ready, self._on_ready = self._on_ready, None
+        if on_ready is not None:
+            on_ready()
+
+    def drop(self) -> None:
+        """Nobody waits any more."""
+        self._on_ready = None
+
+    def read(self) -> bytes:
+        """All of it at once, where the pieces cannot be sent one by one. Raises `OSError`."""
+        try:
+            whole = b"".join(self._pieces)
+        except KafkaError as error:
+            raise OSError(errno.EIO, f"records could not be converted: {error}") from error
+        self._left = len(whole)
+        if self._on_end is not None:
+            self._on_end()
+        return whole

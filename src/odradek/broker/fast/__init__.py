@@ -1,0 +1,1 @@
+"""Short cuts: the usual requests answered from their bytes, as the handlers would."""

@@ -1,0 +1,1 @@
+"""The shell of the group coordinator, and offsets where Kafka kept them at first."""

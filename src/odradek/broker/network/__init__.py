@@ -1,0 +1,1 @@
+"""Sockets: what listens, what a connection takes in, how answers leave."""

@@ -1,0 +1,396 @@
+"""One client connection: frames in, answers out in the order of the requests.
+
+The state is in three places, each bounded:
+
+- `FrameReceiver`: a frame that has not arrived whole yet; it grows with what arrives;
+- `_unprocessed`: whole frames that wait because the peer does not read its responses, because too many
+  requests of this connection are unanswered, or because the broker as a whole holds too many bytes. While
+  anything is here, nothing more is read from the socket;
+- `_unanswered`: requests in work, oldest first. An answer that is ready waits here until all before it have
+  left.
+
+Frames are read where they arrived, in memory that the next read uses again: a short cut has used its frame up
+when it returns, and whoever needs one for longer calls `own` of its slot first.
+
+Answers that hold ranges of files, and those behind them, go by way of `odradek.broker.network.sending`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.network.dispatch import Answer
+from odradek.broker.network.sending import FileSender, can_send_ranges, read_ranges
+from odradek.errors import ProtocolError
+from odradek.wire.framing import FrameReceiver
+
+if TYPE_CHECKING:
+    from odradek.broker.network.server import Listener
+
+log = logging.getLogger(__name__)
+
+MAX_UNANSWERED = 256
+"""Requests of one connection that may be in work at once; those behind them are not read from the socket."""
+
+MAX_UNANSWERED_BYTES = 8 * 1024 * 1024
+"""Bytes of requests of one connection in work, beyond which no further one is taken up."""
+
+WRITE_HIGH_WATER = 1024 * 1024
+"""Bytes of responses that may wait for the peer before no more of its requests are taken up."""
+
+
+class Peer:
+    """Who is at the other end; what handlers and log lines say of it.
+
+    Attributes:
+        host, port: the peer's address.
+        connection_id: Kafka's form, `local_host:local_port-host:port-n`.
+        listener_name: the listener that it came in by.
+    """
+
+    __slots__ = ("connection_id", "host", "listener_name", "port")
+
+    def __init__(self, host: str, port: int, connection_id: str, listener_name: str) -> None:
+        self.host = host
+        self.port = port
+        self.connection_id = connection_id
+        self.listener_name = listener_name
+
+
+class _Slot:
+    """A request in work, and its answer when it is ready; called with it when that comes later."""
+
+    __slots__ = ("_connection", "answer", "context", "size")
+
+    def __init__(self, connection: Connection, size: int) -> None:
+        self._connection = connection
+        self.size = size
+        self.answer: Answer | None = None
+        self.context: Any = None
+
+    def __call__(self, answer: Answer) -> None:
+        self._connection.answered(self, answer)
+
+    def own(self, frame: Any) -> Any:
+        """See `odradek.broker.network.dispatch.Later`."""
+        return self._connection.own(frame)
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The protocol object of one accepted socket.
+
+    Attributes:
+        peer: who is at the other end.
+        active_at: loop time of the last bytes in (or out, of a long answer), for `connections.max.idle.ms`.
+        partial_bytes: bytes of a frame that has not arrived whole.
+    """
+
+    __slots__ = (
+        "_borrowing",
+        "_close_reason",
+        "_dispatch",
+        "_file_sender",
+        "_listener",
+        "_loop",
+        "_reading",
+        "_receiver",
+        "_resuming",
+        "_sending",
+        "_transport",
+        "_unanswered",
+        "_unanswered_bytes",
+        "_unprocessed",
+        "_writable",
+        "active_at",
+        "partial_bytes",
+        "peer",
+    )
+
+    def __init__(self, listener: Listener, peer: Peer) -> None:
+        self._listener = listener
+        self._loop = listener.loop
+        self._dispatch = listener.dispatcher.dispatch
+        self._receiver = FrameReceiver(listener.limits.max_request_bytes, listener.receive_buffers)
+        self._borrowing = False
+        """Whether the frame in work is in memory that is used again."""
+        self._transport: asyncio.Transport | None = None
+        self._unprocessed: deque[Any] = deque()
+        self._unanswered: deque[_Slot] = deque()
+        self._unanswered_bytes = 0
+        self._writable = True
+        self._reading = True
+        self._resuming = False
+        self._close_reason: str | None = None
+        self._file_sender: FileSender | None = None
+        self._sending: FileSender | None = None
+        """The same, while it has something to send: then nothing is written to the transport."""
+        self.active_at = self._loop.time()
+        self.partial_bytes = 0
+        self.peer = peer
+
+    write_high_water = WRITE_HIGH_WATER
+
+    # ------------------------------------------------------------------ called by the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start: the socket is ours."""
+        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "writelines")
+        self._transport = transport  # type: ignore[assignment]
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)  # type: ignore[union-attr]
+        self._listener.opened(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the transport puts the next bytes."""
+        return self._receiver.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Bytes from the peer, in the buffer."""
+        if self._close_reason is not None:
+            return
+        self.active_at = self._loop.time()
+        receiver = self._receiver
+        try:
+            frames = receiver.received(nbytes)
+        except ProtocolError as error:
+            self.close(f"malformed frame: {error}", warn=True)
+            return
+        if receiver.held_bytes != self.partial_bytes:
+            self._listener.account_partial(self, receiver.held_bytes)
+        if not frames:
+            return
+        if self._unprocessed:
+            self._unprocessed.extend(map(receiver.own, frames))
+            return
+        self._borrowing = True
+        try:
+            for position, frame in enumerate(frames):
+                if not self._may_process():
+                    self._unprocessed.extend(map(receiver.own, frames[position:]))
+                    self._update_reading()
+                    break
+                if not self._process(frame):
+                    break
+        finally:
+            self._borrowing = False
+            receiver.take_back()
+
+    def own(self, frame: Any) -> Any:
+        """The frame in work, to be kept for as long as it is wanted."""
+        return self._receiver.own(frame) if self._borrowing else frame
+
+    def eof_received(self) -> bool:
+        """The peer has finished sending: nobody waits for answers any more, as Kafka has it."""
+        return False
+
+    def pause_writing(self) -> None:
+        """The peer does not read its responses: take up no more of its requests."""
+        self._writable = False
+        self._update_reading()
+
+    def resume_writing(self) -> None:
+        """The peer has read enough."""
+        if self._sending is not None:
+            self._sending.go_on()
+            return
+        self._writable = True
+        self.resume_processing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End, from whichever side."""
+        if self._close_reason is None:
+            self._close_reason = "closed by the peer" if exc is None else f"{type(exc).__name__}: {exc}"
+            log.debug(
+                "connection closed peer=%s:%d reason=%s", self.peer.host, self.peer.port, self._close_reason
+            )
+        self._receiver.close()
+        self._listener.account_partial(self, 0)
+        self._drop_requests()
+        if self._file_sender is not None:
+            self._file_sender.stop()
+            self._file_sender = self._sending = None
+        self._transport = None
+        self._listener.closed(self)
+
+    # ------------------------------------------------------------------ requests
+
+    def _may_process(self) -> bool:
+        return (
+            self._writable
+            and len(self._unanswered) < MAX_UNANSWERED
+            and self._unanswered_bytes < MAX_UNANSWERED_BYTES
+            and self._close_reason is None
+            and self._listener.has_room(self)
+        )
+
+    def _process(self, frame: Any) -> bool:
+        """Process one frame; false when the connection is over."""
+        slot = _Slot(self, len(frame))
+        # The slot goes in first: a handler may complete other requests of this very connection.
+        self._unanswered.append(slot)
+        self._unanswered_bytes += slot.size
+        self._listener.queued_bytes += slot.size
+        try:
+            answer = self._dispatch(self.peer, frame, slot)
+        except ProtocolError as error:
+            # Closing gives back what every request in work holds, this one among them.
+            self.close(str(error), warn=True)
+            return False
+        except Exception:
+            log.exception("unforeseen failure peer=%s:%d", self.peer.host, self.peer.port)
+            self.close("unforeseen failure", warn=True)
+            return False
+        if answer is not None:
+            self.answered(slot, answer)
+        return self._close_reason is None
+
+    def answered(self, slot: _Slot, answer: Answer) -> None:
+        """Take an answer, and send what has become sendable."""
+        slot.answer = answer
+        slot.context = None  # it holds the slot: a cycle that would keep the answer
+        self._unanswered_bytes -= slot.size
+        self._listener.release(slot.size)
+        unanswered = self._unanswered
+        if not unanswered or unanswered[0] is not slot:
+            return
+        transport = self._transport
+        while unanswered:
+            ready = unanswered[0].answer
+            if ready is None:
+                break
+            unanswered.popleft()
+            if transport is None:
+                continue
+            if ready.buffers is not None:
+                if ready.ranges or self._sending is not None:
+                    self._send_beside(ready.buffers)
+                elif len(ready.buffers) == 1:
+                    transport.write(ready.buffers[0])
+                else:
+                    transport.writelines(ready.buffers)
+            if ready.close:
+                self.close("closed instead of an answer")
+                return
+        if self._unprocessed and not self._resuming:
+            # In a turn of its own: this may be deep inside another connection's request, and so on.
+            self._loop.call_soon(self.resume_processing)
+
+    def _send_beside(self, buffers: list[Any]) -> None:
+        """Send an answer with ranges of files, or one behind such an answer."""
+        transport, sender = self._transport, self._file_sender
+        assert transport is not None
+        if sender is None:
+            try:
+                if can_send_ranges(transport):
+                    sender = self._file_sender = FileSender(
+                        self, self._loop, transport, self._listener.sending_threads
+                    )
+            except OSError as error:
+                log.warning(
+                    "no descriptor to send files by peer=%s:%d: %s", self.peer.host, self.peer.port, error
+                )
+            if sender is None:
+                try:
+                    transport.writelines(read_ranges(buffers))
+                except OSError as error:
+                    self.abort(f"records could not be read: {error}", warn=True)
+                return
+        sender.send(buffers)
+        if sender.left:
+            self._sending = sender
+            if sender.left > WRITE_HIGH_WATER:
+                self.pause_writing()
+
+    def sending_went_on(self, left: int) -> None:
+        """See `SendingConnection`."""
+        if left == 0:
+            self._sending = None
+            if self._close_reason is not None:
+                if self._transport is not None:
+                    self._transport.close()
+                return
+        if not self._writable and left <= WRITE_HIGH_WATER // 4:
+            self._writable = True
+            self.resume_processing()
+
+    def resume_processing(self) -> None:
+        """Go on with the frames that had to wait, as far as may be, and read again when none is left."""
+        unprocessed = self._unprocessed
+        # An answer that comes at once calls this again: the loop here is the one that goes on.
+        self._resuming = True
+        try:
+            while unprocessed and self._may_process():
+                if not self._process(unprocessed.popleft()):
+                    return
+        finally:
+            self._resuming = False
+        self._update_reading()
+
+    # ------------------------------------------------------------------ reading and closing
+
+    def _update_reading(self) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        should_read = not self._unprocessed and self._may_process()
+        if should_read != self._reading:
+            self._reading = should_read
+            if should_read:
+                transport.resume_reading()
+            else:
+                transport.pause_reading()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing of this connection is in work."""
+        return not self._unanswered and not self._unprocessed
+
+    def close(self, reason: str, *, warn: bool = False) -> None:
+        """Take no more requests, drop what waits, and close once the answers already given are sent."""
+        if self._close_reason is not None:
+            return
+        self._close_reason = reason
+        log.log(
+            logging.WARNING if warn else logging.DEBUG,
+            "closing a connection peer=%s:%d reason=%s",
+            self.peer.host,
+            self.peer.port,
+            reason,
+        )
+        self._drop_requests()
+        if self._transport is not None and self._sending is None:
+            self._transport.close()
+
+    def abort(self, reason: str, *, warn: bool = False) -> None:
+        """Close at once; what has not been sent is dropped. Also ends a `close` that a silent peer holds
+        up."""
+        if self._close_reason is None:
+            self._close_reason = reason
+            log.log(
+                logging.WARNING if warn else logging.INFO,
+                "closing a connection peer=%s:%d reason=%s",
+                self.peer.host,
+                self.peer.port,
+                reason,
+            )
+        self._drop_requests()
+        if self._file_sender is not None:
+            self._file_sender.stop()
+            self._sending = None
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _drop_requests(self) -> None:
+        self._unprocessed.clear()
+        for slot in self._unanswered:
+            if slot.answer is None:
+                # Its answer may still come, to nobody; its bytes are no longer ours to hold.
+                self._listener.release(slot.size)
+                self._unanswered_bytes -= slot.size
+                slot.size = 0
+                context, slot.context = slot.context, None
+                if context is not None and context.on_disconnect is not None:
+                    context.on_disconnect()
+        self._unanswered.clear()

@@ -1,0 +1,317 @@
+"""From one frame to one answer: header, version range, decode, handler, encode.
+
+Nothing here knows a socket. A frame that cannot be answered raises `ProtocolError`, and the connection that
+sent it is closed; everything else ends as an `Answer`, at once or later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from odradek.broker.context import RequestContext
+from odradek.broker.kafka_versions import before_groups
+from odradek.broker.network.outbox import UNREAD
+from odradek.broker.registry import FastPath, Handler, Handlers
+from odradek.errors import KafkaError, ProtocolError
+from odradek.errors.codes import ErrorCode
+from odradek.wire.api import ApiKey, request_class
+from odradek.wire.errors import InvalidMessageError
+from odradek.wire.headers import RequestHeader, decode_request_header, encode_response
+from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from odradek.broker.app import Broker
+    from odradek.broker.network.connection import Peer
+
+log = logging.getLogger(__name__)
+
+Buffers = list[Any]
+
+_API_VERSIONS = int(ApiKey.API_VERSIONS)
+
+MAX_REQUEST_BYTES = 4 * 1024 * 1024
+"""The largest request that is made of many small things: decoded they take twenty times the memory, and
+while they are looked at everybody else waits. It has room for 100,000 partitions."""
+
+_MORE_REQUEST_BYTES = {
+    ApiKey.PRODUCE: 2**31 - 1,
+    ApiKey.JOIN_GROUP: 16 * 1024 * 1024,
+    ApiKey.SYNC_GROUP: 16 * 1024 * 1024,
+}
+"""Requests whose bytes are mostly one piece; for Produce `socket.request.max.bytes` is the only bound."""
+
+
+class Answer(NamedTuple):
+    """What goes back for one request.
+
+    Attributes:
+        buffers: the response with its size prefix; None when the request wants no response.
+        close: close the connection, after the responses before this one.
+        ranges: whether there are parts among the buffers that are not in memory (`outbox.UNREAD`).
+    """
+
+    buffers: Buffers | None
+    close: bool = False
+    ranges: bool = False
+
+
+NO_ANSWER = Answer(None)
+_CLOSE = Answer(None, close=True)
+
+
+class Later(Protocol):
+    """Takes an answer that does not come at once.
+
+    Attributes:
+        context: set to the request's surroundings while it is in work; `on_disconnect` is what counts there.
+    """
+
+    context: Any
+
+    def __call__(self, answer: Answer) -> None:
+        """The answer has come."""
+        ...
+
+    def own(self, frame: Any) -> Any:
+        """The frame in work, or a copy, to be kept for as long as it is wanted."""
+        ...
+
+
+class Dispatcher:
+    """Turns frames into answers with the registered handlers."""
+
+    def __init__(self, broker: Broker, handlers: Handlers) -> None:
+        """
+        Args:
+            broker: handed to the handlers.
+            handlers: what is served.
+        """
+        self._broker = broker
+        self._clock = broker.clock
+        self._handlers = handlers
+        self._request_metrics = broker.metrics.requests
+        # Per API key, filled on first use: (handler, request class, metrics).
+        self._routes: dict[int, tuple[Handler, Any, Any]] = {}
+        self._fast: dict[int, FastPath] = {}
+        self._silent = handlers.release is not None and handlers.release.is_silent
+        self._before_groups = handlers.release is not None and handlers.release.is_before_groups
+
+    def dispatch(self, peer: Peer, frame: Any, later: Later) -> Answer | None:
+        """Process one frame.
+
+        Args:
+            peer: who sent it.
+            frame: the request without its size prefix; not kept, but by way of `later.own`.
+            later: takes the answer when the handler does not answer at once; called once, from the loop.
+
+        Returns:
+            The answer, or None when `later` will be called.
+
+        Raises:
+            ProtocolError: the connection is to be closed, with this reason.
+        """
+        if len(frame) >= 4:
+            fast = self._fast.get(frame[0] << 8 | frame[1])
+            if fast is not None:
+                answer = fast(peer, frame, later)
+                if answer is not NotImplemented:
+                    return answer
+        frame = later.own(frame)
+        if self._silent and len(frame) >= 4 and self._handlers.ignores(frame[0] << 8 | frame[1]):
+            return NO_ANSWER
+        header, body_offset = decode_request_header(frame)
+        route = self._routes.get(header.api_key)
+        if route is None:
+            if self._before_groups:
+                refusal = before_groups.answer(header.api_key, memoryview(frame)[body_offset:])
+                if refusal is not None:
+                    size, correlation_id = len(refusal) + 4, header.correlation_id
+                    return Answer([struct.pack(">ii", size, correlation_id), refusal])
+            route = self._find_route(header)
+        handler, message_class, metrics = route
+        version = header.api_version
+        if version not in handler.versions:
+            if handler.api_key == _API_VERSIONS:
+                return self._answer_unsupported_api_versions(header)
+            other = self._handlers.read_as(header.api_key, version)
+            if other is not None:
+                # The oldest releases did not look at the version.
+                return self.dispatch(peer, b"%b%b%b" % (frame[:2], other.to_bytes(2), frame[4:]), later)
+            if self._handlers.ignores(header.api_key, version):
+                return NO_ANSWER
+            raise ProtocolError(
+                f"version {version} of {handler.api_key.api_name} is not supported "
+                f"({handler.versions[0]} to {handler.versions[-1]} are)"
+            )
+        if len(frame) > MAX_REQUEST_BYTES:
+            most = _MORE_REQUEST_BYTES.get(handler.api_key, MAX_REQUEST_BYTES)
+            if len(frame) > most:
+                raise ProtocolError(
+                    f"a {handler.api_key.api_name} request of {len(frame)} bytes: the most is {most}"
+                )
+        # What stands behind the request is passed over, as Kafka does: librdkafka sends three bytes too many
+        # with a Metadata request for all topics.
+        request, _ = message_class.decode_from(frame, version, body_offset)
+        started_ms = self._clock.monotonic_ms()
+        context = RequestContext(
+            self._broker,
+            header,
+            now_ms=self._clock.now_ms(),
+            client_host=peer.host,
+            client_port=peer.port,
+            connection_id=peer.connection_id,
+            listener_name=peer.listener_name,
+        )
+        metrics.requests += 1
+        metrics.request_bytes += len(frame)
+        try:
+            response = handler.function(context, request)
+        except Exception as error:
+            response = self._failed(handler, context, request, error)
+        if isinstance(response, asyncio.Future) or asyncio.isfuture(response):
+            if not response.done():
+                later.context = context
+                response.add_done_callback(
+                    lambda done: later(
+                        self._finish_later(
+                            handler, context, request, done, peer, len(frame), started_ms, metrics
+                        )
+                    )
+                )
+                return None
+            response = self._result_of(handler, context, request, response)
+        return self._finish(handler, context, response, peer, len(frame), started_ms, metrics)
+
+    def _find_route(self, header: RequestHeader) -> tuple[Handler, Any, Any]:
+        handler = self._handlers.get(header.api_key)
+        if handler is None:
+            raise ProtocolError(f"API key {header.api_key} is not served here")
+        route = (
+            handler,
+            request_class(handler.api_key),
+            self._request_metrics.of(handler.api_key.api_name),
+        )
+        self._routes[header.api_key] = route
+        if handler.fast is not None:
+            self._fast[header.api_key] = handler.fast(self._broker)
+        return route
+
+    def _answer_unsupported_api_versions(self, header: RequestHeader) -> Answer:
+        """Kafka answers in version 0, which every client can read, and from 2.4 on names the versions that it
+        has (KIP-511)."""
+        served, release = self._handlers.get(_API_VERSIONS), self._handlers.release
+        assert served is not None
+        response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        if release is None or release.names_versions_when_refusing:
+            least, most = served.versions[0], served.versions[-1]
+            response.api_keys = [ApiVersion(api_key=_API_VERSIONS, min_version=least, max_version=most)]
+        return Answer(encode_response(ApiKey.API_VERSIONS, 0, header.correlation_id, response))
+
+    def _finish_later(
+        self,
+        handler: Handler,
+        context: RequestContext,
+        request: Any,
+        done: asyncio.Future[Any],
+        peer: Peer,
+        request_bytes: int,
+        started_ms: float,
+        metrics: Any,
+    ) -> Answer:
+        response = self._result_of(handler, context, request, done)
+        return self._finish(handler, context, response, peer, request_bytes, started_ms, metrics)
+
+    def _result_of(
+        self, handler: Handler, context: RequestContext, request: Any, done: asyncio.Future[Any]
+    ) -> Any:
+        if done.cancelled():
+            context.close_connection = True
+            return None
+        error = done.exception()
+        if error is None:
+            return done.result()
+        return self._failed(handler, context, request, error)
+
+    def _failed(self, handler: Handler, context: RequestContext, request: Any, error: BaseException) -> Any:
+        """The response for an exception out of a handler; None closes the connection."""
+        if isinstance(error, KafkaError):
+            code, message = error.code, error.message
+        elif isinstance(error, Exception):
+            code, message = ErrorCode.UNKNOWN_SERVER_ERROR, ""
+            log.error(
+                "unforeseen failure while handling a request api=%s version=%d client_id=%s client=%s",
+                handler.api_key.api_name,
+                context.api_version,
+                context.client_id,
+                context.client_host,
+                exc_info=error,
+            )
+        else:
+            raise error
+        if handler.error_response is not None:
+            return handler.error_response(request, context.api_version, code, message)
+        response_class = self._response_class(handler)
+        if "error_code" in getattr(response_class, "__slots__", ()):
+            response = response_class()
+            response.error_code = int(code)
+            if message and "error_message" in response_class.__slots__:
+                response.error_message = message
+            return response
+        context.close_connection = True
+        return None
+
+    @staticmethod
+    def _response_class(handler: Handler) -> Any:
+        from odradek.wire.api import response_class
+
+        return response_class(handler.api_key)
+
+    @staticmethod
+    def _encode(handler: Handler, context: RequestContext, response: Any) -> Buffers:
+        key, version, correlation_id = handler.api_key, context.api_version, context.header.correlation_id
+        try:
+            return encode_response(key, version, correlation_id, response)
+        except InvalidMessageError:
+            # Error messages quote what was asked for, which may be as long as any text can be.
+            from odradek.broker.long_messages import shorten_messages
+
+            if not shorten_messages(response):
+                raise
+            return encode_response(key, version, correlation_id, response)
+
+    def _finish(
+        self,
+        handler: Handler,
+        context: RequestContext,
+        response: Any,
+        peer: Peer,
+        request_bytes: int,
+        started_ms: float,
+        metrics: Any,
+    ) -> Answer:
+        if response is None:
+            answer = _CLOSE if context.close_connection else NO_ANSWER
+            size = 0
+        else:
+            try:
+                buffers = self._encode(handler, context, response)
+            except Exception:
+                log.exception(
+                    "a response could not be encoded api=%s version=%d client_id=%s",
+                    handler.api_key.api_name,
+                    context.api_version,
+                    context.client_id,
+                )
+                return _CLOSE
+            ranges = len(buffers) > 1 and any(one.__class__ in UNREAD for one in buffers)
+            answer = Answer(buffers, context.close_connection, ranges)
+            size = sum(map(len, buffers))
+        elapsed_ms = self._clock.monotonic_ms() - started_ms
+        metrics.observe(elapsed_ms, size)
+        request_log = self._broker.request_log
+        if request_log is not None:
+            request_log.write(context, handler, request_bytes, size, elapsed_ms, closed=answer.close)
+        return answer

@@ -1,0 +1,219 @@
+"""What is to be sent through one socket, bytes and ranges of files, in order; and threads that can send it.
+
+The calls that send release the interpreter's lock, so that a thread beside the event loop really sends beside
+it: the loop goes on with other requests meanwhile, and whoever reads old records waits for the disk alone.
+"""
+
+from __future__ import annotations
+
+import errno
+import select
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+from queue import SimpleQueue
+from typing import Any
+
+from odradek.broker.conversion.lazy_records import LazyRecords
+from odradek.broker.network.send_range import send_range
+from odradek.log.files import FileRange
+
+TURN_BYTES = 4 * 1024 * 1024
+"""What one connection may send before others get their turn; the socket's buffer is usually full before."""
+
+PATIENCE_MS = 1
+"""So long a thread waits for a socket to take more: who reads on needs a fraction of it, and others wait."""
+
+_BUFFERS_AT_ONCE = 64
+_NO_SENDFILE = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
+_MSG_MORE = getattr(socket, "MSG_MORE", 0)
+
+UNREAD = (FileRange, LazyRecords)
+"""Parts of an answer that are not in memory."""
+
+
+class Outbox:
+    """Parts in the order in which they leave.
+
+    Attributes:
+        parts: bytes-like, `FileRange`, or `LazyRecords`, at which `write` stops.
+        sent: bytes that the last `write` sent.
+        error: what ended it, if not that the socket takes no more.
+    """
+
+    __slots__ = ("_fd", "_position", "_socket", "error", "parts", "sent")
+
+    def __init__(self, sock: socket.socket) -> None:
+        """
+        Args:
+            sock: of its own, and non-blocking.
+        """
+        self._socket = sock
+        self._fd = sock.fileno()
+        self.parts: deque[Any] = deque()
+        self._position = 0
+        """How much of the first part has been sent."""
+        self.sent = 0
+        self.error: Exception | None = None
+
+    def fileno(self) -> int:
+        """The descriptor that it sends to."""
+        return self._fd
+
+    def first_range_bytes(self) -> int:
+        """How long the range is that is sent next, or behind one other part; 0 where there is none."""
+        for part in islice(self.parts, 2):
+            if part.__class__ is FileRange:
+                return len(part)
+        return 0
+
+    def write(self, patience_ms: int = 0) -> None:
+        """Send until the socket takes no more, a turn is over, or something comes that must be made first.
+
+        Args:
+            patience_ms: how long to wait for a socket that takes no more.
+        """
+        parts = self.parts
+        turn = TURN_BYTES
+        try:
+            while parts and turn > 0:
+                part = parts[0]
+                if part.__class__ is LazyRecords:
+                    break
+                size = min(len(part) - self._position, turn)
+                try:
+                    count = (
+                        self._send_range(part, size, patience_ms)
+                        if part.__class__ is FileRange
+                        else self._send_bytes()
+                    )
+                except BlockingIOError:
+                    count = 0
+                turn -= count
+                # Asking a socket that is full a second time would only cost.
+                if count < size and not (patience_ms and self._has_room_within(patience_ms)):
+                    break
+        except Exception as error:
+            self.error = error.with_traceback(None)  # whose frames hold the file
+        self.sent = TURN_BYTES - turn
+
+    def _has_room_within(self, patience_ms: int) -> bool:
+        room = select.poll()
+        room.register(self._fd, select.POLLOUT)
+        return bool(room.poll(patience_ms))
+
+    def _send_range(self, part: FileRange, size: int, patience_ms: int) -> int:
+        position = self._position
+        try:
+            count = send_range(self._fd, part.fileno(), part.position + position, size, patience_ms)
+        except OSError as error:
+            if error.errno not in _NO_SENDFILE:
+                raise
+            # A file system without it.
+            self.parts[0] = memoryview(part.read())
+            return self._send_bytes()
+        if not count:
+            missing = len(part) - position
+            raise OSError(errno.EIO, f"the file ended {missing} bytes before what was announced")
+        if position + count == len(part):
+            self.parts.popleft()
+            self._position = 0
+        else:
+            self._position = position + count
+        return count
+
+    def _send_bytes(self) -> int:
+        parts = self.parts
+        run: list[Any] = []
+        for part in parts:
+            if part.__class__ in UNREAD or len(run) == _BUFFERS_AT_ONCE:
+                break
+            run.append(part)
+        # What has to be made first may keep the peer waiting.
+        more = _MSG_MORE if len(run) < len(parts) and parts[len(run)].__class__ is not LazyRecords else 0
+        if self._position:
+            run[0] = memoryview(run[0])[self._position :]
+        count = left = self._socket.sendmsg(run, (), more)
+        for part in run:
+            if left < len(part):
+                self._position += left
+                break
+            left -= len(part)
+            parts.popleft()
+            self._position = 0
+        return count
+
+    def close(self) -> None:
+        """Drop what is left, and let go of the descriptor."""
+        for part in self.parts:
+            if part.__class__ is LazyRecords:
+                part.drop()
+        self.parts.clear()
+        self._socket.close()
+
+
+class SendingThreads:
+    """Threads that write outboxes, in the order in which they are handed over.
+
+    A thread is started when one is wanted and none is idle.
+    """
+
+    def __init__(self, most: int) -> None:
+        """
+        Args:
+            most: threads at once, `num.network.threads`.
+        """
+        self._most = most
+        self._running = 0
+        self._threads: list[threading.Thread] = []
+        self._work: SimpleQueue[tuple[Outbox, Callable[[], object]] | None] = SimpleQueue()
+        self._unfinished = 0
+
+    def write(self, outbox: Outbox, done: Callable[[], object]) -> None:
+        """Have an outbox written; nobody else touches it until then.
+
+        Args:
+            done: called in the thread. It may raise `RuntimeError`, of a loop that is closed: then the
+                outbox is closed.
+        """
+        self._unfinished += 1
+        if self._unfinished > self._running < self._most:
+            self._running += 1
+            thread = threading.Thread(target=self._run, name="odradek-send", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._work.put((outbox, done))
+
+    def finished(self) -> None:
+        """What was handed over came back; called where `write` is called."""
+        self._unfinished -= 1
+
+    def resize(self, most: int) -> None:
+        """Change how many threads there may be."""
+        self._most = most
+        self._end(self._running - most)
+
+    def _end(self, number: int) -> None:
+        for _ in range(number):
+            self._running -= 1
+            self._work.put(None)
+
+    def _run(self) -> None:
+        take = self._work.get
+        while (work := take()) is not None:
+            outbox, done = work
+            outbox.write(PATIENCE_MS)
+            try:
+                done()
+            except RuntimeError:
+                outbox.close()
+            del work, outbox, done  # an idle thread keeps no file open
+
+    def close(self) -> None:
+        """End the threads, when they have done what they have."""
+        self._end(self._running)
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()

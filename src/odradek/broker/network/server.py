@@ -1,0 +1,328 @@
+"""Listening sockets: accepting within Kafka's limits, and what all connections share.
+
+Connections are accepted by a loop of our own rather than by `loop.create_server`, so that at
+`max.connections` the broker can stop accepting, as Kafka does, instead of accepting and closing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from odradek.broker.network.connection import Connection, Peer
+from odradek.broker.network.outbox import SendingThreads
+from odradek.wire.framing import ReceiveBuffers
+
+if TYPE_CHECKING:
+    from odradek.broker.network.dispatch import Dispatcher
+
+log = logging.getLogger(__name__)
+
+_ACCEPT_RETRY_S = 0.1
+_MIN_PARTIAL_LIMIT = 256 * 1024 * 1024
+_OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+
+
+class AddressInUse(Exception):
+    """The port to listen on is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkLimits:
+    """The bounds of a listener, under the names of Kafka's configs.
+
+    Attributes:
+        max_request_bytes: `socket.request.max.bytes`.
+        max_connections: `max.connections`: at this number nothing more is accepted until one closes.
+        max_connections_per_ip: `max.connections.per.ip`: further ones from that address are closed at once.
+        max_connections_per_ip_overrides: `max.connections.per.ip.overrides`.
+        idle_ms: `connections.max.idle.ms`; negative for never.
+        queued_max_request_bytes: `queued.max.request.bytes`; -1 for no bound.
+        backlog: `socket.listen.backlog.size`.
+        send_buffer_bytes, receive_buffer_bytes: `socket.send.buffer.bytes`, `socket.receive.buffer.bytes`;
+            -1 leaves it to the operating system.
+        partial_frames_bytes: what all frames that have not arrived whole may hold together. Beyond it the
+            connection that has been silent longest in the middle of a frame is closed.
+        network_threads: `num.network.threads`: those that send long answers beside the event loop.
+    """
+
+    max_request_bytes: int = 104_857_600
+    max_connections: int = 2**31 - 1
+    max_connections_per_ip: int = 2**31 - 1
+    max_connections_per_ip_overrides: tuple[tuple[str, int], ...] = ()
+    idle_ms: int = 600_000
+    queued_max_request_bytes: int = -1
+    backlog: int = 50
+    send_buffer_bytes: int = 102_400
+    receive_buffer_bytes: int = 102_400
+    partial_frames_bytes: int = 0
+    network_threads: int = 3
+
+    @property
+    def partial_limit(self) -> int:
+        """`partial_frames_bytes`, or when that is 0 enough for two of the largest frames."""
+        if self.partial_frames_bytes > 0:
+            return self.partial_frames_bytes
+        if self.queued_max_request_bytes > 0:
+            return max(self.queued_max_request_bytes, self.max_request_bytes)
+        return max(2 * self.max_request_bytes, _MIN_PARTIAL_LIMIT)
+
+
+class Listener:
+    """One listening socket with its connections.
+
+    Attributes:
+        host, port: where it listens; the port is the real one when 0 was asked for.
+        receive_buffers: the memory that its connections read through.
+        sending_threads: they send long answers; to be closed when the connections are.
+        queued_bytes: bytes of whole requests that are in work.
+        partial_bytes: bytes of frames that have not arrived whole.
+        connections: those that are open.
+        accepted, refused: counters, for metrics.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, limits: NetworkLimits, *, name: str = "PLAINTEXT") -> None:
+        self.dispatcher = dispatcher
+        self.limits = limits
+        self.name = name
+        self.loop = asyncio.get_running_loop()
+        self.receive_buffers = ReceiveBuffers()
+        self.sending_threads = SendingThreads(limits.network_threads)
+        self.host = ""
+        self.port = 0
+        self.queued_bytes = 0
+        self.partial_bytes = 0
+        # In the order of opening.
+        self.connections: dict[Connection, None] = {}
+        self.accepted = 0
+        self.refused = 0
+        self._per_host: Counter[str] = Counter()
+        self._per_host_limits = dict(limits.max_connections_per_ip_overrides)
+        self._socket: socket.socket | None = None
+        self._accepting: asyncio.Task[None] | None = None
+        self._slot_free = asyncio.Event()
+        self._blocked: dict[Connection, None] = {}
+        # Connections in the middle of a frame, the longest silent first.
+        self._partial: dict[Connection, None] = {}
+        self._next_id = 0
+        self._idle_timer: asyncio.TimerHandle | None = None
+
+    # ------------------------------------------------------------------ start and stop
+
+    def bind(self, host: str, port: int) -> None:
+        """Take the port without accepting yet, so that a taken port is found before anything else is done.
+
+        Args:
+            host: address or name; empty for all addresses.
+            port: 0 for a free one.
+
+        Raises:
+            AddressInUse: another process listens there.
+            OSError: the address is not ours, or not an address.
+        """
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        # A name with addresses of both kinds, such as localhost: the kind that every client tries.
+        family, _, _, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listening.setblocking(False)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if self.limits.receive_buffer_bytes > 0:
+                # Before listen(): accepted sockets inherit it, and the window scale is fixed in the
+                # handshake.
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.limits.receive_buffer_bytes)
+            listening.bind(address)
+        except OSError as error:
+            listening.close()
+            if error.errno == errno.EADDRINUSE:
+                raise AddressInUse(f"port {port} on {host or 'all addresses'} is in use") from error
+            raise
+        self._socket = listening
+        self.host, self.port = host, listening.getsockname()[1]
+
+    def start(self) -> None:
+        """Listen and accept."""
+        assert self._socket is not None, "bind comes first"
+        self._socket.listen(max(1, self.limits.backlog))
+        self._accepting = self.loop.create_task(self._accept())
+        self._schedule_idle_sweep()
+
+    def update_limits(self, limits: NetworkLimits) -> None:
+        """Take over changed limits; they hold for connections and requests that come from now on."""
+        self.limits = limits
+        self.sending_threads.resize(limits.network_threads)
+        self._per_host_limits = dict(limits.max_connections_per_ip_overrides)
+        self._slot_free.set()
+
+    def stop_accepting(self) -> None:
+        """Close the listening socket; open connections go on."""
+        listening, self._socket = self._socket, None
+        if self._accepting is not None:
+            # The loop lets go of the socket when the task ends; only then may it be closed.
+            self._accepting.cancel()
+            if listening is not None:
+                self._accepting.add_done_callback(lambda _: listening.close())
+            self._accepting = None
+        elif listening is not None:
+            listening.close()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
+
+    def close_connections(self) -> None:
+        """Close every connection once what has been answered is sent."""
+        for connection in list(self.connections):
+            connection.close("the broker stops")
+
+    def abort_connections(self) -> None:
+        """Close every connection at once."""
+        for connection in list(self.connections):
+            connection.abort("the broker stops")
+
+    # ------------------------------------------------------------------ accepting
+
+    async def _accept(self) -> None:
+        assert self._socket is not None
+        listening = self._socket
+        while True:
+            while len(self.connections) >= self.limits.max_connections:
+                log.warning(
+                    "not accepting: max.connections reached listener=%s connections=%d",
+                    self.name,
+                    len(self.connections),
+                )
+                self._slot_free.clear()
+                await self._slot_free.wait()
+            try:
+                accepted, address = await self._next(listening)
+            except OSError as error:
+                if error.errno not in _OUT_OF_RESOURCES:
+                    # The peer went away between SYN and accept.
+                    log.debug("accept failed: %s", error)
+                    continue
+                log.error("cannot accept: %s; trying again in %d ms", error, int(_ACCEPT_RETRY_S * 1000))
+                retry = self.loop.create_future()
+                self.loop.call_later(_ACCEPT_RETRY_S, retry.set_result, None)
+                await retry
+                continue
+            await self._take(accepted, address)
+
+    async def _next(self, listening: socket.socket) -> tuple[socket.socket, tuple[str, int]]:
+        """The next connection. Unlike `loop.sock_accept`, being cancelled never loses one."""
+        while True:
+            try:
+                accepted, address = listening.accept()
+            except BlockingIOError:
+                await self._readable(listening)
+            else:
+                accepted.setblocking(False)
+                return accepted, address
+
+    async def _readable(self, listening: socket.socket) -> None:
+        ready = asyncio.Event()
+        self.loop.add_reader(listening, ready.set)
+        try:
+            await ready.wait()
+        finally:
+            self.loop.remove_reader(listening)
+
+    async def _take(self, accepted: socket.socket, address: tuple[str, int]) -> None:
+        host, port = address[0], address[1]
+        limit = self._per_host_limits.get(host, self.limits.max_connections_per_ip)
+        if self._per_host[host] >= limit:
+            self.refused += 1
+            log.info(
+                "connection refused: max.connections.per.ip reached peer=%s:%d limit=%d", host, port, limit
+            )
+            accepted.close()
+            return
+        try:
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if self.limits.send_buffer_bytes > 0:
+                accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.send_buffer_bytes)
+            local = accepted.getsockname()
+            self._next_id += 1
+            peer = Peer(host, port, f"{local[0]}:{local[1]}-{host}:{port}-{self._next_id}", self.name)
+            await self.loop.connect_accepted_socket(lambda: Connection(self, peer), accepted)
+        except OSError as error:
+            log.debug("a connection ended before it began peer=%s:%d: %s", host, port, error)
+            accepted.close()
+            return
+        except asyncio.CancelledError:
+            accepted.close()
+            raise
+        self.accepted += 1
+
+    def opened(self, connection: Connection) -> None:
+        """Told by a connection when it begins."""
+        self.connections[connection] = None
+        self._per_host[connection.peer.host] += 1
+
+    def closed(self, connection: Connection) -> None:
+        """Told by a connection when it has ended."""
+        self.connections.pop(connection, None)
+        self._blocked.pop(connection, None)
+        host = connection.peer.host
+        self._per_host[host] -= 1
+        if self._per_host[host] <= 0:
+            del self._per_host[host]
+        self._slot_free.set()
+
+    # ------------------------------------------------------------------ memory
+
+    def has_room(self, connection: Connection) -> bool:
+        """Whether one more request may be taken up; if not, `connection` is called when there is room."""
+        limit = self.limits.queued_max_request_bytes
+        if limit <= 0 or self.queued_bytes < limit:
+            return True
+        self._blocked[connection] = None
+        return False
+
+    def release(self, size: int) -> None:
+        """A request of `size` bytes has been answered."""
+        self.queued_bytes -= size
+        if self._blocked and self.queued_bytes < self.limits.queued_max_request_bytes:
+            blocked, self._blocked = self._blocked, {}
+            for connection in blocked:
+                self.loop.call_soon(connection.resume_processing)
+
+    def account_partial(self, connection: Connection, pending: int) -> None:
+        """A connection's unfinished frame now holds `pending` bytes."""
+        self.partial_bytes += pending - connection.partial_bytes
+        connection.partial_bytes = pending
+        self._partial.pop(connection, None)
+        if pending:
+            self._partial[connection] = None
+            if self.partial_bytes > self.limits.partial_limit:
+                self._evict_partial()
+
+    def _evict_partial(self) -> None:
+        while self.partial_bytes > self.limits.partial_limit and self._partial:
+            connection = next(iter(self._partial))
+            size = connection.partial_bytes
+            self.account_partial(connection, 0)
+            connection.abort(
+                f"unfinished requests hold more than {self.limits.partial_limit} bytes, "
+                f"and this one ({size} bytes) has been silent longest",
+                warn=True,
+            )
+
+    # ------------------------------------------------------------------ idle connections
+
+    def _schedule_idle_sweep(self) -> None:
+        if self.limits.idle_ms >= 0:
+            interval_s = min(30.0, max(0.05, self.limits.idle_ms / 10_000))
+            self._idle_timer = self.loop.call_later(interval_s, self._sweep_idle)
+
+    def _sweep_idle(self) -> None:
+        deadline = self.loop.time() - self.limits.idle_ms / 1000
+        for connection in list(self.connections):
+            if connection.active_at < deadline and connection.idle:
+                connection.abort("idle for longer than connections.max.idle.ms")
+        self._schedule_idle_sweep()

@@ -1,0 +1,119 @@
+"""A broker as a process: signals, the event loop, the garbage collector, the exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from odradek.broker.app import Broker, StartError
+from odradek.broker.config.broker_config import BrokerConfig
+from odradek.broker.process import collector
+from odradek.broker.process.watchdog import Watchdog
+from odradek.broker.registry import SERVED, Handlers
+
+log = logging.getLogger(__name__)
+
+_WARM_UP_AFTER_S = 0.5
+"""When what has not been needed yet begins to be imported, so that no later request waits for it."""
+
+_WARM_UP_PAUSE_S = 0.01
+"""Between two imports: requests come in between."""
+
+
+def run(
+    config: BrokerConfig,
+    *,
+    request_log: Path | None = None,
+    on_ready: Callable[[str], None] | None = None,
+    observe: Callable[[Broker], None] | None = None,
+) -> int:
+    """Run a broker until SIGTERM or SIGINT.
+
+    Args:
+        config: its configs.
+        request_log: see `Broker`.
+        on_ready: told `host:port` once connections are accepted.
+        observe: handed the broker just before that, in its thread; for measuring.
+
+    Returns:
+        The exit code: 0 after a stop in good order, 1 when it could not start or could not go on (the reason
+        is on standard error).
+    """
+    try:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            return runner.run(_main(config, request_log, on_ready, observe))
+    except StartError as error:
+        print(f"odradek server: {error}", file=sys.stderr)  # noqa: T201 - the one message for a person
+        return 1
+
+
+async def _main(
+    config: BrokerConfig,
+    request_log: Path | None,
+    on_ready: Callable[[str], None] | None,
+    observe: Callable[[Broker], None] | None,
+) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _on_signal, number, stop)
+    broker = Broker(config, request_log=request_log)
+    fatal: list[str] = []
+
+    def on_fatal(reason: str) -> None:
+        fatal.append(reason)
+        stop.set()
+
+    broker.on_fatal = on_fatal
+    await broker.start()
+    collector.settle()
+    pauses = collector.Pauses()
+    pauses.start()
+    pauses.register(broker.metrics)
+    watchdog = None
+    if config.odradek_event_loop_stall_ms > 0:
+        watchdog = Watchdog(loop, config.odradek_event_loop_stall_ms)
+        watchdog.register(broker.metrics)
+        watchdog.start()
+    try:
+        if observe is not None:
+            observe(broker)
+        if on_ready is not None:
+            on_ready(broker.bootstrap_servers)
+        loop.call_later(_WARM_UP_AFTER_S, _warm_up, loop, broker.handlers, sorted(SERVED))
+        await stop.wait()
+    finally:
+        await broker.stop()
+        if watchdog is not None:
+            watchdog.stop()
+        pauses.stop()
+    for reason in fatal:
+        print(f"odradek server: stopped: {reason}", file=sys.stderr)  # noqa: T201 - for a person
+    return 1 if fatal else 0
+
+
+def _warm_up(loop: asyncio.AbstractEventLoop, handlers: Handlers, keys: Sequence[int]) -> None:
+    """Import the handlers of the APIs in `keys`, one at a time."""
+    handlers.get(keys[0])
+    if len(keys) > 1:
+        loop.call_later(_WARM_UP_PAUSE_S, _warm_up, loop, handlers, keys[1:])
+
+
+def _on_signal(number: int, stop: asyncio.Event) -> None:
+    log.info("signal received name=%s", signal.Signals(number).name)
+    stop.set()
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's where it is installed, else None for the standard one."""
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+        return factory
+    return None

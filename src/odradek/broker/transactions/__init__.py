@@ -1,0 +1,1 @@
+"""The shell of the transaction coordinator, and what transactions mean for a produce."""

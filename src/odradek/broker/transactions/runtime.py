@@ -1,0 +1,340 @@
+"""The transaction coordinator in a broker: its log is the replicas, its shards the partitions led here.
+
+A broker makes one `TransactionRuntime`, calls `follow` with every image once the replicas have followed it
+(at the start too), and `stop` before it closes its logs. Handlers reach the coordinator as
+`broker.transactions.coordinator`; a produce request that has to know whether a partition belongs to the
+transaction asks `verify`, one that lets it join (KIP-890) asks `add`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from odradek.broker.auto_creation import new_topic
+from odradek.broker.features import TRANSACTION_VERSION
+from odradek.broker.groups.runtime import Answer, ReplicatedLog
+from odradek.broker.transactions.markers import MarkerWriter
+from odradek.coordinators.reply import Reply
+from odradek.coordinators.transactions.config import TransactionConfig
+from odradek.coordinators.transactions.coordinator import (
+    TRANSACTION_STATE_TOPIC,
+    PartitionErrors,
+    TransactionCoordinator,
+)
+from odradek.coordinators.transactions.markers import Markers, by_leader
+from odradek.errors import CoordinatorLoadInProgressError, KafkaError
+from odradek.errors.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from odradek.broker.app import Broker
+    from odradek.broker.config.broker_config import BrokerConfig
+    from odradek.broker.metrics import Metrics
+    from odradek.broker.producer_ids import ProducerIdBlock, ProducerIds
+    from odradek.broker.replicas import Replicas
+    from odradek.cluster.controller import Controller
+    from odradek.cluster.image import ClusterDelta, ClusterImage
+    from odradek.coordinators.transactions.transaction import Partition
+    from odradek.replication.delayed import Purgatory
+    from odradek.util.clock import Clock
+    from odradek.util.timers import Timers
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+_NOBODY = -1
+
+
+class MarkerSender(Protocol):
+    """How markers get to the broker that leads their partitions."""
+
+    def __call__(self, broker_id: int, markers: Markers, deliver: Callable[[PartitionErrors], None]) -> None:
+        """Have markers written.
+
+        Args:
+            broker_id: who leads their partitions; -1: nobody at the moment.
+            markers: what to write.
+            deliver: gets what each partition answered; nothing for those that gave no answer, which are
+                tried again after a pause.
+        """
+        ...
+
+
+class LocalMarkers:
+    """`MarkerSender` of a broker that is alone: what it does not lead itself has to wait."""
+
+    def __init__(self, broker_id: int, writer: MarkerWriter) -> None:
+        self._broker_id = broker_id
+        self._writer = writer
+
+    def __call__(self, broker_id: int, markers: Markers, deliver: Callable[[PartitionErrors], None]) -> None:
+        """See `MarkerSender`."""
+        if broker_id != self._broker_id:
+            deliver({})
+            return
+        self._writer.write(
+            markers.producer_id,
+            markers.producer_epoch,
+            sorted(markers.partitions),
+            coordinator_epoch=markers.coordinator_epoch,
+            commit=markers.commit,
+            deliver=deliver,
+            transaction_version=markers.transaction_version,
+        )
+
+
+class TransactionRuntime:
+    """Keeps the transaction coordinator in step with the cluster.
+
+    Args:
+        broker_id: this broker.
+        replicas: the partitions on it.
+        purgatory: told of their progress.
+        controller: creates the topic when it is first needed, and hands out producer ids.
+        producer_ids: where ids come from.
+        writer: writes markers here.
+        clock: the time.
+        timers: the event loop's.
+        loop: for answers that come later.
+        config: the broker's configs.
+        transaction_version: level of the feature `transaction.version`.
+
+    Attributes:
+        coordinator: what handlers call.
+        writer: what WriteTxnMarkers calls.
+        leader_of: who leads a partition, -1 for nobody, None if there is no such partition; may be replaced.
+        send_markers: how markers get to the leaders of their partitions; may be replaced.
+    """
+
+    def __init__(
+        self,
+        *,
+        broker_id: int,
+        replicas: Replicas,
+        purgatory: Purgatory,
+        controller: Controller,
+        producer_ids: ProducerIds,
+        writer: MarkerWriter,
+        clock: Clock,
+        timers: Timers,
+        loop: asyncio.AbstractEventLoop,
+        config: BrokerConfig,
+        transaction_version: int,
+    ) -> None:
+        self._broker_id = broker_id
+        self._replicas = replicas
+        self._controller = controller
+        self._producer_ids = producer_ids
+        self._config = config
+        self._loop = loop
+        self.send_markers: MarkerSender = LocalMarkers(broker_id, writer)
+        self.writer = writer
+        self.leader_of: Callable[[Partition], int | None] = self._leader_in_the_image
+        self._without_leader: dict[str, int] = {}
+        self.coordinator = TransactionCoordinator(
+            config=transaction_config(config, transaction_version),
+            log=ReplicatedLog(replicas, purgatory, clock),
+            clock=clock,
+            timers=timers,
+            new_producer_id=self._new_producer_id,
+            send=self._send,
+        )
+
+    def follow(self, image: ClusterImage, delta: ClusterDelta | None = None) -> None:
+        """Take up the transactional ids of partitions that this broker leads now, give up the others.
+
+        Args:
+            image: the cluster; the replicas have followed it already.
+            delta: what has changed; `None` at the start.
+        """
+        if delta is not None and not (
+            TRANSACTION_STATE_TOPIC in delta.topics
+            or TRANSACTION_STATE_TOPIC in delta.topics_marked
+            or TRANSACTION_STATE_TOPIC in delta.topics_gone
+        ):
+            return
+        topic = image.topic(TRANSACTION_STATE_TOPIC)
+        runtime = self.coordinator.runtime
+        partitions = {} if topic is None else topic.partitions
+        self.coordinator.partition_count = len(partitions)
+        for index in runtime.partitions():
+            state = partitions.get(index)
+            if state is None or state.leader != self._broker_id:
+                runtime.unload(index, None if state is None else state.leader_epoch)
+                self._without_leader.clear()
+        for index, state in partitions.items():
+            if state.leader == self._broker_id:
+                self.coordinator.load(index, state.leader_epoch)
+
+    def set_version(self, transaction_version: int) -> None:
+        """Go on at another level of the feature `transaction.version`."""
+        self.coordinator.config = replace(self.coordinator.config, transaction_version=transaction_version)
+
+    def ensure_topic(self) -> ErrorCode:
+        """Create `__transaction_state` through the controller.
+
+        Returns:
+            COORDINATOR_NOT_AVAILABLE when it could not be created; the client asks again.
+        """
+        try:
+            self._controller.create_topic(new_topic(self._config, TRANSACTION_STATE_TOPIC))
+        except KafkaError as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                log.warning("%s could not be created: %s", TRANSACTION_STATE_TOPIC, error.message)
+                return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return ErrorCode.NONE
+
+    def stop(self) -> None:
+        """Give everything up; whoever waits is told NOT_COORDINATOR."""
+        self.coordinator.runtime.unload_all()
+
+    def register_gauges(self, metrics: Metrics) -> None:
+        """Kafka's metrics of a transaction coordinator; the load times are those since the start."""
+        coordinator = self.coordinator
+        kind = "kafka.server:transaction-coordinator-metrics"
+        metrics.gauge(kind, "partition-load-time-max", lambda: max(coordinator.load_times, default=0.0))
+        metrics.gauge(kind, "partition-load-time-avg", lambda: _average(coordinator.load_times))
+        kind = "kafka.coordinator.transaction:TransactionMarkerChannelManager"
+        metrics.gauge(kind, "UnknownDestinationQueueSize", lambda: sum(self._without_leader.values()))
+        metrics.gauge(kind, "LogAppendRetryQueueSize", lambda: coordinator.incomplete)
+
+    # ------------------------------------------------------------------ what the produce path asks
+
+    def verify(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[Partition]
+    ) -> PartitionErrors | asyncio.Future[PartitionErrors]:
+        """Whether partitions belong to a producer's open transaction; NONE where they do.
+
+        Returns:
+            Errors as AddPartitionsToTxn gives them (v4+, verify only), or a future of them.
+        """
+        return self._ask(transactional_id, producer_id, producer_epoch, partitions, verify_only=True)
+
+    def add(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[Partition]
+    ) -> PartitionErrors | asyncio.Future[PartitionErrors]:
+        """Let partitions join a producer's transaction, which begins if there is none; NONE where they have.
+
+        Returns:
+            Errors as AddPartitionsToTxn gives them, or a future of them: done when it is committed.
+        """
+        return self._ask(transactional_id, producer_id, producer_epoch, partitions, verify_only=False)
+
+    def _ask(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[Partition],
+        *,
+        verify_only: bool,
+    ) -> PartitionErrors | asyncio.Future[PartitionErrors]:
+        answer: Answer[PartitionErrors] = Answer()
+        self.coordinator.add_partitions(
+            transactional_id,
+            producer_id,
+            producer_epoch,
+            partitions,
+            Reply(answer.deliver, lambda error: dict.fromkeys(partitions, error)),
+            verify_only=verify_only,
+        )
+        return answer.result(self._loop)
+
+    # ------------------------------------------------------------------ producer ids
+
+    def with_producer_ids(self, command: Callable[[], R | asyncio.Future[R]]) -> R | asyncio.Future[R]:
+        """Run something that may need a producer id, once there is one: a new block waits for the disk."""
+        if not self._producer_ids.is_exhausted:
+            return command()
+        return asyncio.ensure_future(self._after_claim(command))
+
+    async def _after_claim(self, command: Callable[[], R | asyncio.Future[R]]) -> R:
+        while self._producer_ids.is_exhausted:
+            block: ProducerIdBlock | asyncio.Future[ProducerIdBlock] = self._controller.turns.run(
+                self._producer_ids.claim
+            )
+            self._producer_ids.use(await block if asyncio.isfuture(block) else block)
+        answer = command()
+        return await answer if asyncio.isfuture(answer) else answer
+
+    def _new_producer_id(self) -> int:
+        if self._producer_ids.is_exhausted:
+            # Kafka's answer, too, while it waits for a block.
+            raise CoordinatorLoadInProgressError
+        return self._producer_ids.next()
+
+    # ------------------------------------------------------------------ markers
+
+    def _send(self, markers: Markers) -> None:
+        sends, gone = by_leader([markers], self.leader_of)
+        self._without_leader.pop(markers.transactional_id, None)
+        for part in sends.get(_NOBODY, ()):
+            self._without_leader[part.transactional_id] = len(part.partitions)
+        for part in gone:
+            self._answered(part, dict.fromkeys(part.partitions, ErrorCode.NONE))
+        for leader, parts in sends.items():
+            for part in parts:
+                self.send_markers(leader, part, partial(self._answered, part))
+
+    def _answered(self, markers: Markers, errors: PartitionErrors) -> None:
+        if self.coordinator.partition_count:
+            self.coordinator.markers_answered(markers, errors)
+
+    def _leader_in_the_image(self, partition: Partition) -> int | None:
+        image = self._replicas.image
+        state = image.partition(*partition)
+        if state is None or partition[0] in image.marked:
+            return None
+        return state.leader
+
+
+def start_transactions(broker: Broker) -> TransactionRuntime:
+    """The binding of a broker that runs, in step with its image."""
+    writer = MarkerWriter(
+        broker.replicas,
+        broker.purgatory,
+        lambda: broker.groups,
+        broker.clock,
+        broker.config.request_timeout_ms,
+    )
+    transactions = TransactionRuntime(
+        broker_id=broker.broker_id,
+        replicas=broker.replicas,
+        purgatory=broker.purgatory,
+        controller=broker.controller,
+        producer_ids=broker.producer_ids,
+        writer=writer,
+        clock=broker.clock,
+        timers=broker.timers,
+        loop=broker.loop,
+        config=broker.config,
+        transaction_version=broker.features.level(TRANSACTION_VERSION),
+    )
+    transactions.follow(broker.image)
+    transactions.register_gauges(broker.metrics)
+    return transactions
+
+
+def _average(values: Collection[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def transaction_config(config: BrokerConfig, transaction_version: int) -> TransactionConfig:
+    """What transactions need of the broker's configs."""
+    return TransactionConfig(
+        transaction_max_timeout_ms=config.transaction_max_timeout_ms,
+        transactional_id_expiration_ms=config.transactional_id_expiration_ms,
+        transaction_abort_timed_out_transaction_cleanup_interval_ms=(
+            config.transaction_abort_timed_out_transaction_cleanup_interval_ms
+        ),
+        transaction_remove_expired_transaction_cleanup_interval_ms=(
+            config.transaction_remove_expired_transaction_cleanup_interval_ms
+        ),
+        transaction_two_phase_commit_enable=config.transaction_two_phase_commit_enable,
+        transaction_version=transaction_version,
+    )

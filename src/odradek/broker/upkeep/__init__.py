@@ -1,0 +1,1 @@
+"""What happens to the logs by and by: flushes, retention, compaction, moves between folders."""

@@ -1,0 +1,134 @@
+"""What a broker does by the clock: retention, flushes, checkpoints, forgetting idle producers, compaction.
+
+Moves of replicas between data folders go on beside it, begun by requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.process.loop_timers import Periodic
+from odradek.broker.upkeep.cleaning import Cleaning
+from odradek.broker.upkeep.moving import Moving
+from odradek.log.cleaner.manager import LogCleaner
+from odradek.log.files import RealFileSystem
+
+if TYPE_CHECKING:
+    from odradek.broker.app import Broker
+
+_FLUSH_CHECK_MS = 1_000
+_NEVER_MS = 366 * 24 * 3600 * 1000
+
+
+class Housekeeping:
+    """The periodic work of one broker.
+
+    Attributes: `cleaner`: decides what is compacted, None where compaction is off; `moving`: moves replicas.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._periodic: list[Periodic] = []
+        self._checkpointed: list[Any] = []
+        self._flushing = self._checkpointing = False
+        self._cleaning: Cleaning | None = None
+        self.cleaner: LogCleaner | None = None
+        self.moving: Moving | None = None
+
+    def start(self) -> None:
+        """Begin; the logs are loaded."""
+        broker, config, logs = self._broker, self._broker.config, self._broker.logs
+        now_ms = broker.clock.now_ms
+        self._every("retention", config.log_retention_check_interval_ms, self._retain)
+        # Also without flush.ms: complete segments are synced, so that a recovery need not read them again.
+        self._every("flush", min(_FLUSH_CHECK_MS, config.log_flush_scheduler_interval_ms), self._flush)
+        self._every("checkpoints", config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint)
+        self._every(
+            "producer expiry",
+            config.producer_id_expiration_check_interval_ms,
+            lambda: logs.expire_producers(now_ms()),
+        )
+        # A worker is a process of its own: it sees real files only.
+        if config.log_cleaner_enable and isinstance(broker.files, RealFileSystem):
+            self.cleaner = LogCleaner(logs, broker.files, broker.clock)
+            self._cleaning = Cleaning(broker.loop, self.cleaner, lambda: broker.config)
+            self._every("compaction", config.log_cleaner_backoff_ms, self._cleaning.check)
+            self._register_gauges(self.cleaner)
+        self.moving = Moving(broker.loop, logs, lambda: broker.config)
+        self.moving.resume()
+
+    def stop(self) -> None:
+        """No more of it; passes of the cleaner that are under way come to nothing. Harmless twice."""
+        for periodic in self._periodic:
+            periodic.stop()
+        self._periodic.clear()
+        if self.moving is not None:
+            self.moving.stop()
+            self.moving = None
+        if self._cleaning is not None:
+            self._cleaning.stop()
+            self._cleaning = None
+
+    def _every(self, name: str, interval_ms: float, work: Callable[[], object]) -> None:
+        if 0 < interval_ms < _NEVER_MS:
+            self._periodic.append(Periodic(self._broker.loop, name, interval_ms, work))
+
+    def _retain(self) -> None:
+        """Drop what is due, and remove files in another thread: a large one takes its time."""
+        logs, now_ms = self._broker.logs, self._broker.clock.now_ms()
+        logs.apply_retention(now_ms)
+        job = logs.begin_removals(now_ms)
+        if len(job):
+            running = self._broker.loop.run_in_executor(None, job.run)
+            running.add_done_callback(lambda _: logs.finish_removals(job, now_ms))
+
+    def _flush(self) -> None:
+        """Sync what is due, in another thread: the disk takes its time over a large segment."""
+        if self._flushing:
+            return
+        logs, loop = self._broker.logs, self._broker.loop
+        jobs = logs.begin_flushes(self._broker.clock.now_ms())
+        if not jobs:
+            return
+
+        def run() -> None:
+            for job in jobs:
+                job.run()
+
+        def finish(_: object) -> None:
+            self._flushing = False
+            logs.finish_flushes(jobs)
+
+        self._flushing = True
+        loop.run_in_executor(None, run).add_done_callback(finish)
+
+    def _checkpoint(self) -> None:
+        """All three checkpoints, at the shortest of their intervals; they are synced, in another thread."""
+        if self._checkpointing:
+            return
+        logs = self._broker.logs
+        state = [
+            (one.high_watermark, one.recovery_point, one.log_start_offset, one.directory)
+            for one in logs.all()
+        ]
+        if state == self._checkpointed:
+            return
+        job = logs.begin_checkpoint()
+
+        def finish(_: object) -> None:
+            self._checkpointing = False
+            if logs.finish_checkpoint(job):
+                self._checkpointed = state
+
+        self._checkpointing = True
+        self._broker.loop.run_in_executor(None, job.run).add_done_callback(finish)
+
+    def _register_gauges(self, cleaner: LogCleaner) -> None:
+        gauge, stats, clock = self._broker.metrics.gauge, cleaner.stats, self._broker.clock
+        kind = "kafka.log:LogCleanerManager"
+        gauge(kind, "max-dirty-percent", lambda: stats.max_dirty_percent)
+        gauge(kind, "time-since-last-run-ms", lambda: clock.now_ms() - stats.last_run_ms)
+        gauge(kind, "uncleanable-partitions-count", lambda: len(cleaner.uncleanable))
+        kind = "kafka.log:LogCleaner"
+        gauge(kind, "cleaner-recopy-percent", lambda: stats.recopy_percent)
+        gauge(kind, "max-buffer-utilization-percent", lambda: stats.map_percent)

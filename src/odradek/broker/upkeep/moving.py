@@ -1,0 +1,132 @@
+"""Moves of replicas between data folders beside the event loop: slices in threads, at a bounded rate."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odradek.errors import OdradekError
+
+if TYPE_CHECKING:
+    from odradek.broker.config.broker_config import BrokerConfig
+    from odradek.log.log_manager import LogManager
+    from odradek.log.moving import Move
+    from odradek.log.steps import Steps
+
+log = logging.getLogger(__name__)
+
+_LOOK_AGAIN_S = 1.0
+"""How often is looked, while a move waits, whether the rate is another."""
+
+
+class Moving:
+    """Goes through the steps of the moves; every method is called from the loop."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, logs: LogManager, config: Callable[[], BrokerConfig]
+    ) -> None:
+        """
+        Args:
+            loop: the broker's.
+            logs: whose replicas are moved.
+            config: the broker's config as it is now: `num.replica.alter.log.dirs.threads` moves at a time, as
+                many as there are folders if it is not set, and
+                `replica.alter.log.dirs.io.max.bytes.per.second` for all of them.
+        """
+        self._loop = loop
+        self._logs = logs
+        self._config = config
+        self._queue: deque[Move] = deque()
+        self._running = 0
+        self._threads: ThreadPoolExecutor | None = None
+        self._owed = 0.0
+        """Bytes that were copied faster than the rate allows, as of `_paid_at_s`."""
+        self._paid_at_s = loop.time()
+        self._stopped = False
+
+    def resume(self) -> None:
+        """Begin the moves again that a stop has broken off."""
+        for key, directory in list(self._logs.moves.unfinished.items()):
+            try:
+                self.begin(key, directory.parent)
+            except OdradekError as error:
+                log.warning("move not resumed topic=%s partition=%d: %s", *key, error)
+
+    def begin(self, key: tuple[str, int], parent: Path) -> None:
+        """Have a replica lie in that data folder in the end. Raises `KafkaError` KAFKA_STORAGE_ERROR."""
+        move = self._logs.moves.begin(key, parent)
+        if move is not None:
+            log.info("move begun topic=%s partition=%d from=%s to=%s", *key, move.source.parent, parent)
+            self._queue.append(move)
+            self._start()
+
+    def _start(self) -> None:
+        config = self._config()
+        most = config.num_replica_alter_log_dirs_threads or len(self._logs.data_dirs)
+        while self._queue and self._running < most:
+            move = self._queue.popleft()
+            if move.is_over:
+                continue
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(thread_name_prefix="moves")
+            self._running += 1
+            self._go_on(move, move.steps(), None)
+
+    def _go_on(self, move: Move, steps: Steps, error: BaseException | None) -> None:
+        """The next step, and what waits for the disk in a thread."""
+        if self._stopped:
+            steps.close()
+            return
+        try:
+            wait = next(steps) if error is None else steps.throw(error)
+        except StopIteration as done:
+            self._end(move, "moved" if done.value else "move given up", None)
+            return
+        except OdradekError as failure:
+            self._end(move, "move failed", failure)
+            return
+        assert self._threads is not None
+        before = move.bytes_copied
+
+        def waited(waiting: asyncio.Future[object]) -> None:
+            self._owed += move.bytes_copied - before
+            self._pause(move, steps, waiting.exception())
+
+        self._loop.run_in_executor(self._threads, wait).add_done_callback(waited)
+
+    def _pause(self, move: Move, steps: Steps, error: BaseException | None = None) -> None:
+        """Go on when the rate allows it, as it is by then."""
+        config, now_s = self._config(), self._loop.time()
+        rate = config.replica_alter_log_dirs_io_max_bytes_per_second
+        self._owed = max(0.0, self._owed - rate * (now_s - self._paid_at_s))
+        self._paid_at_s = now_s
+        if self._stopped or error is not None or move.is_over or not self._owed:
+            self._go_on(move, steps, error)
+        else:
+            wait_s = min(self._owed / rate, _LOOK_AGAIN_S) if rate else _LOOK_AGAIN_S
+            self._loop.call_later(wait_s, self._pause, move, steps)
+
+    def _end(self, move: Move, what: str, failure: OdradekError | None) -> None:
+        self._running -= 1
+        self._logs.moves.end(move)
+        say = log.info if failure is None else log.error
+        say(
+            "%s topic=%s partition=%d to=%s%s",
+            what,
+            *move.key,
+            move.parent,
+            f": {failure}" if failure else "",
+        )
+        self._start()
+
+    def stop(self) -> None:
+        """No further step. Closing the logs leaves the moves such that the next start goes on."""
+        self._stopped = True
+        if self._threads is not None:
+            self._threads.shutdown()
+            self._threads = None
