@@ -10,7 +10,8 @@ from typing import Any
 from odradek.broker.metrics import Metrics
 from odradek.broker.network.connection import Connection
 from odradek.broker.network.dispatch import Dispatcher
-from odradek.broker.network.server import Listener, NetworkLimits
+from odradek.broker.network.limits import NetworkLimits
+from odradek.broker.network.server import Listener
 from odradek.broker.registry import Handler, Handlers
 from odradek.util.clock import SystemClock
 from odradek.wire.api import ApiKey

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.network.server import AddressInUse, Listener, NetworkLimits
+from odradek.broker.network.limits import NetworkLimits
+from odradek.broker.network.server import AddressInUse, Listener
 from odradek.broker.registry import Handler
 from odradek.errors import UnknownMemberIdError
 from odradek.errors.codes import ErrorCode

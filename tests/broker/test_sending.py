@@ -15,8 +15,9 @@ import pytest
 
 from odradek.broker.network import outbox, sending
 from odradek.broker.network.connection import Connection
+from odradek.broker.network.limits import NetworkLimits
 from odradek.broker.network.send_range import send_range
-from odradek.broker.network.server import Listener, NetworkLimits
+from odradek.broker.network.server import Listener
 from odradek.log.files import FileRange, RealFileSystem
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData

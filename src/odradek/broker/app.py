@@ -28,7 +28,8 @@ from odradek.broker.features import Features
 from odradek.broker.fetch_sessions import FetchSessionCache
 from odradek.broker.metrics import Metrics
 from odradek.broker.network.dispatch import Dispatcher
-from odradek.broker.network.server import AddressInUse, Listener, NetworkLimits
+from odradek.broker.network.limits import network_limits
+from odradek.broker.network.server import AddressInUse, Listener
 from odradek.broker.process.loop_timers import LoopTimers
 from odradek.broker.producer_ids import ProducerIds
 from odradek.broker.registry import SERVED, Handlers
@@ -68,7 +69,6 @@ GROUPS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _DRAIN_MS = 2_000
-_BACKLOG = 1024
 
 
 class StartError(OdradekError):
@@ -638,31 +638,6 @@ def _log_failure(done: asyncio.Future[Any]) -> None:
 
 def _connection_count(listener: Listener) -> float:
     return len(listener.connections)
-
-
-def network_limits(config: BrokerConfig) -> NetworkLimits:
-    """The listeners' bounds from the configs."""
-    overrides = []
-    for part in filter(None, (config.max_connections_per_ip_overrides or "").split(",")):
-        host, colon, limit = part.strip().rpartition(":")
-        if not colon or not limit.isdigit():
-            raise ConfigError(f"max.connections.per.ip.overrides: {part.strip()!r} is not host:number")
-        overrides.append((host, int(limit)))
-    return NetworkLimits(
-        max_request_bytes=config.socket_request_max_bytes,
-        max_connections=config.max_connections,
-        max_connections_per_ip=config.max_connections_per_ip,
-        max_connections_per_ip_overrides=tuple(overrides),
-        idle_ms=config.connections_max_idle_ms,
-        queued_max_request_bytes=config.queued_max_request_bytes,
-        # Kafka's default of 50 overflows when many clients come at once, and each that does loses a second.
-        backlog=config.socket_listen_backlog_size
-        if config.is_given("socket.listen.backlog.size")
-        else _BACKLOG,
-        send_buffer_bytes=config.socket_send_buffer_bytes,
-        receive_buffer_bytes=config.socket_receive_buffer_bytes,
-        network_threads=config.num_network_threads,
-    )
 
 
 def _default_host() -> str:

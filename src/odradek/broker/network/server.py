@@ -11,7 +11,6 @@ import errno
 import logging
 import socket
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odradek.broker.network.connection import Connection, Peer
@@ -20,57 +19,16 @@ from odradek.wire.framing import ReceiveBuffers
 
 if TYPE_CHECKING:
     from odradek.broker.network.dispatch import Dispatcher
+    from odradek.broker.network.limits import NetworkLimits
 
 log = logging.getLogger(__name__)
 
 _ACCEPT_RETRY_S = 0.1
-_MIN_PARTIAL_LIMIT = 256 * 1024 * 1024
 _OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 class AddressInUse(Exception):
     """The port to listen on is taken."""
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkLimits:
-    """The bounds of a listener, under the names of Kafka's configs.
-
-    Attributes:
-        max_request_bytes: `socket.request.max.bytes`.
-        max_connections: `max.connections`: at this number nothing more is accepted until one closes.
-        max_connections_per_ip: `max.connections.per.ip`: further ones from that address are closed at once.
-        max_connections_per_ip_overrides: `max.connections.per.ip.overrides`.
-        idle_ms: `connections.max.idle.ms`; negative for never.
-        queued_max_request_bytes: `queued.max.request.bytes`; -1 for no bound.
-        backlog: `socket.listen.backlog.size`.
-        send_buffer_bytes, receive_buffer_bytes: `socket.send.buffer.bytes`, `socket.receive.buffer.bytes`;
-            -1 leaves it to the operating system.
-        partial_frames_bytes: what all frames that have not arrived whole may hold together. Beyond it the
-            connection that has been silent longest in the middle of a frame is closed.
-        network_threads: `num.network.threads`: those that send long answers beside the event loop.
-    """
-
-    max_request_bytes: int = 104_857_600
-    max_connections: int = 2**31 - 1
-    max_connections_per_ip: int = 2**31 - 1
-    max_connections_per_ip_overrides: tuple[tuple[str, int], ...] = ()
-    idle_ms: int = 600_000
-    queued_max_request_bytes: int = -1
-    backlog: int = 50
-    send_buffer_bytes: int = 102_400
-    receive_buffer_bytes: int = 102_400
-    partial_frames_bytes: int = 0
-    network_threads: int = 3
-
-    @property
-    def partial_limit(self) -> int:
-        """`partial_frames_bytes`, or when that is 0 enough for two of the largest frames."""
-        if self.partial_frames_bytes > 0:
-            return self.partial_frames_bytes
-        if self.queued_max_request_bytes > 0:
-            return max(self.queued_max_request_bytes, self.max_request_bytes)
-        return max(2 * self.max_request_bytes, _MIN_PARTIAL_LIMIT)
 
 
 class Listener:
