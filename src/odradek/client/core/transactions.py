@@ -2,7 +2,8 @@
 
 KIP-98; KIP-360 (a producer that goes on after an error raises its epoch); KIP-447 (offsets prove the
 consumer's generation); KIP-890 (partitions join by themselves, every transaction has an epoch); KIP-939 (two
-phases). The states stand in `transaction_states`, the meaning of errors in `transaction_errors`.
+phases). The states stand in `transaction_states`, the meaning of errors in `transaction_errors`, what they do
+in `transaction_standing`; what is due is kept by `transaction_queue`.
 
 Nothing here sends, waits or reads a clock. A shell asks `next_request`, sends it, and hands the answer to
 `answered`, or says `not_answered`. One request is on its way at a time. `add_partition` and `next_request`
@@ -16,13 +17,8 @@ from typing import Any
 
 from odradek.client.core.produce import to_code
 from odradek.client.core.transaction_calls import Call
-from odradek.client.core.transaction_errors import (
-    FATAL_IN_PRODUCE,
-    GROUP_MOVED_ON,
-    Reaction,
-    mark,
-    reaction_to,
-)
+from odradek.client.core.transaction_errors import Reaction, reaction_to
+from odradek.client.core.transaction_queue import Priority
 from odradek.client.core.transaction_requests import (
     BUMP_FROM,
     CoordinatorKind,
@@ -30,8 +26,9 @@ from odradek.client.core.transaction_requests import (
     TxnRequest,
     partition_errors,
 )
-from odradek.client.core.transaction_states import MOVES, TxnState
-from odradek.client.errors import CommitFailedError, IllegalStateError
+from odradek.client.core.transaction_standing import Standing
+from odradek.client.core.transaction_states import TxnState
+from odradek.client.errors import IllegalStateError
 from odradek.client.types import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -41,14 +38,11 @@ from odradek.client.types import (
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
 from odradek.wire.api import ApiKey
 
-# In which order requests that wait are sent. The end comes last, but for a new epoch that it needs.
-_FIND, _INIT, _ADD, _END, _BUMP = range(5)
-
 FIRST_ADD_BACKOFF_MS = 20.0
 """The pause before the first partition is added again: the transaction before is just being completed."""
 
 
-class TransactionManager:
+class TransactionManager(Standing):
     """The transactions of one producer.
 
     Args:
@@ -66,28 +60,18 @@ class TransactionManager:
     """
 
     def __init__(self, transactional_id: str, timeout_ms: int, *, two_phase_commit: bool = False) -> None:
-        self.transactional_id = transactional_id
+        super().__init__(transactional_id)
         self.timeout_ms = timeout_ms
         self.two_phase_commit = two_phase_commit
-        self.state = TxnState.UNINITIALIZED
-        self.v2 = False
         self.producer_id = -1
         self.producer_epoch = -1
         self.partitions: set[TopicPartition] = set()
         self.prepared = PreparedTxnState()
-        self.last_error: OdradekError | None = None
-        self.coordinators: dict[CoordinatorKind, int] = {}
         self.on_producer_id: Callable[[], None] = lambda: None
-        self.can_bump = False
-        self._keys: dict[CoordinatorKind, str] = {}
         self._new: set[TopicPartition] = set()
         self._pending: set[TopicPartition] = set()
         self._started = self._maybe_started = self._begun = False
         self._resumed = False
-        self._bump_required = False
-        self._due: list[TxnRequest] = []
-        self._on_its_way: TxnRequest | None = None
-        self._call: Call | None = None
 
     # What the application calls
 
@@ -99,7 +83,9 @@ class TransactionManager:
         if not again:
             self._check()
             self._move(TxnState.INITIALIZING)
-            self._enqueue(TxnRequest(ApiKey.INIT_PRODUCER_ID, _INIT, call, keep_prepared=keep_prepared))
+            self._queue.add(
+                TxnRequest(ApiKey.INIT_PRODUCER_ID, Priority.INIT, call, keep_prepared=keep_prepared)
+            )
             self._call = call
         return call
 
@@ -154,11 +140,13 @@ class TransactionManager:
         if self.state is not TxnState.IN_TRANSACTION:
             raise IllegalStateError(f"offsets can be sent only inside a transaction, not when {self._where}")
         call = Call("send_offsets_to_transaction")
-        request = TxnRequest(ApiKey.ADD_OFFSETS_TO_TXN, _ADD, call, offsets=dict(offsets), group=group)
+        request = TxnRequest(
+            ApiKey.ADD_OFFSETS_TO_TXN, Priority.ADD, call, offsets=dict(offsets), group=group
+        )
         if self.v2:
             self._started = True
             request = self._commit_offsets(request)
-        self._enqueue(request)
+        self._queue.add(request)
         return call
 
     def prepare(self) -> PreparedTxnState:
@@ -211,48 +199,13 @@ class TransactionManager:
             self._completed()
             self._call = call
             if self.state is TxnState.INITIALIZING:
-                self._enqueue(TxnRequest(ApiKey.INIT_PRODUCER_ID, _BUMP, call, bump=True))
+                self._queue.add(TxnRequest(ApiKey.INIT_PRODUCER_ID, Priority.BUMP, call, bump=True))
             else:
                 call.finish()
             return call
-        self._enqueue(TxnRequest(ApiKey.END_TXN, _END, call, committed=commit))
+        self._queue.add(TxnRequest(ApiKey.END_TXN, Priority.END, call, committed=commit))
         self._call = call
         return call
-
-    def _cached(self, name: str) -> tuple[Call, bool]:
-        """A call that the application gave up waiting for goes on, and may be waited for again."""
-        pending = self._call
-        if pending is None or pending.acked:
-            return Call(name), False
-        if pending.name != name:
-            raise IllegalStateError(f"{pending.name} timed out and has to be called again before {name}")
-        return pending, True
-
-    def _nothing_pending(self, name: str) -> None:
-        if self._call is not None and not self._call.acked:
-            raise IllegalStateError(f"{self._call.name} timed out and has to be called again before {name}")
-
-    def _check(self) -> None:
-        """Raise the error that stands in the way, as one of its class."""
-        error = self.last_error
-        if error is None or self.state not in (TxnState.ABORTABLE_ERROR, TxnState.FATAL_ERROR):
-            return
-        fatal = self.state is TxnState.FATAL_ERROR
-        advice = "the producer must be closed" if fatal else "the transaction must be aborted"
-        raise mark(type(error)(f"{self._who}: {advice}: {error}"), fatal=fatal) from error
-
-    @property
-    def _who(self) -> str:
-        return f"transactional.id {self.transactional_id!r}"
-
-    @property
-    def _where(self) -> str:
-        return f"{self._who} is {self.state.name}"
-
-    def _move(self, target: TxnState, error: OdradekError | None = None) -> None:
-        if target not in MOVES[self.state]:
-            raise IllegalStateError(f"{self._where}: it cannot become {target.name}")
-        self.state, self.last_error = target, error
 
     # What the sender asks
 
@@ -293,17 +246,18 @@ class TransactionManager:
         Args:
             batches_left: records are not yet acknowledged; the end waits for them.
         """
-        if self._on_its_way is not None:
+        if self._queue.on_its_way is not None:
             return None
         if self._new:
             self._pending |= self._new
-            self._enqueue(TxnRequest(ApiKey.ADD_PARTITIONS_TO_TXN, _ADD, partitions=sorted(self._new)))
+            self._queue.add(
+                TxnRequest(ApiKey.ADD_PARTITIONS_TO_TXN, Priority.ADD, partitions=sorted(self._new))
+            )
             self._new.clear()
-        while self._due:
-            request = min(self._due, key=lambda due: due.priority)
+        while (request := self._queue.first()) is not None:
             if request.api is ApiKey.END_TXN and batches_left:
                 return None
-            self._due.remove(request)
+            self._queue.take(request)
             if self.last_error is not None and (
                 self.state is TxnState.FATAL_ERROR or request.api is not ApiKey.FIND_COORDINATOR
             ):
@@ -316,16 +270,12 @@ class TransactionManager:
                 self._bump_required |= self._maybe_started and self.can_bump
                 self._ended(request)
                 continue
-            if request.coordinator is not None and self._coordinator(*request.coordinator) is None:
-                self._due.append(request)
-                request = TxnRequest(ApiKey.FIND_COORDINATOR, _FIND, request.call, find=request.coordinator)
-            self._on_its_way = request
-            return request
+            return self._queue.leave(request)
         return None
 
     def target(self, request: TxnRequest) -> int | None:
         """Which broker is to be asked; None: any."""
-        return None if request.coordinator is None else self._coordinator(*request.coordinator)
+        return self._queue.target(request)
 
     def learned(self, *, v2: bool | None) -> None:
         """What the cluster has finalised, as known before a request is made: so a transaction that was taken
@@ -342,36 +292,20 @@ class TransactionManager:
             return min(FIRST_ADD_BACKOFF_MS, backoff_ms)
         return backoff_ms
 
-    def _coordinator(self, kind: CoordinatorKind, key: str) -> int | None:
-        return self.coordinators.get(kind) if self._keys.get(kind) == key else None
-
-    def _enqueue(self, request: TxnRequest) -> None:
-        if request.coordinator is None and request.api is not ApiKey.FIND_COORDINATOR:
-            request.coordinator = (CoordinatorKind.TRANSACTION, self.transactional_id)
-        self._due.append(request)
-
-    def _again(self, request: TxnRequest) -> None:
-        request.tries += 1
-        self._due.append(request)
-
-    def _forget(self, request: TxnRequest) -> None:
-        if request.coordinator is not None:
-            self.coordinators.pop(request.coordinator[0], None)
-
     # Answers
 
     def not_answered(self, request: TxnRequest) -> None:
         """The connection broke, or no broker could be reached. It may or may not have been done: every one of
         these requests may be repeated.
         """
-        self._on_its_way = None
+        self._queue.on_its_way = None
         self._maybe_started |= request.api in (ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN)
-        self._forget(request)
-        self._again(request)
+        self._queue.forget(request)
+        self._queue.again(request)
 
     def refused(self, request: TxnRequest, error: OdradekError) -> None:
         """It could not even be asked: the broker has no version of it that would do."""
-        self._on_its_way = None
+        self._queue.on_its_way = None
         self._fatal(request, error)
 
     def answered(self, request: TxnRequest, response: Any, highest_init: int = 0) -> None:
@@ -380,7 +314,7 @@ class TransactionManager:
         Args:
             highest_init: the newest version of InitProducerId that the one who answered knows.
         """
-        self._on_its_way = None
+        self._queue.on_its_way = None
         if self.state is TxnState.FATAL_ERROR:
             if request.call is not None:
                 request.call.finish(self.last_error)
@@ -399,7 +333,7 @@ class TransactionManager:
             self._initialised(request, response)
         elif request.api is ApiKey.ADD_OFFSETS_TO_TXN:
             self._started = True
-            self._enqueue(self._commit_offsets(request))
+            self._queue.add(self._commit_offsets(request))
         else:
             self._ended(request, self._take_identity(response.producer_id, response.producer_epoch))
 
@@ -407,7 +341,7 @@ class TransactionManager:
         assert asked.group is not None
         return TxnRequest(
             ApiKey.TXN_OFFSET_COMMIT,
-            _ADD,
+            Priority.ADD,
             asked.call,
             coordinator=(CoordinatorKind.GROUP, asked.group.group_id),
             offsets=asked.offsets,
@@ -421,8 +355,7 @@ class TransactionManager:
         if answer.error_code:
             self._react(request, to_code(answer.error_code), answer.error_message or "")
             return
-        self.coordinators[kind] = answer.node_id
-        self._keys[kind] = key
+        self._queue.found(kind, key, answer.node_id)
 
     def _take_identity(self, producer_id: int, producer_epoch: int) -> bool:
         """Whether it is another one."""
@@ -481,16 +414,16 @@ class TransactionManager:
                 self._react(request, code, f"{tp}: {code.message}")
                 return
         if moved:
-            self._forget(request)
+            self._queue.forget(request)
         if request.offsets:
-            self._again(request)
+            self._queue.again(request)
         else:
             request.call.finish()
 
     def _ended(self, request: TxnRequest, raised: bool = False) -> None:
         self._completed(raised)
         if self.state is TxnState.INITIALIZING:
-            self._enqueue(TxnRequest(ApiKey.INIT_PRODUCER_ID, _BUMP, request.call, bump=True))
+            self._queue.add(TxnRequest(ApiKey.INIT_PRODUCER_ID, Priority.BUMP, request.call, bump=True))
         else:
             request.call.finish()
 
@@ -506,100 +439,3 @@ class TransactionManager:
         self._new.clear()
         self._pending.clear()
         self.partitions.clear()
-
-    # Errors
-
-    def _react(self, request: TxnRequest, code: ErrorCode, message: str = "") -> None:
-        reaction = reaction_to(request.api, code)
-        if reaction is Reaction.FIND_COORDINATOR:
-            self._forget(request)
-            self._again(request)
-            return
-        if reaction is Reaction.RETRY:
-            self._again(request)
-            return
-        error: OdradekError = error_for(code, f"{request.api.api_name}: {message or code.message}")
-        if reaction is Reaction.FENCED:
-            # Old coordinators say INVALID_PRODUCER_EPOCH, and mean the same.
-            self._fatal(
-                request,
-                error_for(
-                    ErrorCode.PRODUCER_FENCED,
-                    f"{self._who}: another producer with the same transactional.id has taken over "
-                    f"({request.api.api_name} was answered with {code.name})",
-                ),
-            )
-        elif reaction is Reaction.FATAL:
-            self._fatal(request, error)
-        elif reaction is Reaction.REFUSED:
-            self._abortable(request, error)
-            self._move(TxnState.UNINITIALIZED)
-            error.requires_abort = False
-        elif reaction is Reaction.ABORT_AND_BUMP:
-            if self.can_bump or self.v2:
-                self._bump_required = True
-                self._abortable(request, error)
-            else:
-                self._fatal(request, error)
-        else:
-            if code in GROUP_MOVED_ON:
-                error = CommitFailedError(f"{request.api.api_name}: the group has moved on: {error}")
-            self._abortable(request, error)
-
-    def _fatal(self, request: TxnRequest | None, error: OdradekError) -> None:
-        mark(error, fatal=True)
-        self._move(TxnState.FATAL_ERROR, error)
-        due, self._due = self._due, []
-        for waiting in [*([request] if request is not None else []), *due]:
-            if waiting.call is not None:
-                waiting.call.finish(error)
-        if self._call is not None:
-            self._call.finish(error)
-
-    def _abortable(self, request: TxnRequest, error: OdradekError) -> None:
-        mark(error, fatal=False)
-        # What was asked before the abort, and fails, is what the abort is for.
-        if self.state is not TxnState.ABORTING or request.call is self._call:
-            self._move(TxnState.ABORTABLE_ERROR, error)
-        if request.call is not None:
-            request.call.finish(error)
-
-    def batch_failed(self, error: OdradekError) -> None:
-        """A batch was given up: the transaction cannot be committed any more."""
-        if self.state is TxnState.FATAL_ERROR:
-            return
-        if isinstance(error, KafkaError) and error.code in FATAL_IN_PRODUCE:
-            self._fatal(None, error)
-            return
-        if self.can_bump or self.v2:
-            self._bump_required = True
-        self._not_to_be_committed(error)
-
-    def send_failed(self, error: OdradekError) -> None:
-        """Something that was to be sent in the transaction was not even queued: without it the transaction is
-        not what the application meant.
-        """
-        if self.state is TxnState.IN_TRANSACTION:
-            self.batch_failed(error)
-
-    def sequences_lost(self, why: OdradekError) -> None:
-        """It is not known whether some batches are in the log, and they cannot be repeated: only under a
-        higher epoch can anything be sent.
-        """
-        if self.state is TxnState.FATAL_ERROR:
-            return
-        if not (self.can_bump or self.v2):
-            self._fatal(None, why)
-            return
-        self._bump_required = True
-        self._not_to_be_committed(why)
-
-    def _not_to_be_committed(self, why: OdradekError) -> None:
-        # While it is being aborted, a batch that fails is no news.
-        if self.state in (TxnState.IN_TRANSACTION, TxnState.COMMITTING, TxnState.ABORTABLE_ERROR):
-            self._move(TxnState.ABORTABLE_ERROR, mark(why, fatal=False))
-
-    def close(self, error: OdradekError) -> None:
-        """Nothing is answered any more."""
-        if self.state is not TxnState.FATAL_ERROR:
-            self._fatal(None, error)

@@ -1,0 +1,176 @@
+"""Where a transactional producer stands, and what errors do to it.
+
+Errors come from three sides: answers to the transaction's requests, batches that failed, and the application,
+which could not even queue what it meant to send.
+"""
+
+from __future__ import annotations
+
+from odradek.client.core.transaction_calls import Call
+from odradek.client.core.transaction_errors import (
+    FATAL_IN_PRODUCE,
+    GROUP_MOVED_ON,
+    Reaction,
+    mark,
+    reaction_to,
+)
+from odradek.client.core.transaction_queue import RequestQueue
+from odradek.client.core.transaction_requests import TxnRequest
+from odradek.client.core.transaction_states import MOVES, TxnState
+from odradek.client.errors import CommitFailedError, IllegalStateError
+from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
+
+
+class Standing:
+    """The state of one producer, the error that led there, and the call that is under way.
+
+    Args:
+        transactional_id: the producer's name over its restarts.
+
+    Attributes:
+        state: where it stands.
+        last_error: why, where that is an error; else None.
+        v2: whether transactions are KIP-890's.
+        can_bump: whether the coordinator raises the epoch on request (KIP-360).
+    """
+
+    def __init__(self, transactional_id: str) -> None:
+        self.transactional_id = transactional_id
+        self.state = TxnState.UNINITIALIZED
+        self.last_error: OdradekError | None = None
+        self.v2 = False
+        self.can_bump = False
+        self._bump_required = False
+        self._queue = RequestQueue(transactional_id)
+        self._call: Call | None = None
+
+    def _cached(self, name: str) -> tuple[Call, bool]:
+        """A call that the application gave up waiting for goes on, and may be waited for again."""
+        pending = self._call
+        if pending is None or pending.acked:
+            return Call(name), False
+        if pending.name != name:
+            raise IllegalStateError(f"{pending.name} timed out and has to be called again before {name}")
+        return pending, True
+
+    def _nothing_pending(self, name: str) -> None:
+        if self._call is not None and not self._call.acked:
+            raise IllegalStateError(f"{self._call.name} timed out and has to be called again before {name}")
+
+    def _check(self) -> None:
+        """Raise the error that stands in the way, as one of its class."""
+        error = self.last_error
+        if error is None or self.state not in (TxnState.ABORTABLE_ERROR, TxnState.FATAL_ERROR):
+            return
+        fatal = self.state is TxnState.FATAL_ERROR
+        advice = "the producer must be closed" if fatal else "the transaction must be aborted"
+        raise mark(type(error)(f"{self._who}: {advice}: {error}"), fatal=fatal) from error
+
+    @property
+    def _who(self) -> str:
+        return f"transactional.id {self.transactional_id!r}"
+
+    @property
+    def _where(self) -> str:
+        return f"{self._who} is {self.state.name}"
+
+    def _move(self, target: TxnState, error: OdradekError | None = None) -> None:
+        if target not in MOVES[self.state]:
+            raise IllegalStateError(f"{self._where}: it cannot become {target.name}")
+        self.state, self.last_error = target, error
+
+    # Errors
+
+    def _react(self, request: TxnRequest, code: ErrorCode, message: str = "") -> None:
+        reaction = reaction_to(request.api, code)
+        if reaction is Reaction.FIND_COORDINATOR:
+            self._queue.forget(request)
+            self._queue.again(request)
+            return
+        if reaction is Reaction.RETRY:
+            self._queue.again(request)
+            return
+        error: OdradekError = error_for(code, f"{request.api.api_name}: {message or code.message}")
+        if reaction is Reaction.FENCED:
+            # Old coordinators say INVALID_PRODUCER_EPOCH, and mean the same.
+            self._fatal(
+                request,
+                error_for(
+                    ErrorCode.PRODUCER_FENCED,
+                    f"{self._who}: another producer with the same transactional.id has taken over "
+                    f"({request.api.api_name} was answered with {code.name})",
+                ),
+            )
+        elif reaction is Reaction.FATAL:
+            self._fatal(request, error)
+        elif reaction is Reaction.REFUSED:
+            self._abortable(request, error)
+            self._move(TxnState.UNINITIALIZED)
+            error.requires_abort = False
+        elif reaction is Reaction.ABORT_AND_BUMP:
+            if self.can_bump or self.v2:
+                self._bump_required = True
+                self._abortable(request, error)
+            else:
+                self._fatal(request, error)
+        else:
+            if code in GROUP_MOVED_ON:
+                error = CommitFailedError(f"{request.api.api_name}: the group has moved on: {error}")
+            self._abortable(request, error)
+
+    def _fatal(self, request: TxnRequest | None, error: OdradekError) -> None:
+        mark(error, fatal=True)
+        self._move(TxnState.FATAL_ERROR, error)
+        for waiting in [*([request] if request is not None else []), *self._queue.drain()]:
+            if waiting.call is not None:
+                waiting.call.finish(error)
+        if self._call is not None:
+            self._call.finish(error)
+
+    def _abortable(self, request: TxnRequest, error: OdradekError) -> None:
+        mark(error, fatal=False)
+        # What was asked before the abort, and fails, is what the abort is for.
+        if self.state is not TxnState.ABORTING or request.call is self._call:
+            self._move(TxnState.ABORTABLE_ERROR, error)
+        if request.call is not None:
+            request.call.finish(error)
+
+    def batch_failed(self, error: OdradekError) -> None:
+        """A batch was given up: the transaction cannot be committed any more."""
+        if self.state is TxnState.FATAL_ERROR:
+            return
+        if isinstance(error, KafkaError) and error.code in FATAL_IN_PRODUCE:
+            self._fatal(None, error)
+            return
+        if self.can_bump or self.v2:
+            self._bump_required = True
+        self._not_to_be_committed(error)
+
+    def send_failed(self, error: OdradekError) -> None:
+        """Something that was to be sent in the transaction was not even queued: without it the transaction is
+        not what the application meant.
+        """
+        if self.state is TxnState.IN_TRANSACTION:
+            self.batch_failed(error)
+
+    def sequences_lost(self, why: OdradekError) -> None:
+        """It is not known whether some batches are in the log, and they cannot be repeated: only under a
+        higher epoch can anything be sent.
+        """
+        if self.state is TxnState.FATAL_ERROR:
+            return
+        if not (self.can_bump or self.v2):
+            self._fatal(None, why)
+            return
+        self._bump_required = True
+        self._not_to_be_committed(why)
+
+    def _not_to_be_committed(self, why: OdradekError) -> None:
+        # While it is being aborted, a batch that fails is no news.
+        if self.state in (TxnState.IN_TRANSACTION, TxnState.COMMITTING, TxnState.ABORTABLE_ERROR):
+            self._move(TxnState.ABORTABLE_ERROR, mark(why, fatal=False))
+
+    def close(self, error: OdradekError) -> None:
+        """Nothing is answered any more."""
+        if self.state is not TxnState.FATAL_ERROR:
+            self._fatal(None, error)
