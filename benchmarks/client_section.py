@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-from benchmarks import client_throughput
+from benchmarks import client_libraries, client_throughput
 from benchmarks.results import Measure, Outcome
 from benchmarks.sections import Context
 
@@ -48,8 +48,8 @@ def run(name: str, context: Context) -> Outcome:
         ]
         context.say(f"{case}: {max(rates['odradek']):,.0f} records/s")
     settings = {
-        "value bytes": client_throughput.SIZE,
-        "partitions": client_throughput.PARTITIONS,
+        "value bytes": client_libraries.SIZE,
+        "partitions": client_libraries.PARTITIONS,
         "records": records,
         "rounds": context.rounds,
     }
