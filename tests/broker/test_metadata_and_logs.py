@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from odradek.broker.app import STORE_FILE, StartError
+from odradek.broker.app import StartError
+from odradek.broker.folders.store_file import STORE_FILE
 from odradek.cluster.admin import NewTopic
 from odradek.cluster.embedded import EmbeddedStore
 from odradek.cluster.store import Delete

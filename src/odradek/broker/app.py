@@ -26,6 +26,9 @@ from odradek.broker.controller_thread import ControllerThread
 from odradek.broker.conversion.conversions import Conversions
 from odradek.broker.features import Features
 from odradek.broker.fetch_sessions import FetchSessionCache
+from odradek.broker.folders.adoption import adopt_cluster_id, adopt_topics, report_strangers
+from odradek.broker.folders.failures import FolderFailures
+from odradek.broker.folders.store_file import STORE_FILE, check_store_file
 from odradek.broker.metrics import Metrics
 from odradek.broker.network.dispatch import Dispatcher
 from odradek.broker.network.limits import network_limits
@@ -36,13 +39,12 @@ from odradek.broker.registry import SERVED, Handlers
 from odradek.broker.replicas import Replicas
 from odradek.broker.upkeep.housekeeping import Housekeeping
 from odradek.cluster import nodes, paths
-from odradek.cluster.adoption import KEEP_EVERYTHING, FoundPartition
 from odradek.cluster.config_def import ConfigError
 from odradek.cluster.controller import Controller
 from odradek.cluster.embedded import EmbeddedStore, peek
 from odradek.cluster.image import ClusterDelta, ClusterImage
 from odradek.cluster.nodes import BrokerRegistration
-from odradek.cluster.store import Create, StoreError
+from odradek.cluster.store import StoreError
 from odradek.errors import OdradekError
 from odradek.log.config import LogConfig
 from odradek.log.errors import DataDirectoryError
@@ -64,10 +66,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-STORE_FILE = "metadata.sqlite"
 GROUPS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
-_SQLITE_MAGIC = b"SQLite format 3\0"
 _DRAIN_MS = 2_000
 
 
@@ -267,12 +267,12 @@ class Broker:
         self.controller.add_listener(self._on_image)
         self.controller.start(self._registration())
         self._undo.append(("controller", self.controller.stop))
-        self._adopt_topics()
-        self._follow_failures()
+        adopt_topics(self.logs, self.controller, self.config)
+        FolderFailures(self).follow()
         self._turns = ControllerThread(self.loop, self.replicas, self.logs)
         self.controller.turns = self._turns
         self._undo.append(("controller's thread", self._turns.let_go))
-        self._report_strangers()
+        report_strangers(self.logs, self.image)
         self.housekeeping.start()
         self._register_gauges()
         for listener in self.listeners:
@@ -347,53 +347,12 @@ class Broker:
             self.logs.check_identity(self.broker_id, None)
         if self._given_store is None:
             store_file = self.logs.data_dirs[0] / STORE_FILE
-            _check_store_file(store_file)
+            check_store_file(store_file)
             cluster_id = peek(store_file, paths.CLUSTER_ID)
             if stored is not None and cluster_id is not None and self.logs.stored_cluster_id() is not None:
                 # Looked at again when the store is open; by then the logs have been touched.
                 self.logs.check_identity(self.broker_id, nodes.decode_cluster_id(store_file.name, cluster_id))
         self.logs.load()
-
-    def _adopt_topics(self) -> None:
-        """A folder of Kafka's, or one whose metadata was lost: its logs say which topics there are."""
-        logs = self.logs.all()
-        if not logs or self.image.topics:
-            return
-        from odradek.broker.auto_creation import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, new_topic
-
-        def configs(topic: str) -> Mapping[str, str]:
-            if topic in (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC):
-                return {name: value for name, value in new_topic(self.config, topic).configs.items() if value}
-            return KEEP_EVERYTHING
-
-        left = self.controller.adopt_topics(
-            [FoundPartition(one.topic, one.partition, one.topic_id, one.epochs.latest) for one in logs],
-            configs,
-            max((producer for one in logs for producer in one.producers.entries), default=-1),
-        )
-        if self.image.topics:
-            log.warning(
-                "no metadata was there: topics were made of the logs count=%d. Their configs are not known: "
-                "they keep all records (retention.ms and retention.bytes are -1) until they are configured",
-                len(self.image.topics),
-            )
-        for topic, why in left.items():
-            log.warning("topic not taken over topic=%s: %s", topic, why)
-
-    def _report_strangers(self) -> None:
-        """Logs that no topic is known for are left alone; whoever has lost the metadata should know."""
-        strangers = [
-            f"{one.topic}-{one.partition}"
-            for one in self.logs.all()
-            if self.image.partition(one.topic, one.partition) is None
-        ]
-        if strangers:
-            shown = ",".join(sorted(strangers)[:10]) + (",..." if len(strangers) > 10 else "")
-            log.warning(
-                "partitions on disk belong to no topic and are not served count=%d partitions=%s",
-                len(strangers),
-                shown,
-            )
 
     def _broker_id_is_given(self) -> bool:
         return self.config.is_given("broker.id") or self.config.is_given("node.id")
@@ -404,19 +363,10 @@ class Broker:
             store = EmbeddedStore(self.logs.data_dirs[0] / STORE_FILE, self.clock)
             self._undo.append(("metadata store", store.close))
         self.store = store
-        self._adopt_cluster_id()
+        adopt_cluster_id(self.logs, store)
         self.controller = Controller(store, self.broker_id, self.config, self.clock)
         self.controller.open()
         self.logs.check_identity(self.broker_id, self.cluster_id)
-
-    def _adopt_cluster_id(self) -> None:
-        """A data folder may come with a cluster id, from Kafka or from a lost store: it is kept."""
-        stored = self.logs.stored_cluster_id()
-        if stored is None or self.store.exists(paths.CLUSTER_ID) is not None:
-            return
-        if self.store.exists("/cluster") is None:
-            self.store.multi([Create("/cluster", None)])
-        self.store.multi([Create(paths.CLUSTER_ID, nodes.encode_cluster_id(stored))])
 
     def _registration(self) -> BrokerRegistration:
         ports = {listener.name: listener.port for listener in self.listeners}
@@ -427,36 +377,6 @@ class Broker:
             rack=self.config.broker_rack,
             timestamp_ms=self.clock.now_ms(),
         )
-
-    # ------------------------------------------------------------------ data folders that fail
-
-    def _follow_failures(self) -> None:
-        self.logs.on_failure = self._on_failed_folder
-        if len(self.logs.online_dirs) < len(self.logs.data_dirs):
-            # What is not there may be in a folder that could not be used.
-            self.controller.note_offline(self.broker_id, list(self.replicas.offline))
-
-    def _on_failed_folder(self, path: Path, keys: list[tuple[str, int]], reason: str) -> None:
-        # Whatever came upon the failure ends first.
-        self.loop.call_soon_threadsafe(self._give_up_folder, path, keys, reason)
-
-    def _give_up_folder(self, path: Path, keys: list[tuple[str, int]], reason: str) -> None:
-        self.replicas.take_offline(keys, f"the data folder {path} has failed: {reason}")
-        noting = self.controller.turns.run(partial(self._note_offline, keys))
-        if asyncio.isfuture(noting):
-            noting.add_done_callback(_log_failure)
-        if not self.logs.online_dirs:
-            failed = ", ".join(map(str, self.logs.data_dirs))
-            message = f"all data folders have failed ({failed}), the last by: {reason}"
-            log.critical("the broker cannot go on: %s", message)
-            if self.on_fatal is not None:
-                self.on_fatal(message)
-
-    def _note_offline(self, keys: list[tuple[str, int]]) -> None:
-        try:
-            self.controller.note_offline(self.broker_id, keys)
-        except OdradekError as error:
-            log.error("the loss of %d partitions could not be noted: %s", len(keys), error)
 
     def _register_gauges(self) -> None:
         kind = "kafka.server:ReplicaManager"
@@ -605,35 +525,8 @@ def _release(name: str | None) -> Release | None:
     return find(name)
 
 
-def _check_store_file(path: Path) -> None:
-    """Refuse what is no store before the logs are touched; the store looks closer when it is opened."""
-    try:
-        with path.open("rb") as file:
-            beginning = file.read(len(_SQLITE_MAGIC))
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise DataDirectoryError(
-            f"{path} cannot be read: {error.strerror}. Make it a file that the broker may read and write."
-        ) from error
-    if beginning and beginning != _SQLITE_MAGIC:
-        raise DataDirectoryError(
-            f"{path} is damaged: it is no SQLite file. Restore it from a backup of the data folder."
-        )
-    if not beginning and any(path.parent.glob("*-*/*.log")):
-        raise DataDirectoryError(
-            f"{path} is empty, and there are partitions beside it. Restore it from a backup of the data "
-            "folder, or remove it to start without any topics."
-        )
-
-
 def _is_offline(logs: LogManager, path: Path) -> float:
     return float(logs.failure_of(path) is not None)
-
-
-def _log_failure(done: asyncio.Future[Any]) -> None:
-    if not done.cancelled() and done.exception() is not None:
-        log.error("the loss of a data folder could not be noted", exc_info=done.exception())
 
 
 def _connection_count(listener: Listener) -> float:

@@ -1,0 +1,82 @@
+"""Folders that know more than the metadata: a cluster's id and its topics are taken over from what is there.
+
+So a folder of Kafka's is taken up, and one whose metadata was lost.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from odradek.cluster import nodes, paths
+from odradek.cluster.adoption import KEEP_EVERYTHING, FoundPartition
+from odradek.cluster.store import Create
+
+if TYPE_CHECKING:
+    from odradek.broker.config.broker_config import BrokerConfig
+    from odradek.cluster.controller import Controller
+    from odradek.cluster.image import ClusterImage
+    from odradek.cluster.store import MetadataStore
+    from odradek.log.log_manager import LogManager
+
+log = logging.getLogger(__name__)
+
+
+def adopt_cluster_id(logs: LogManager, store: MetadataStore) -> None:
+    """A data folder may come with a cluster id, from Kafka or from a lost store: it is kept."""
+    stored = logs.stored_cluster_id()
+    if stored is None or store.exists(paths.CLUSTER_ID) is not None:
+        return
+    if store.exists("/cluster") is None:
+        store.multi([Create("/cluster", None)])
+    store.multi([Create(paths.CLUSTER_ID, nodes.encode_cluster_id(stored))])
+
+
+def adopt_topics(logs: LogManager, controller: Controller, config: BrokerConfig) -> None:
+    """Where there are logs but no topics, the logs say which topics there are.
+
+    Args:
+        logs: all of them are open.
+        controller: it has started.
+        config: for the topics whose configs are known without metadata.
+    """
+    found = logs.all()
+    if not found or controller.image.topics:
+        return
+    from odradek.broker.auto_creation import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, new_topic
+
+    def configs(topic: str) -> Mapping[str, str]:
+        if topic in (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC):
+            return {name: value for name, value in new_topic(config, topic).configs.items() if value}
+        return KEEP_EVERYTHING
+
+    left = controller.adopt_topics(
+        [FoundPartition(one.topic, one.partition, one.topic_id, one.epochs.latest) for one in found],
+        configs,
+        max((producer for one in found for producer in one.producers.entries), default=-1),
+    )
+    if controller.image.topics:
+        log.warning(
+            "no metadata was there: topics were made of the logs count=%d. Their configs are not known: "
+            "they keep all records (retention.ms and retention.bytes are -1) until they are configured",
+            len(controller.image.topics),
+        )
+    for topic, why in left.items():
+        log.warning("topic not taken over topic=%s: %s", topic, why)
+
+
+def report_strangers(logs: LogManager, image: ClusterImage) -> None:
+    """Logs that no topic is known for are left alone; whoever has lost the metadata should know."""
+    strangers = [
+        f"{one.topic}-{one.partition}"
+        for one in logs.all()
+        if image.partition(one.topic, one.partition) is None
+    ]
+    if strangers:
+        shown = ",".join(sorted(strangers)[:10]) + (",..." if len(strangers) > 10 else "")
+        log.warning(
+            "partitions on disk belong to no topic and are not served count=%d partitions=%s",
+            len(strangers),
+            shown,
+        )
