@@ -14,10 +14,10 @@ from typing import Any
 
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.connection import Connection
+from odradek.client.aio.producer_ids import NO_IDEMPOTENCE, ProducerIds
 from odradek.client.aio.transactions import TransactionRequests
 from odradek.client.config import ProducerConfig
 from odradek.client.core.accumulator import Accumulator
-from odradek.client.core.backoff import Backoff
 from odradek.client.core.batches import ProducerBatch
 from odradek.client.core.kernel import report
 from odradek.client.core.produce import (
@@ -84,7 +84,16 @@ class Sender:
         self._freed = False
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
-        self._id_task: asyncio.Task[None] | None = None
+        self._ids: ProducerIds | None = None
+        if sequences is not None and manager is None:
+            self._ids = ProducerIds(
+                config,
+                cluster,
+                sequences,
+                wake=self.wake,
+                failed=self._fail_all,
+                do_without=self._go_on_without_ids,
+            )
         self._connecting: set[int] = set()
         self._requests: set[asyncio.Future[Any]] = set()
         self._task: asyncio.Task[None] | None = None
@@ -166,8 +175,8 @@ class Sender:
         if not found.nodes:
             return next_ms
         if sequences is not None and sequences.state is not IdState.READY:
-            if self._manager is None:
-                self._ask_for_id()
+            if self._ids is not None:
+                self._ids.ask()
             return next_ms
         for node in found.nodes:
             wait = self._send_to(node, now)
@@ -271,7 +280,7 @@ class Sender:
         fit = []
         for batch in batches:
             if batch.has_sequence and "enable_idempotence" in self._config.given:
-                self._failed_to_send(batch, UnsupportedByBrokerError(_NO_IDEMPOTENCE))
+                self._failed_to_send(batch, UnsupportedByBrokerError(NO_IDEMPOTENCE))
             elif (per_record := too_new(batch)) is not None:
                 if self._sequences is not None:
                     self._sequences.expired(batch)
@@ -450,53 +459,10 @@ class Sender:
 
     # The producer id
 
-    def _ask_for_id(self) -> None:
-        assert self._sequences is not None
-        if self._sequences.state is IdState.NEEDED:
-            self._sequences.id_requested()
-            self._cluster.spawn(self._init_producer_id())
-
-    async def _init_producer_id(self) -> None:
-        from odradek.wire.messages.init_producer_id import InitProducerIdRequest
-
-        assert self._sequences is not None
-        backoff = Backoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
-        failures = 0
-        while True:
-            try:
-                response = await self._cluster.request(
-                    None, InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
-                )
-                if response.error_code:
-                    raise error_for(response.error_code)
-            except KafkaError as problem:
-                if problem.code == ErrorCode.UNSUPPORTED_VERSION and self._may_do_without():
-                    self._do_without(problem)
-                    return
-                if not problem.retriable:
-                    if problem.code == ErrorCode.UNSUPPORTED_VERSION:
-                        problem = UnsupportedByBrokerError(f"{_NO_IDEMPOTENCE} ({problem})")
-                    self._fail_all(problem)
-                    self._sequences.id_failed()
-                    return
-                self._cluster.last_failure = problem
-            else:
-                self._sequences.id_received(response.producer_id, response.producer_epoch)
-                self._wake.set()
-                return
-            failures += 1
-            await asyncio.sleep(backoff.delay_ms(failures) / 1000)
-
-    def _may_do_without(self) -> bool:
-        never_had = self._sequences is not None and self._sequences.producer_id < 0
-        return never_had and "enable_idempotence" not in self._config.given
-
-    def _do_without(self, problem: KafkaError) -> None:
-        """The brokers are older than idempotence, which nobody asked for by name: go on without.
-
-        A batch at a time of each partition keeps the order; a repeat after a lost answer may be there twice.
+    def _go_on_without_ids(self) -> None:
+        """A batch at a time of each partition keeps the order; a repeat after a lost answer may be there
+        twice.
         """
-        log.warning("%s; going on without, as enable.idempotence was not set: %s", _NO_IDEMPOTENCE, problem)
         self._sequences = None
         with self._lock:
             self._accumulator.give_up_sequences()
@@ -520,11 +486,6 @@ def _sequences_lost(where: set[TopicPartition]) -> KafkaError:
     return KafkaError(
         f"records for {names} were not acknowledged in time; nobody knows whether they are in the log"
     )
-
-
-_NO_IDEMPOTENCE = (
-    "enable.idempotence: the broker is older than Kafka 0.11.0, which brought it; set it to false"
-)
 
 
 def _callback_raised(tp: TopicPartition, problem: Exception) -> None:
