@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from odradek.broker.app import Broker, properties_from_keywords
+from odradek.broker.app import Broker
 from odradek.broker.config.broker_config import BrokerConfig
+from odradek.broker.config.keywords import properties_from_keywords
 from odradek.cluster.admin import NewTopic
 from odradek.log.files import FileSystem
 from odradek.records.builder import BatchBuilder

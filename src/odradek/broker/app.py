@@ -16,9 +16,8 @@ import random
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Authorizer
 from odradek.broker.config.broker_config import BrokerConfig
@@ -29,6 +28,7 @@ from odradek.broker.fetch_sessions import FetchSessionCache
 from odradek.broker.folders.adoption import adopt_cluster_id, adopt_topics, report_strangers
 from odradek.broker.folders.failures import FolderFailures
 from odradek.broker.folders.store_file import STORE_FILE, check_store_file
+from odradek.broker.gauges import register_gauges
 from odradek.broker.metrics import Metrics
 from odradek.broker.network.dispatch import Dispatcher
 from odradek.broker.network.limits import network_limits
@@ -274,7 +274,7 @@ class Broker:
         self._undo.append(("controller's thread", self._turns.let_go))
         report_strangers(self.logs, self.image)
         self.housekeeping.start()
-        self._register_gauges()
+        register_gauges(self)
         for listener in self.listeners:
             listener.start()
         self._started = True
@@ -376,49 +376,6 @@ class Broker:
             endpoints=self.config.registration_endpoints(ports, _default_host() if unnamed else ""),
             rack=self.config.broker_rack,
             timestamp_ms=self.clock.now_ms(),
-        )
-
-    def _register_gauges(self) -> None:
-        kind = "kafka.server:ReplicaManager"
-        self.metrics.gauge(kind, "PartitionCount", lambda: len(self.replicas))
-        self.metrics.gauge(kind, "LeaderCount", lambda: self.replicas.leader_count)
-        self.metrics.gauge(kind, "OfflineReplicaCount", lambda: len(self.replicas.offline))
-        self.metrics.gauge(kind, "ProducerIdCount", self._count_producer_ids)
-        self.metrics.gauge(kind, "PartitionsWithLateTransactionsCount", self._count_late_transactions)
-        kind = "kafka.log:LogManager"
-        self.metrics.gauge(
-            kind,
-            "OfflineLogDirectoryCount",
-            lambda: len(self.logs.data_dirs) - len(self.logs.online_dirs),
-        )
-        for path in self.logs.data_dirs:
-            self.metrics.gauge(
-                kind, "LogDirectoryOffline", partial(_is_offline, self.logs, path), logDirectory=str(path)
-            )
-        kind = "kafka.server:FetchSessionCache"
-        self.metrics.gauge(kind, "NumIncrementalFetchSessions", lambda: len(self.fetch_sessions))
-        self.metrics.gauge(
-            kind, "NumIncrementalFetchPartitionsCached", lambda: self.fetch_sessions.total_partitions
-        )
-        self.metrics.gauge(
-            "kafka.server:DelayedOperationPurgatory", "PurgatorySize", lambda: len(self.purgatory)
-        )
-        for listener in self.listeners:
-            self.metrics.gauge(
-                "kafka.server:socket-server-metrics",
-                "connection-count",
-                partial(_connection_count, listener),
-                listener=listener.name,
-            )
-
-    def _count_producer_ids(self) -> int:
-        return sum(len(one.log.producers.entries) for one in self.replicas)
-
-    def _count_late_transactions(self) -> int:
-        now_ms, longest_ms = self.clock.now_ms(), self.config.transaction_max_timeout_ms
-        return sum(
-            one.is_leader and one.log.producers.has_late_transaction(now_ms, longest_ms)
-            for one in self.replicas
         )
 
     # ------------------------------------------------------------------ following the cluster
@@ -525,14 +482,6 @@ def _release(name: str | None) -> Release | None:
     return find(name)
 
 
-def _is_offline(logs: LogManager, path: Path) -> float:
-    return float(logs.failure_of(path) is not None)
-
-
-def _connection_count(listener: Listener) -> float:
-    return len(listener.connections)
-
-
 def _default_host() -> str:
     import socket
 
@@ -541,19 +490,3 @@ def _default_host() -> str:
 
 def _log_broken_operation(operation: DelayedOperation, error: Exception) -> None:
     log.error("something that waited broke and was dropped: %r", operation, exc_info=error)
-
-
-def properties_from_keywords(keywords: Mapping[str, Any]) -> dict[str, str]:
-    """Configs given as Python keywords: `num_partitions=3` is `num.partitions=3`."""
-    from odradek.broker.config.broker_config import config_name
-
-    properties = {}
-    for attribute, value in keywords.items():
-        name = config_name(attribute)
-        if isinstance(value, bool):
-            properties[name] = "true" if value else "false"
-        elif isinstance(value, (list, tuple)):
-            properties[name] = ",".join(map(str, value))
-        else:
-            properties[name] = str(value)
-    return properties

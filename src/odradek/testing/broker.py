@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.broker.app import Broker as AppBroker
-from odradek.broker.app import properties_from_keywords
 from odradek.broker.config.broker_config import BrokerConfig
+from odradek.broker.config.keywords import properties_from_keywords
 from odradek.broker.process.main import loop_factory
 from odradek.cluster.admin import NewTopic
 
