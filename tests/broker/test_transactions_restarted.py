@@ -11,6 +11,7 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ import pytest
 
 from odradek.broker.app import Broker
 from odradek.coordinators.transactions.markers import Markers
+from odradek.coordinators.transactions.states import TransactionState
+from odradek.coordinators.transactions.transaction import MAX_EPOCH
 from odradek.errors.codes import ErrorCode
 from odradek.util.clock import ManualClock
 from odradek.util.timers import ManualTimers
@@ -214,6 +217,35 @@ def test_time_outs_count_from_the_beginning_of_the_transaction(tmp_path: Path, h
             assert await producer.send("t", [b"late"]) == ErrorCode.INVALID_PRODUCER_EPOCH
             assert await values(producer.client, "t") == []
             assert await latest(producer.client, "t", isolation_level=1) == 2
+
+    asyncio.run(run())
+
+
+def test_a_time_out_that_needs_a_producer_id(tmp_path: Path) -> None:
+    clock = ManualClock()
+    timers = ManualTimers(clock)
+
+    async def run() -> None:
+        async with arena(tmp_path, clock=clock, timers=timers) as here:
+            producer = await here.producer("id")
+            broker = here.broker
+            coordinator = broker.transactions.coordinator
+            aged = replace(
+                coordinator.describe("id"), state=TransactionState.ONGOING, epoch=MAX_EPOCH - 1, start_ms=0
+            )
+            partition = coordinator.partition_of("id")
+            coordinator.runtime.run(partition, "age", lambda shard: shard.write(aged))
+            while not broker.producer_ids.is_exhausted:
+                broker.producer_ids.next()
+            # Noticed, but without an id; there is one at the next round.
+            await advance(timers, 10_001)
+            assert (await state_of(producer.client, "id")).transaction_state == "Ongoing"
+            while broker.producer_ids.is_exhausted:
+                await asyncio.sleep(0)
+            await advance(timers, 10_001)
+            found = await state_of(producer.client, "id")
+            assert (found.transaction_state, found.producer_epoch) == ("CompleteAbort", 0)
+            assert found.producer_id > producer.producer_id
 
     asyncio.run(run())
 

@@ -88,8 +88,66 @@ def test_an_ongoing_transaction_is_aborted_first(world: World) -> None:
     assert (world.now().state, world.now().epoch) == (S.PREPARE_ABORT, 1)
     assert world.init().error is E.CONCURRENT_TRANSACTIONS
     assert world.end(1000, 0, commit=False).error is E.PRODUCER_FENCED
-    assert world.mark() == [Markers(ID, 1000, 1, world.epoch, False, frozenset({A}))]
+    assert world.mark() == [Markers(ID, 1000, 1, world.epoch, False, frozenset({A}), 2)]
     assert world.init() == (E.NONE, 1000, 2)
+
+
+def test_a_producer_that_goes_on_within_its_transaction(world: World) -> None:
+    world.init()
+    world.add(1000, 0, A)
+    assert world.init((1000, 0)).error is E.CONCURRENT_TRANSACTIONS
+    # Whoever it says to be, the end of the abort is waited for first.
+    assert world.init((5, 0)).error is E.CONCURRENT_TRANSACTIONS
+    assert [(m.commit, m.producer_epoch) for m in world.mark()] == [(False, 1)]
+    assert world.init((5, 0)).error is E.PRODUCER_FENCED
+    assert world.init((1000, 0)) == (E.NONE, 1000, 1)
+    assert world.add(1000, 1, A) == {A: E.NONE}
+
+
+def test_a_producer_that_goes_on_within_its_transaction_as_before_v2() -> None:
+    world = World(transaction_version=1)
+    world.init()
+    world.add(1000, 0, A)
+    assert world.init((1000, 0)).error is E.CONCURRENT_TRANSACTIONS
+    assert [(m.producer_epoch, m.transaction_version) for m in world.mark()] == [(1, 0)]
+    # The fencing has used up the epoch, and remembers none before it.
+    assert world.init((1000, 0)).error is E.PRODUCER_FENCED
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_fencing_at_the_last_epoch_gives_a_new_id(world: World, resumed: bool) -> None:
+    last = MAX_EPOCH - 1
+    place(world, epoch=last, state=S.ONGOING, partitions=frozenset({A}), start_ms=START_MS)
+    assert world.init((1, last) if resumed else None).error is E.CONCURRENT_TRANSACTIONS
+    assert [(m.producer_id, m.producer_epoch) for m in world.mark()] == [(1, MAX_EPOCH)]
+    assert (world.now().producer_id, world.now().epoch) == (1000, 0)
+    assert world.init((1, last) if resumed else None) == (E.NONE, 1000, 0 if resumed else 1)
+
+
+def test_an_id_from_before_the_last_one_cannot_abort_what_is_ongoing(world: World) -> None:
+    place(world, epoch=MAX_EPOCH - 1)
+    assert world.init((1, MAX_EPOCH - 1)) == (E.NONE, 1000, 0)
+    world.add(1000, 0, A)
+    assert world.init((1, MAX_EPOCH - 1)).error is E.PRODUCER_FENCED
+    assert world.now().state is S.ONGOING
+
+
+def test_a_fenced_transaction_began_when_it_began(world: World) -> None:
+    world.init()
+    world.add(1000, 0, A)
+    world.timers.advance(7)
+    world.init()
+    assert world.now().start_ms == START_MS
+
+
+def test_fencing_waits_for_a_producer_id(world: World) -> None:
+    place(world, epoch=MAX_EPOCH - 1, state=S.ONGOING, partitions=frozenset({A}), start_ms=START_MS)
+    world.ids_are_there = False
+    world.timers.advance(80_000)
+    assert world.now().state is S.ONGOING
+    world.ids_are_there = True
+    world.timers.advance(20_000)
+    assert world.now().state is S.PREPARE_ABORT
 
 
 @pytest.mark.parametrize("state", [S.PREPARE_COMMIT, S.PREPARE_ABORT])
@@ -99,8 +157,15 @@ def test_errors_while_prepared(world: World, state: TransactionState) -> None:
     assert world.init().error is E.CONCURRENT_TRANSACTIONS
     assert world.add(1, 0, A) == {A: E.CONCURRENT_TRANSACTIONS}
     assert world.add(1, 0, A, verify=True) == {A: E.CONCURRENT_TRANSACTIONS}
-    assert world.end(1, 0, commit=commit).error is E.CONCURRENT_TRANSACTIONS
-    assert world.end(1, 0, commit=not commit).error is E.INVALID_TXN_STATE
+    # Of what comes next the id, and with transactions V2 the epoch, may be known to the client only.
+    assert world.add(7, 0, A) == {A: E.CONCURRENT_TRANSACTIONS}
+    assert world.add(7, 0, A, verify=True) == {A: E.INVALID_PRODUCER_ID_MAPPING}
+    assert world.init((7, 0)).error is E.CONCURRENT_TRANSACTIONS
+    for outcome in (commit, not commit):
+        assert world.end(1, 0, commit=outcome).error is E.CONCURRENT_TRANSACTIONS
+        assert world.end(1, 1, commit=outcome).error is E.PRODUCER_FENCED
+        assert world.end(7, 0, commit=outcome).error is E.INVALID_PRODUCER_ID_MAPPING
+        assert world.end(7, 1, commit=outcome, version=2).error is E.CONCURRENT_TRANSACTIONS
 
 
 @pytest.mark.parametrize("verify", [False, True])
@@ -160,9 +225,13 @@ def test_end_with_an_epoch_per_transaction(world: World) -> None:
     world.add(1000, 0, A)
     assert world.end(1000, 0, version=2) == (E.NONE, 1000, 1)
     assert world.end(1000, 0, version=2).error is E.CONCURRENT_TRANSACTIONS
-    assert world.end(1000, 1, version=2).error is E.PRODUCER_FENCED
+    # The next one, which nothing has joined yet, comes while the markers are written.
+    assert world.end(1000, 1, commit=False, version=2).error is E.CONCURRENT_TRANSACTIONS
     assert [markers.producer_epoch for markers in world.mark()] == [1]
     assert world.end(1000, 0, version=2) == (E.NONE, 1000, 1)
+    # Before V2 ends are not repeated with the epoch from before.
+    assert world.end(1000, 0).error is E.PRODUCER_FENCED
+    assert world.end(1000, 0, commit=False).error is E.PRODUCER_FENCED
     assert world.end(1000, 0, commit=False, version=2).error is E.INVALID_TXN_STATE
     assert world.end(1000, 1, version=2).error is E.INVALID_TXN_STATE
     assert world.end(1000, 2, commit=False, version=2).error is E.PRODUCER_FENCED
@@ -176,6 +245,7 @@ def test_the_last_epoch_ends_under_a_new_id(world: World, crash: bool) -> None:
     assert world.end(1, MAX_EPOCH - 1, version=2) == (E.NONE, 1000, 0)
     if crash:
         world.restart()
+    assert world.add(1000, 0, A) == {A: E.CONCURRENT_TRANSACTIONS}
     assert [(m.producer_id, m.producer_epoch) for m in world.mark()] == [(1, MAX_EPOCH)]
     assert (world.now().producer_id, world.now().epoch) == (1000, 0)
     # The answer was lost: the new id is told.
@@ -283,10 +353,24 @@ def test_a_timeout_aborts_and_fences(world: World) -> None:
     world.restart()
     world.timers.advance(10_000)
     assert (world.now().state, world.now().epoch) == (S.PREPARE_ABORT, 1)
-    assert world.end(1000, 0, commit=False, version=2).error is E.PRODUCER_FENCED
+    assert world.end(1000, 0, commit=False, version=2).error is E.CONCURRENT_TRANSACTIONS
     world.mark()
-    assert world.end(1000, 0, commit=False, version=2).error is E.PRODUCER_FENCED
     assert world.now().state is S.COMPLETE_ABORT
+    assert world.add(1000, 0, A) == {A: E.PRODUCER_FENCED}
+    assert world.end(1000, 0).error is E.PRODUCER_FENCED
+    assert world.end(1000, 0, version=2).error is E.INVALID_TXN_STATE
+    # An abort of its own came to the same: it may go on.
+    assert world.end(1000, 0, commit=False, version=2) == (E.NONE, 1000, 1)
+
+
+def test_a_fenced_producer_is_not_told_the_outcome_of_another_one(world: World) -> None:
+    world.init()
+    assert world.init() == (E.NONE, 1000, 1)
+    world.add(1000, 1, A)
+    world.end(1000, 1)
+    world.mark()
+    assert world.now().state is S.COMPLETE_COMMIT
+    assert world.end(1000, 0, version=2).error is E.PRODUCER_FENCED
 
 
 def test_ids_expire(world: World) -> None:

@@ -38,7 +38,11 @@ MOVES = {
         AT_REST | {S.ONGOING, S.PREPARE_EPOCH_FENCE},
     ),
     "keep": (lambda t: keep(t, -1, 20), S.ONGOING, {S.ONGOING}),
-    "fence": (lambda t: fence_and_abort(t, 20), S.PREPARE_ABORT, {S.ONGOING}),
+    "fence": (
+        lambda t: fence_and_abort(t, raises=False, next_producer_id=-1, now_ms=20),
+        S.PREPARE_ABORT,
+        {S.ONGOING},
+    ),
 }
 
 
@@ -81,5 +85,7 @@ def test_the_table_is_kafkas_previous_states() -> None:
     assert S.PREPARE_EPOCH_FENCE.title == "PrepareEpochFence"
 
 
-def test_fencing_at_the_highest_epoch_does_not_overflow() -> None:
-    assert fence_and_abort(replace(BEFORE, state=S.ONGOING, epoch=MAX_EPOCH), 20).epoch == MAX_EPOCH
+@pytest.mark.parametrize("raises", [False, True])
+def test_fencing_at_the_highest_epoch_does_not_overflow(raises: bool) -> None:
+    before = replace(BEFORE, state=S.ONGOING, epoch=MAX_EPOCH)
+    assert fence_and_abort(before, raises=raises, next_producer_id=-1, now_ms=20).epoch == MAX_EPOCH

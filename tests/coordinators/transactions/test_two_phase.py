@@ -87,11 +87,21 @@ def test_a_kept_transaction_can_be_aborted_by_a_producer_that_does_not_keep_it(w
     world.init_in_full(keep_prepared=True)
     assert world.init_in_full(keep_prepared=True)[:3] == (E.NONE, 1, 6)
     assert world.init().error is E.CONCURRENT_TRANSACTIONS
-    # The one that it was kept for is fenced, too, and its end is not taken for a repeated one.
-    assert world.end(1, 6, commit=False, version=2).error is E.PRODUCER_FENCED
+    assert world.end(1, 6, commit=False, version=2).error is E.CONCURRENT_TRANSACTIONS
     assert [(m.producer_epoch, m.commit) for m in world.mark()] == [(5, False)]
-    assert world.end(1, 6, commit=False, version=2).error is E.PRODUCER_FENCED
+    # The one that it was kept for is fenced, too, and can no longer commit.
+    assert world.end(1, 6, version=2).error is E.INVALID_TXN_STATE
+    assert world.end(1, 5, commit=False, version=2).error is E.PRODUCER_FENCED
     assert world.init() == (E.NONE, 1, 8)
+    assert world.end(1, 6, commit=False, version=2).error is E.PRODUCER_FENCED
+
+
+def test_a_kept_transaction_whose_client_has_no_epochs_left_is_aborted(world: World) -> None:
+    prepared(world, MAX_EPOCH - 2)
+    assert world.init_in_full(keep_prepared=True)[:3] == (E.NONE, 1, MAX_EPOCH - 1)
+    assert world.init().error is E.CONCURRENT_TRANSACTIONS
+    assert [(m.producer_epoch, m.commit) for m in world.mark()] == [(MAX_EPOCH - 1, False)]
+    assert world.init() == (E.NONE, 1000, 1)
 
 
 @pytest.mark.parametrize("state", [S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT])

@@ -12,7 +12,7 @@ from odradek.coordinators.transactions.coordinator import TransactionCoordinator
 from odradek.coordinators.transactions.markers import Markers
 from odradek.coordinators.transactions.shard import TransactionShard
 from odradek.coordinators.transactions.transaction import Partition, Transaction
-from odradek.errors import ErrorCode, KafkaError
+from odradek.errors import CoordinatorLoadInProgressError, ErrorCode, KafkaError
 from odradek.records.batch import iter_batches
 from odradek.util.clock import ManualClock
 from odradek.util.timers import ManualTimers
@@ -79,10 +79,13 @@ class World:
         self.config = TransactionConfig(**config)
         self.epoch = -1
         self.last_id = 999
+        self.ids_are_there = True
         self.sent: list[Markers] = []
         self.restart()
 
     def _new_id(self) -> int:
+        if not self.ids_are_there:
+            raise CoordinatorLoadInProgressError
         self.last_id += 1
         return self.last_id
 

@@ -136,6 +136,7 @@ class TransactionRuntime:
         self.writer = writer
         self.leader_of: Callable[[Partition], int | None] = self._leader_in_the_image
         self._without_leader: dict[str, int] = {}
+        self._claim: asyncio.Future[None] | None = None
         self.coordinator = TransactionCoordinator(
             config=transaction_config(config, transaction_version),
             log=ReplicatedLog(replicas, purgatory, clock),
@@ -262,8 +263,17 @@ class TransactionRuntime:
         answer = command()
         return await answer if asyncio.isfuture(answer) else answer
 
+    async def _claim_ahead(self) -> None:
+        try:
+            await self._after_claim(lambda: None)
+        except KafkaError as error:
+            log.warning("no producer ids could be claimed: %s", error.message)
+
     def _new_producer_id(self) -> int:
         if self._producer_ids.is_exhausted:
+            if self._claim is None or self._claim.done():
+                # A timeout has no request behind it that would have waited for one.
+                self._claim = asyncio.ensure_future(self._claim_ahead())
             # Kafka's answer, too, while it waits for a block.
             raise CoordinatorLoadInProgressError
         return self._producer_ids.next()

@@ -23,7 +23,6 @@ from odradek.coordinators.transactions.transaction import (
     Partition,
     Transaction,
     add_partitions,
-    fence_and_abort,
     is_exhausted,
     keep,
     new_transaction,
@@ -101,10 +100,10 @@ def init_producer_id(
     before = shard.transactions.get(transactional_id)
     if before is None:
         before = new_transaction(transactional_id, env.new_producer_id(), timeout_ms, now_ms)
+    elif before.state in PREPARED:
+        return failed(ErrorCode.CONCURRENT_TRANSACTIONS)
     elif expected is not None and not _is_of(before, expected):
         return failed(ErrorCode.PRODUCER_FENCED)
-    if before.state in PREPARED:
-        return failed(ErrorCode.CONCURRENT_TRANSACTIONS)
     if before.state is _S.ONGOING and keep_prepared:
         rotated = env.new_producer_id() if is_exhausted(before.client[1]) else NO_ID
         after = keep(before, rotated, now_ms)
@@ -112,7 +111,7 @@ def init_producer_id(
         return shard.write(after, ProducerResult(ErrorCode.NONE, *after.client, *ongoing))
     if before.state is _S.ONGOING:
         # The producer tries again until the abort is complete, and gets an epoch above this one then.
-        return shard.write(fence_and_abort(before, now_ms), ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS))
+        return shard.fence(before, ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS))
     if is_exhausted(before.epoch) and (expected is None or expected.epoch == before.epoch):
         after = rotate(before, env.new_producer_id(), timeout_ms, expected is not None, now_ms)
     else:
@@ -166,6 +165,10 @@ def add(
         KafkaError: the producer may not.
     """
     wanted = frozenset(partitions)
+    current = shard.transactions.get(transactional_id)
+    if current is not None and current.state in PREPARED:
+        # First of all: after the end of V2 the client may have an id that is still to take over.
+        raise error_for(ErrorCode.CONCURRENT_TRANSACTIONS)
     before = _checked(shard, transactional_id, producer_id, epoch)
     result = dict.fromkeys(wanted, ErrorCode.NONE)
     if before.state is _S.ONGOING and wanted <= before.partitions:
@@ -224,18 +227,18 @@ def end(
     if before.is_kept:
         # Only the end as V2 has it can make one pair of the two.
         client_version = TRANSACTIONS_V2
-    client_id, client_epoch = before.client
     is_v2 = client_version >= TRANSACTIONS_V2
-    repeated = before.client_version >= TRANSACTIONS_V2 and _is_repeated(before, producer_id, epoch)
+    if is_v2 and before.state in PREPARED:
+        # Repeated, or already of the next transaction: that can be told when this one is complete.
+        return failed(ErrorCode.CONCURRENT_TRANSACTIONS)
+    client_id, client_epoch = before.client
+    repeated = is_v2 and _is_repeated(before, producer_id, epoch)
     if client_id != producer_id and not repeated:
         return failed(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if client_epoch != epoch and not repeated:
         return failed(ErrorCode.PRODUCER_FENCED)
     if before.state in PREPARED:
-        if before.client_version >= TRANSACTIONS_V2:
-            return failed(ErrorCode.CONCURRENT_TRANSACTIONS if repeated else ErrorCode.PRODUCER_FENCED)
-        same = before.state is (_S.PREPARE_COMMIT if commit else _S.PREPARE_ABORT)
-        return failed(ErrorCode.CONCURRENT_TRANSACTIONS if same else ErrorCode.INVALID_TXN_STATE)
+        return failed(ErrorCode.CONCURRENT_TRANSACTIONS)
     if before.state in AT_REST:
         same = before.state is (_S.COMPLETE_COMMIT if commit else _S.COMPLETE_ABORT)
         if same and (repeated or not is_v2):
@@ -253,10 +256,9 @@ def end(
 
 
 def _is_repeated(ended: Transaction, producer_id: int, epoch: int) -> bool:
-    """Whether a client that names this id and epoch has been answered with an end of V2 before."""
-    if ended.state not in PREPARED and ended.state not in (_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT):
+    """Whether the last end was one of V2, and of this id and epoch."""
+    if ended.client_version < TRANSACTIONS_V2 or ended.state is _S.EMPTY or ended.state not in AT_REST:
         return False
-    client_id, client_epoch = ended.client
-    if client_id == producer_id:
-        return client_epoch == epoch + 1
-    return client_epoch == 0 and epoch == MAX_EPOCH - 1 and ended.previous_producer_id == producer_id
+    if ended.producer_id == producer_id:
+        return ended.epoch == epoch + 1
+    return ended.epoch == 0 and epoch == MAX_EPOCH - 1 and ended.previous_producer_id == producer_id

@@ -21,10 +21,13 @@ from odradek.coordinators.transactions.records import read_transaction, tombston
 from odradek.coordinators.transactions.states import AT_REST, PREPARED, TransactionState
 from odradek.coordinators.transactions.transaction import (
     NEVER_MS,
+    NO_ID,
+    TRANSACTIONS_V2,
     Partition,
     Transaction,
     complete,
     fence_and_abort,
+    is_exhausted,
 )
 from odradek.errors import ErrorCode, ProtocolError
 from odradek.util.clock import Clock
@@ -153,6 +156,20 @@ class TransactionShard:
         record = transaction_record(after, self.env.config.transaction_version)
         return Outcome([record], response, on_appended=appended)
 
+    def fence(self, ongoing: Transaction, response: object | None = None) -> Outcome:
+        """The outcome that aborts a transaction which its producer did not end, and fences the producer.
+
+        Raises:
+            KafkaError: its epochs are used up, and there is no producer id at the moment.
+        """
+        # What is kept for another producer was begun under V2, whatever the level is now.
+        raises = self.env.config.transaction_version >= TRANSACTIONS_V2 or ongoing.is_kept
+        rotated = self.env.new_producer_id() if raises and is_exhausted(ongoing.client[1]) else NO_ID
+        now_ms = self.env.clock.now_ms()
+        return self.write(
+            fence_and_abort(ongoing, raises=raises, next_producer_id=rotated, now_ms=now_ms), response
+        )
+
     # Markers
 
     def _owe(self, transaction: Transaction) -> None:
@@ -273,7 +290,7 @@ class TransactionShard:
         if transaction is None or not self.timed_out(transaction):
             return NOTHING
         logger.info("%s: the transaction has timed out and is aborted", transactional_id)
-        return self.write(fence_and_abort(transaction, self.env.clock.now_ms()))
+        return self.fence(transaction)
 
     def _sweep(self) -> None:
         def abort(transactional_id: str) -> Callable[[], Outcome]:

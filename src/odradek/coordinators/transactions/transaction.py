@@ -15,18 +15,16 @@ its records were written with. So an ongoing transaction may have two pairs of i
 and `epoch` are those of the transaction, `next_producer_id` and `next_epoch` those that the client has to
 name. The end makes one of them again.
 
-Where this differs from Kafka of October 2024: its fencing under V2 raises the epoch twice (once to fence,
-once as every V2 end does; at the highest epoch this overflows). Here it is once, and the abort counts as
-V1's, so that the fenced producer cannot take it for the answer to an end of its own. Kafka also leaves
-previous and next producer id out of its records; here they are in, or the new id would be lost in a crash
-after Prepare.
+Fencing aborts what a producer left under the next epoch. With V2 that is an end like any other: the producer
+whose transaction it was may repeat its abort, or initialise again with the epoch that it has, and goes on
+with the next one, if nobody has come in between.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from odradek.coordinators.transactions.states import LEGAL_MOVES, TransactionState
+from odradek.coordinators.transactions.states import AT_REST, LEGAL_MOVES, TransactionState
 from odradek.errors import ProducerFencedError
 
 NO_ID = -1
@@ -57,7 +55,7 @@ class Transaction:
         updated_ms: when it last changed; expiry counts from here.
         partitions: topic and partition index of what the transaction has touched.
         start_ms: when the present or last transaction began, -1 if none since InitProducerId.
-        previous_producer_id: the one before the last InitProducerId or V2 end.
+        previous_producer_id: the one before the last move.
         next_producer_id: takes over when the markers are written; -1 if none.
         next_epoch: with `next_producer_id`, what the client of a prepared transaction holds; -1 if there are
             no two pairs, and the next producer id begins with epoch 0.
@@ -167,6 +165,7 @@ def add_partitions(before: Transaction, partitions: frozenset[Partition], now_ms
         before,
         state=_S.ONGOING,
         partitions=before.partitions | partitions,
+        previous_producer_id=before.producer_id,
         start_ms=before.start_ms if before.state is _S.ONGOING else now_ms,
         updated_ms=now_ms,
         client_version=0,
@@ -213,7 +212,7 @@ def prepare(
     after = replace(
         before,
         state=to,
-        start_ms=before.start_ms if before.state is _S.ONGOING else now_ms,
+        start_ms=now_ms if before.state in AT_REST else before.start_ms,
         client_version=client_version,
         updated_ms=now_ms,
     )
@@ -234,18 +233,26 @@ def prepare(
     return after
 
 
-def fence_and_abort(before: Transaction, now_ms: int) -> Transaction:
-    """Take the producer its epoch and decide to abort what it left, both in one record."""
+def fence_and_abort(before: Transaction, *, raises: bool, next_producer_id: int, now_ms: int) -> Transaction:
+    """Take the producer its epoch and decide to abort what it left, both in one record.
+
+    Args:
+        before: ongoing.
+        raises: transactions V2, where each end raises the epoch, so this one needs no epoch beside it.
+        next_producer_id: for V2 when the client's epochs are used up, else -1.
+        now_ms: the time.
+    """
     check_move(before, _S.PREPARE_EPOCH_FENCE)
-    fenced = replace(
-        before,
-        state=_S.PREPARE_EPOCH_FENCE,
-        epoch=min(before.epoch + 1, MAX_EPOCH),
-        last_epoch=NO_EPOCH,
-    )
-    if before.is_kept:
-        # Nobody may be left who holds what the id goes on with.
-        fenced = replace(fenced, next_epoch=min(before.next_epoch + 1, MAX_EPOCH))
+    fenced = replace(before, state=_S.PREPARE_EPOCH_FENCE)
+    if raises:
+        return prepare(
+            fenced,
+            commit=False,
+            client_version=TRANSACTIONS_V2,
+            next_producer_id=next_producer_id,
+            now_ms=now_ms,
+        )
+    fenced = replace(fenced, epoch=min(before.epoch + 1, MAX_EPOCH), last_epoch=NO_EPOCH)
     return prepare(fenced, commit=False, client_version=0, next_producer_id=NO_ID, now_ms=now_ms)
 
 
@@ -254,7 +261,7 @@ def complete(before: Transaction, now_ms: int) -> Transaction:
     to = _S.COMPLETE_COMMIT if before.state is _S.PREPARE_COMMIT else _S.COMPLETE_ABORT
     check_move(before, to)
     after = replace(before, state=to, partitions=frozenset(), updated_ms=now_ms)
-    if before.client_version < TRANSACTIONS_V2 and not before.is_kept:
+    if before.client_version < TRANSACTIONS_V2:
         return after
     producer_id, epoch = before.client
     return replace(
