@@ -14,7 +14,7 @@ import pytest
 from odradek.broker.app import Broker
 from odradek.cluster.embedded import EmbeddedStore
 from odradek.errors.codes import ErrorCode
-from odradek.log.files import RealFileSystem
+from odradek.log.real_files import RealFileSystem
 from odradek.wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from odradek.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest

@@ -14,8 +14,8 @@ from odradek.broker.fast import _pyproduce
 from odradek.broker.fast.produce import FastProduce
 from odradek.broker.network.dispatch import Dispatcher
 from odradek.errors.codes import ErrorCode
-from odradek.log.files import RealFileSystem
 from odradek.log.producer_state import Origin
+from odradek.log.real_files import RealFileSystem
 from odradek.records.builder import BatchBuilder
 from odradek.records.compression import Codec
 from odradek.records.control import ControlType, end_marker_batch

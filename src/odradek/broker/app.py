@@ -48,8 +48,8 @@ from odradek.cluster.store import StoreError
 from odradek.errors import OdradekError
 from odradek.log.config import LogConfig
 from odradek.log.errors import DataDirectoryError
-from odradek.log.files import RealFileSystem
 from odradek.log.log_manager import LogManager
+from odradek.log.real_files import RealFileSystem
 from odradek.replication.delayed import DelayedOperation, Purgatory
 from odradek.util.clock import SystemClock
 

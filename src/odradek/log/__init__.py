@@ -17,11 +17,12 @@ from odradek.log.errors import (
     InconsistentIdentityError,
     LogDamagedError,
 )
-from odradek.log.files import FileSystem, RealFileSystem
+from odradek.log.files import FileSystem
 from odradek.log.leader_epochs import EpochEntry
 from odradek.log.log_manager import LogManager
 from odradek.log.partition_log import PartitionLog, ReadResult
 from odradek.log.producer_state import Origin
+from odradek.log.real_files import RealFileSystem
 from odradek.log.searching import OffsetForTimestamp
 from odradek.log.txn_index import AbortedTxn
 

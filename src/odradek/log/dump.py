@@ -12,9 +12,9 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from odradek.log.file_names import INDEX_SUFFIX, LOG_SUFFIX
-from odradek.log.files import RealFileSystem
 from odradek.log.index_file import CorruptIndexError
 from odradek.log.offset_index import OffsetIndex
+from odradek.log.real_files import RealFileSystem
 from odradek.log.time_index import NO_TIMESTAMP, TimeIndex
 from odradek.records.batch import (
     HEADER_BYTES,

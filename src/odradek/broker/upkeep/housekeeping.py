@@ -11,7 +11,7 @@ from odradek.broker.process.loop_timers import Periodic
 from odradek.broker.upkeep.cleaning import Cleaning
 from odradek.broker.upkeep.moving import Moving
 from odradek.log.cleaner.manager import LogCleaner
-from odradek.log.files import RealFileSystem
+from odradek.log.real_files import RealFileSystem
 
 if TYPE_CHECKING:
     from odradek.broker.app import Broker
