@@ -20,8 +20,9 @@ from odradek.log.errors import (
 from odradek.log.files import FileSystem
 from odradek.log.leader_epochs import EpochEntry
 from odradek.log.log_manager import LogManager
-from odradek.log.partition_log import PartitionLog, ReadResult
+from odradek.log.partition_log import PartitionLog
 from odradek.log.producer_state import Origin
+from odradek.log.readable import ReadResult
 from odradek.log.real_files import RealFileSystem
 from odradek.log.searching import OffsetForTimestamp
 from odradek.log.txn_index import AbortedTxn

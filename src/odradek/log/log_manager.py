@@ -34,6 +34,7 @@ from odradek.log.looking import FolderView, FoundLog, look, refuse_duplicates
 from odradek.log.meta_properties import MetaProperties
 from odradek.log.moves import Moves
 from odradek.log.partition_log import PartitionLog
+from odradek.log.readable import ReadableLog
 from odradek.log.removing import RemovalJob
 from odradek.util.clock import Clock
 
@@ -121,7 +122,7 @@ class LogManager:
             raise DataDirectoryError(f"{what}: {error}") from error
         logger.error("%s: %s. It is offline until the next start", what, error)
 
-    def _on_write_error(self, log: PartitionLog, error: OSError) -> None:
+    def _on_write_error(self, log: ReadableLog, error: OSError) -> None:
         self.note_error(log.directory.parent, error)
 
     def note_error(self, path: Path, error: OSError) -> None:

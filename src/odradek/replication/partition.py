@@ -31,8 +31,8 @@ from odradek.errors import (
     UnknownLeaderEpochError,
 )
 from odradek.errors.codes import ErrorCode
-from odradek.log.partition_log import NEVER
 from odradek.log.producer_state import Origin
+from odradek.log.readable import NEVER
 from odradek.records.message_set import iter_entries
 from odradek.replication.followers import Follower
 from odradek.replication.lookups import OffsetLookup, look_up, look_up_segments
