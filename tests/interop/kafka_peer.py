@@ -309,6 +309,10 @@ class RealKafka:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    def last_lines(self, count: int) -> list[str]:
+        """The end of what the broker has logged."""
+        return (self.directory / "broker.log").read_text(errors="replace").splitlines()[-count:]
+
     def _spawn(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
         with (self.directory / f"{name}.log").open("ab") as log:
             child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -350,7 +354,9 @@ class RealKafka:
             cluster = "4L6g3nShT-eMCtK--X86sw"
             storage = java_command(self.version, "kafka.tools.StorageTool")
             subprocess.run(
-                [*storage, "format", "-t", cluster, "-c", str(properties)], check=True, capture_output=True
+                [*storage, "format", "--ignore-formatted", "-t", cluster, "-c", str(properties)],
+                check=True,
+                capture_output=True,
             )
         else:
             zoo = self.directory / "zoo.cfg"

@@ -17,6 +17,7 @@ import pytest
 from interop import compatibility, programs
 from interop.conftest import OdradekServer
 from interop.kafka_peer import NEWEST, RealKafka, run_tool
+from odradek import Admin, TopicPartition
 from odradek.broker.app import Broker
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.coordinators.transactions.transaction import Transaction
@@ -197,15 +198,19 @@ def test_kafka_goes_on_where_we_stopped(tmp_path: Path) -> None:
         # (A producer whose markers we wrote would be fenced: our leader epochs are above those that this
         # Kafka's ZooKeeper knows of.)
         begin(kafka.bootstrap_servers, "new", b"more").commit_transaction(30)
-        assert read_committed(kafka.bootstrap_servers, 5) == [
-            b"kafka's",
-            b"ours",
-            b"decided",
-            b"again",
-            b"more",
-        ]
+        found = read_committed(kafka.bootstrap_servers, 5)
+        assert found == [b"kafka's", b"ours", b"decided", b"again", b"more"], _what_it_knows(kafka)
     finally:
         kafka.stop()
+
+
+def _what_it_knows(kafka: RealKafka) -> str:
+    """Of the transactions, in words, with the end of its log."""
+    with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        transactions = admin.describe_transactions(["first", "committed", "decided", "open", "new"])
+        producers = admin.describe_producers([TopicPartition("t", 0)])
+    lines = [*transactions.items(), *producers.items(), *kafka.last_lines(100)]
+    return "\n".join(map(str, lines))
 
 
 def _all(broker: Broker) -> list[Transaction]:
