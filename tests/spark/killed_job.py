@@ -105,6 +105,9 @@ class KilledSource(OdradekDataSource):
         return "killed"
 
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802 (Spark's name)
+        # Where batches are committed and aborted, the writer is made for each of them; before it asks anybody
+        # anything, the steps must be in it: connections are kept, and those without steps would be used on.
+        install()
         return with_steps(super().streamWriter(schema, overwrite))
 
 
@@ -117,7 +120,6 @@ def with_steps(writer: Any) -> Any:
             return super().write(iterator)
 
         def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
-            install()
             super().commit(messages, batchId)
             reached("all are committed")
 
@@ -130,7 +132,7 @@ def main(servers: str, source: str, target: str, folder: Path, mode: str, *optio
 
     (folder / "driver.pid").write_text(str(os.getpid()))
     os.environ["KILL_FOLDER"] = str(folder)
-    spark = session("killed", "local[2,4]", log_level="OFF")
+    spark = session("killed", "local[2,4]", log_level="ERROR")
     spark.dataSource.register(KilledSource)
     frame = (
         spark.readStream.format("odradek")
