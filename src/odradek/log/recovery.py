@@ -27,7 +27,8 @@ from odradek.log.folder import FolderContents, read_folder
 from odradek.log.index_file import CorruptIndexError
 from odradek.log.producer_state import BATCHES_KEPT, BatchMetadata, ProducerState, replay
 from odradek.log.scan import SCAN_BLOCK, TAIL_KEPT, SegmentScan, scan_segment
-from odradek.log.segment import Segment, check_index_sizes
+from odradek.log.segment import Segment
+from odradek.log.segment_files import check_index_sizes
 from odradek.log.txn_index import AbortedTxn
 from odradek.log.walking import SMALLEST_ENTRY, BrokenBatchError, Step
 from odradek.records.batch import (
