@@ -41,12 +41,12 @@ class RequestQueue:
         self._due.append(request)
 
     def again(self, request: TxnRequest) -> None:
-        """It was sent, and has to be sent once more."""
+        """It was sent, and has to be sent once more: before what was asked after it."""
         request.tries += 1
-        self._due.append(request)
+        self._due.insert(0, request)
 
     def first(self) -> TxnRequest | None:
-        """The one that is due next; it stays. Of equals, the one that has waited longest."""
+        """The one that is due next; it stays. Of equals, the one that was asked first."""
         return min(self._due, key=lambda due: due.priority, default=None)
 
     def take(self, request: TxnRequest) -> None:
@@ -59,7 +59,7 @@ class RequestQueue:
         Returns: the one to send.
         """
         if request.coordinator is not None and self.target(request) is None:
-            self._due.append(request)
+            self._due.insert(0, request)
             request = TxnRequest(
                 ApiKey.FIND_COORDINATOR, Priority.FIND, request.call, find=request.coordinator
             )

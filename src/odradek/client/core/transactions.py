@@ -28,7 +28,7 @@ from odradek.client.core.transaction_requests import (
 )
 from odradek.client.core.transaction_standing import Standing
 from odradek.client.core.transaction_states import TxnState
-from odradek.client.errors import IllegalStateError
+from odradek.client.errors import IllegalStateError, TransactionAbortedError
 from odradek.client.types import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -196,13 +196,7 @@ class TransactionManager(Standing):
             self._new.clear()
         if isinstance(cause, KafkaError) and cause.code == ErrorCode.INVALID_PRODUCER_ID_MAPPING:
             # The coordinator knows this producer no more, so there is nothing to end.
-            self._completed()
-            self._call = call
-            if self.state is TxnState.INITIALIZING:
-                self._queue.add(TxnRequest(ApiKey.INIT_PRODUCER_ID, Priority.BUMP, call, bump=True))
-            else:
-                call.finish()
-            return call
+            self._started = self._maybe_started = False
         self._queue.add(TxnRequest(ApiKey.END_TXN, Priority.END, call, committed=commit))
         self._call = call
         return call
@@ -264,6 +258,10 @@ class TransactionManager(Standing):
                 if request.call is not None:
                     request.call.finish(self.last_error)
                 continue
+            if self._aborted_before(request):
+                if request.call is not None:
+                    request.call.finish(TransactionAbortedError(f"{self._who}: the transaction was aborted"))
+                continue
             if request.api is ApiKey.END_TXN and not self._started:
                 # If the coordinator has begun it after all, a higher epoch ends it. (It refuses the end of
                 # what has not begun.)
@@ -272,6 +270,18 @@ class TransactionManager(Standing):
                 continue
             return self._queue.leave(request)
         return None
+
+    def _aborted_before(self, request: TxnRequest) -> bool:
+        """Whether it would only have added to the transaction that is being aborted: it may be one that is
+        repeated for ever.
+        """
+        if self.state is not TxnState.ABORTING:
+            return False
+        if self._maybe_started and not (self._started or self.can_bump):
+            # Only its answer tells whether there is a transaction to be ended.
+            return False
+        for_group = request.find is not None and request.find[0] is CoordinatorKind.GROUP
+        return for_group or request.priority in (Priority.INIT, Priority.ADD)
 
     def target(self, request: TxnRequest) -> int | None:
         """Which broker is to be asked; None: any."""
@@ -429,8 +439,9 @@ class TransactionManager(Standing):
 
     def _completed(self, raised: bool = False) -> None:
         """The transaction is over. `raised`: with the epoch, as every end does under V2."""
-        bump = self._bump_required and not raised and not self._resumed
-        target = TxnState.UNINITIALIZED if self._resumed else TxnState.READY
+        anonymous = self._resumed or self.producer_id < 0
+        bump = self._bump_required and not raised and not anonymous
+        target = TxnState.UNINITIALIZED if anonymous else TxnState.READY
         self._move(TxnState.INITIALIZING if bump else target)
         self._bump_required = bump
         self._resumed = False
