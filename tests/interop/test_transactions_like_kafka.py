@@ -12,27 +12,20 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from broker.group_client import Wire
 from broker.live import batch, fetch, produce
 from broker.transactional import visible
 from interop import kafka_peer
+from interop.two_sides import KAFKA_SETTINGS, Side, connected, one_error
 from odradek.errors.codes import ErrorCode
 from odradek.testing import Broker
 from odradek.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from odradek.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
-from odradek.wire.messages.end_txn import EndTxnRequest
-from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
-from odradek.wire.messages.init_producer_id import InitProducerIdRequest
 from odradek.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -60,28 +53,6 @@ SEED = 3
 EPISODES = 4
 STEPS = 60
 NAMES = ("x", "y")
-PATIENCE = 400
-
-KAFKA_SETTINGS = {
-    "group.coordinator.append.linger.ms": "0",
-    "offsets.topic.num.partitions": "1",
-    "transaction.state.log.num.partitions": "1",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-}
-
-AGAIN = {
-    ErrorCode.CONCURRENT_TRANSACTIONS,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.NOT_ENOUGH_REPLICAS,
-    ErrorCode.NETWORK_EXCEPTION,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-}
-"""What passes; asked again before answers are compared."""
-AT_REST = {"Empty", "Ongoing", "CompleteCommit", "CompleteAbort"}
 
 
 @pytest.fixture(scope="module")
@@ -89,61 +60,6 @@ def kafka(tmp_path_factory: pytest.TempPathFactory, kafka_toolchain: None) -> It
     directory = tmp_path_factory.mktemp("kafka-transactions")
     with kafka_peer.RealKafka(kafka_peer.NEWEST, directory, KAFKA_SETTINGS) as running:
         yield running.port
-
-
-class Owner:
-    """What a producer of one side has been given: ids and epochs, the newest last."""
-
-    def __init__(self) -> None:
-        self.given: list[tuple[int, int]] = []
-
-    def at(self, age: int) -> tuple[int, int]:
-        return self.given[-1 - age] if age < len(self.given) else (99_999, 0)
-
-    def take(self, producer_id: int, epoch: int) -> None:
-        if (producer_id, epoch) not in self.given:
-            self.given.append((producer_id, epoch))
-
-
-class Side:
-    """One of the two brokers, as one episode sees it."""
-
-    def __init__(self, wire: Wire, topic: str) -> None:
-        self.wire = wire
-        self.topic = topic
-        self.group = f"group of {topic}"
-        self.owners = {name: Owner() for name in NAMES}
-
-    def transactional_id(self, name: str) -> str:
-        return f"{name} of {self.topic}"
-
-    def fields(self, name: str, age: int) -> dict[str, Any]:
-        producer_id, epoch = self.owners[name].at(age)
-        return {
-            "transactional_id": self.transactional_id(name),
-            "producer_id": producer_id,
-            "producer_epoch": epoch,
-        }
-
-    def name_of(self, producer_id: int) -> str:
-        for name, owner in self.owners.items():
-            ids = list(dict.fromkeys(one for one, _ in owner.given))
-            if producer_id in ids:
-                return f"{name}{ids.index(producer_id)}"
-        return "?"
-
-    async def ask(self, message: Any, version: int, errors: Any) -> Any:
-        """The answer that stays."""
-        for _ in range(PATIENCE):
-            answer = await self.wire.ask(message, version)
-            if not AGAIN & set(errors(answer)):
-                return answer
-            await asyncio.sleep(0.01)
-        return answer
-
-
-def one_error(answer: Any) -> list[int]:
-    return [answer.error_code]
 
 
 class Episode:
@@ -166,29 +82,15 @@ class Episode:
 
     async def init(self, name: str) -> None:
         async def ask(side: Side) -> Any:
-            request = InitProducerIdRequest(
-                transactional_id=side.transactional_id(name), transaction_timeout_ms=600_000
-            )
-            answer = await side.ask(request, 4, one_error)
-            if not answer.error_code:
-                side.owners[name].take(answer.producer_id, answer.producer_epoch)
-            return ErrorCode(answer.error_code).name
+            return ErrorCode((await side.init(name)).error_code).name
 
         await self.both(f"init {name}", ask)
 
     async def add(self, name: str, partitions: list[int], age: int) -> None:
-        async def ask(side: Side) -> Any:
-            fields = {f"v3_and_below_{key}": value for key, value in side.fields(name, age).items()}
-            topics = [AddPartitionsToTxnTopic(name=side.topic, partitions=partitions)]
-            request = AddPartitionsToTxnRequest(v3_and_below_topics=topics, **fields)
-
-            def errors(answer: Any) -> list[int]:
-                (topic,) = answer.results_by_topic_v3_and_below
-                return [one.partition_error_code for one in topic.results_by_partition]
-
-            return sorted(errors(await side.ask(request, 3, errors)))
-
-        await self.both(f"add {name} {partitions} age {age}", ask)
+        await self.both(
+            f"add {name} {partitions} age {age}",
+            lambda side: side.add(name, partitions, side.fields(name, age)),
+        )
 
     async def send(self, name: str, index: int, age: int, version: int, shift: int, how: str) -> None:
         key = self.sides[0].owners[name].at(age), index
@@ -268,11 +170,7 @@ class Episode:
 
     async def end(self, name: str, age: int, version: int, commits: bool) -> None:
         async def ask(side: Side) -> Any:
-            request = EndTxnRequest(committed=commits, **side.fields(name, age))
-            answer = await side.ask(request, version, one_error)
-            if version >= 5 and not answer.error_code:
-                side.owners[name].take(answer.producer_id, answer.producer_epoch)
-            return ErrorCode(answer.error_code).name
+            return ErrorCode((await side.end(name, commits, side.fields(name, age), version)).error_code).name
 
         if await self.both(f"end {name} age {age} v{version} {commits}", ask) == "NONE":
             self.committed += commits
@@ -292,16 +190,7 @@ class Episode:
         self.story[-1] = "look"
 
     async def _state(self, side: Side, name: str) -> Any:
-        request = DescribeTransactionsRequest(transactional_ids=[side.transactional_id(name)])
-        for _ in range(PATIENCE):
-            (found,) = (await side.wire.ask(request, 0)).transaction_states
-            if found.error_code not in AGAIN and (found.error_code or found.transaction_state in AT_REST):
-                break
-            await asyncio.sleep(0.01)
-        topics = sorted(
-            ("offsets" if one.topic.startswith("_") else "topic", sorted(one.partitions))
-            for one in found.topics
-        )
+        found, topics = await side.described(name)
         return found.error_code, found.transaction_state, topics
 
     async def _readers(self, side: Side, index: int) -> Any:
@@ -387,29 +276,6 @@ class Episode:
         else:
             await self.end(name, age, 5 if new else 3, chance.random() < 0.6)
         await self.look()
-
-
-@asynccontextmanager
-async def connected(port: int, topic: str) -> AsyncIterator[Side]:
-    wire = Wire(*await asyncio.open_connection("127.0.0.1", port))
-    side = Side(wire, topic)
-    try:
-        made = CreateTopicsRequest(
-            topics=[CreatableTopic(name=topic, num_partitions=2, replication_factor=1)], timeout_ms=10_000
-        )
-        assert (await wire.ask(made, 4)).topics[0].error_code == 0
-        for key_type, key in ((0, side.group), (1, side.transactional_id("x"))):
-            request = FindCoordinatorRequest(key_type=key_type, key=key)
-            assert not (await side.ask(request, 2, one_error)).error_code
-        for index in (0, 1):
-            await side.ask(
-                fetch(topic, index=index),
-                11,
-                lambda answer: [answer.responses[0].partitions[0].error_code],
-            )
-        yield side
-    finally:
-        await wire.close()
 
 
 async def live(seed: int, our_port: int, their_port: int) -> int:

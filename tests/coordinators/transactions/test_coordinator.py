@@ -75,6 +75,9 @@ def test_used_up_epochs_give_a_new_id(world: World) -> None:
     place(world, epoch=MAX_EPOCH - 1)
     assert world.init((1, 5)).error is E.PRODUCER_FENCED
     assert world.init((1, MAX_EPOCH - 1)) == (E.NONE, 1000, 0)
+    # The old id is not a repeated end's.
+    assert world.end(1, MAX_EPOCH - 1, version=2).error is E.PRODUCER_FENCED
+    assert world.end(1, MAX_EPOCH - 2, version=2).error is E.INVALID_PRODUCER_ID_MAPPING
     # Its answer was lost: the last producer id is still known.
     assert world.init((1, MAX_EPOCH - 1)) == (E.NONE, 1000, 0)
     place(world, epoch=MAX_EPOCH)

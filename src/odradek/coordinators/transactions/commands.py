@@ -232,8 +232,9 @@ def end(
         # Repeated, or already of the next transaction: that can be told when this one is complete.
         return failed(ErrorCode.CONCURRENT_TRANSACTIONS)
     client_id, client_epoch = before.client
-    repeated = is_v2 and _is_repeated(before, producer_id, epoch)
-    if client_id != producer_id and not repeated:
+    former = is_v2 and _is_former(before, producer_id, epoch)
+    repeated = former and before.client_version >= TRANSACTIONS_V2 and before.state in AT_REST - {_S.EMPTY}
+    if client_id != producer_id and not former:
         return failed(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if client_epoch != epoch and not repeated:
         return failed(ErrorCode.PRODUCER_FENCED)
@@ -255,10 +256,9 @@ def end(
     return shard.write(after, ProducerResult(ErrorCode.NONE, *after.client))
 
 
-def _is_repeated(ended: Transaction, producer_id: int, epoch: int) -> bool:
-    """Whether the last end was one of V2, and of this id and epoch."""
-    if ended.client_version < TRANSACTIONS_V2 or ended.state is _S.EMPTY or ended.state not in AT_REST:
-        return False
-    if ended.producer_id == producer_id:
-        return ended.epoch == epoch + 1
-    return ended.epoch == 0 and epoch == MAX_EPOCH - 1 and ended.previous_producer_id == producer_id
+def _is_former(current: Transaction, producer_id: int, epoch: int) -> bool:
+    """Whether a client names the id and epoch before the present ones."""
+    client_id, client_epoch = current.client
+    if client_id == producer_id:
+        return client_epoch == epoch + 1
+    return client_epoch == 0 and epoch == MAX_EPOCH - 1 and current.previous_producer_id == producer_id
