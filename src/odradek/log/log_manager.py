@@ -15,25 +15,19 @@ from pathlib import Path
 from uuid import uuid4
 
 from odradek.errors import KafkaError, KafkaStorageError
-from odradek.log import meta_properties, partition_metadata
 from odradek.log.checkpointing import CheckpointJob, Checkpoints
 from odradek.log.checkpoints import TopicPartition
 from odradek.log.config import LogConfig
 from odradek.log.data_directory import DataDirectory, DirectoryState, ReplicaState, is_disk_failure
 from odradek.log.errors import DataDirectoryError
-from odradek.log.file_names import (
-    CLEAN_SHUTDOWN,
-    META_PROPERTIES,
-    PARTITION_METADATA,
-    delete_dir,
-    partition_dir,
-)
+from odradek.log.file_names import CLEAN_SHUTDOWN, delete_dir
 from odradek.log.files import FileSystem
 from odradek.log.flushing import FlushJob
+from odradek.log.identity import Identity
 from odradek.log.looking import FolderView, FoundLog, look, refuse_duplicates
-from odradek.log.meta_properties import MetaProperties
 from odradek.log.moves import Moves
 from odradek.log.partition_log import PartitionLog
+from odradek.log.placement import Placement
 from odradek.log.readable import ReadableLog
 from odradek.log.removing import RemovalJob
 from odradek.util.clock import Clock
@@ -71,13 +65,13 @@ class LogManager:
         """Folders of deleted partitions, and when they are to be removed."""
         self._stale: set[TopicPartition] = set()
         """Partitions that checkpoints on the disk may speak of, but that are gone."""
-        self._prepared: dict[TopicPartition, Path] = {}
-        """Folders that were made for logs which are about to be created."""
         self._unsynced: set[Path] = set()
         """Data folders in which names were changed since they were last synced."""
         self.checkpoints = Checkpoints(files)
         self.moves = Moves(self, files)
+        self._placement = Placement(self, files)
         self._dirs: list[DataDirectory] = []
+        self._identity = Identity(files, self._dirs, self._fail_at_start)
         if len(set(self.data_dirs)) != len(self.data_dirs):
             raise DataDirectoryError(f"log.dirs names a folder twice: {', '.join(map(str, self.data_dirs))}")
         try:
@@ -176,44 +170,17 @@ class LogManager:
 
     # Identity.
 
-    def _stored_metas(self) -> list[tuple[DataDirectory, MetaProperties | None]]:
-        metas = []
-        for directory in self._dirs:
-            if directory.is_online:
-                try:
-                    meta = meta_properties.read(self._files, directory.path / META_PROPERTIES)
-                except OSError as error:
-                    self._fail_at_start(directory, f"{directory.path} cannot be read", error)
-                else:
-                    metas.append((directory, meta))
-        return metas
-
     def stored_cluster_id(self) -> str | None:
-        """The cluster id that a folder's `meta.properties` names. Raises `InconsistentIdentityError`."""
-        metas = [meta for _, meta in self._stored_metas() if meta is not None]
-        return next((meta.cluster_id for meta in metas if meta.cluster_id is not None), None)
+        """See `Identity.stored_cluster_id`."""
+        return self._identity.stored_cluster_id()
 
     def stored_broker_id(self) -> int | None:
-        """The broker id that a folder's `meta.properties` names. Raises `InconsistentIdentityError`."""
-        metas = [meta for _, meta in self._stored_metas() if meta is not None]
-        return next((meta.broker_id for meta in metas if meta.broker_id is not None), None)
+        """See `Identity.stored_broker_id`."""
+        return self._identity.stored_broker_id()
 
     def check_identity(self, broker_id: int, cluster_id: str | None) -> None:
-        """Compare the folders' `meta.properties` with who we are, then write what is missing.
-
-        Raises `InconsistentIdentityError`, nothing being written then; `DataDirectoryError`.
-        """
-        metas = self._stored_metas()
-        for _, meta in metas:
-            if meta is not None:
-                meta_properties.check(meta, broker_id, cluster_id)
-        for directory, meta in metas:
-            if meta is None or (meta.cluster_id is None and cluster_id is not None):
-                path, now_ms = directory.path / META_PROPERTIES, self._clock.now_ms()
-                try:
-                    meta_properties.write(self._files, path, broker_id, cluster_id, now_ms, meta)
-                except OSError as error:
-                    self._fail_at_start(directory, f"{path} cannot be written", error)
+        """See `Identity.check`."""
+        self._identity.check(broker_id, cluster_id, self._clock.now_ms())
 
     # Loading.
 
@@ -299,28 +266,7 @@ class LogManager:
         if not fresh:
             return
         self._forget_stale((topic, partition) for topic, partition, _ in fresh)
-        counts = self._counts()
-        touched = set()
-        for topic, partition, topic_id in fresh:
-            if not counts:
-                return
-            parent = self.moves.preferred((topic, partition)) or min(counts, key=lambda path: counts[path])
-            directory = parent / partition_dir(topic, partition)
-            try:
-                self._files.make_dirs(directory)
-                if topic_id is not None:
-                    partition_metadata.write(self._files, directory / PARTITION_METADATA, topic_id)
-            except OSError as error:
-                logger.warning("the folder %s could not be made: %s", directory, error)
-                continue
-            self._prepared[topic, partition] = directory
-            counts[parent] += 1
-            touched.add(parent)
-        for path in touched:
-            try:
-                self._files.fsync_dir(path)
-            except OSError as error:
-                logger.warning("%s could not be synced: %s", path, error)
+        self._placement.prepare(fresh)
 
     def create(
         self,
@@ -341,10 +287,7 @@ class LogManager:
         if log is None:
             self._require_room_for(key, is_new)
             self._forget_stale([key])
-            directory = self._prepared.pop(key, None)
-            if directory is None or self.failure_of(directory.parent) is not None:
-                parent = self.moves.preferred(key) or self._emptiest()
-                directory = parent / partition_dir(topic, partition)
+            directory = self._placement.take(key)
             try:
                 log = PartitionLog.open(
                     directory, topic, partition, config or self.defaults, self._files, self._clock
@@ -371,23 +314,6 @@ class LogManager:
         if not self._stale.isdisjoint(keys):
             # What the checkpoints say is of a partition of this name that was deleted.
             self.checkpoint()
-
-    def _emptiest(self) -> Path:
-        counts = self._counts()
-        if not counts:
-            raise KafkaStorageError("all data folders have failed")
-        return min(counts, key=lambda path: counts[path])
-
-    def _counts(self) -> dict[Path, int]:
-        """How many logs each usable folder has."""
-        counts = dict.fromkeys(self.online_dirs, 0)
-        for path in [
-            *(log.directory for log in list(self._logs.values())),
-            *list(self._prepared.values()),
-        ]:
-            if path.parent in counts:
-                counts[path.parent] += 1
-        return counts
 
     def delete(self, topic: str, partition: int, *, sync: bool = True) -> bool:
         """Take a log out; its folder goes after `file.delete.delay.ms`. Whether there was one.
