@@ -9,7 +9,8 @@ import pytest
 
 from client.conftest import new_topic
 from odradek.client import Admin, Consumer, ConsumerRecord, NewTopic, Producer, RawReader, TopicPartition
-from odradek.client.errors import ClientTimeoutError
+from odradek.client.core.transaction_errors import mark
+from odradek.client.errors import ClientTimeoutError, DeliveryTimeoutError, IllegalStateError
 from odradek.client.processing import process
 from odradek.errors import ProducerFencedError, RecordTooLargeError
 
@@ -168,4 +169,56 @@ def test_a_commit_that_times_out_is_waited_for_again(
             producer.send(sink, record.value)
 
     assert process(consumer, producer, step, max_records=5, until=lambda: len(outcomes) == 1) == 10
+    assert values(servers, sink) == TEN
+
+
+def test_how_a_transaction_ended_that_cannot_be_told_is_not_tried_over(
+    consumer: Consumer, producer: Producer, sink: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit goes on unheard, so what it may yet commit must not be processed again."""
+
+    def never() -> None:
+        raise ClientTimeoutError("commit_transaction was not done")
+
+    def refused() -> None:
+        raise IllegalStateError("commit_transaction timed out and has to be called again")
+
+    monkeypatch.setattr(producer, "commit_transaction", never)
+    monkeypatch.setattr(producer, "abort_transaction", refused)
+    calls = 0
+
+    def step(records: list[ConsumerRecord], producer: Producer) -> None:
+        nonlocal calls
+        calls += 1
+
+    with pytest.raises(ClientTimeoutError, match="commit_transaction was not done"):
+        process(consumer, producer, step, attempts=3, pause=lambda seconds: None)
+    assert calls == 1
+    monkeypatch.undo()
+
+
+def test_a_commit_that_asks_for_an_abort_is_not_repeated(
+    consumer: Consumer, producer: Producer, servers: str, sink: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = producer.commit_transaction
+    commits = 0
+
+    def commit_late() -> None:
+        nonlocal commits
+        commits += 1
+        if commits == 1:
+            raise mark(DeliveryTimeoutError("a record was not acknowledged"), fatal=False)
+        commit()
+
+    monkeypatch.setattr(producer, "commit_transaction", commit_late)
+    steps = 0
+
+    def step(records: list[ConsumerRecord], producer: Producer) -> None:
+        nonlocal steps
+        steps += 1
+        for record in records:
+            producer.send(sink, record.value)
+
+    assert process(consumer, producer, step, idle_polls=1, pause=lambda seconds: None) == 10
+    assert (commits, steps) == (2, 2)
     assert values(servers, sink) == TEN

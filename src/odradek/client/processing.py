@@ -70,7 +70,8 @@ def process(
     Raises:
         ConfigError: consumer or producer are configured otherwise.
         KafkaError: with `fatal` (`ProducerFencedError`: another process has the transactional id), or the
-            last one of `attempts`. Close both then; nothing was half done.
+            last one of `attempts`, or `ClientTimeoutError` if nobody answered how a transaction ended. Close
+            both then; nothing was half done, and new ones go on with what is committed.
     """
     _check(consumer, producer)
     backoff = Backoff(producer.config.retry_backoff_ms, producer.config.retry_backoff_max_ms)
@@ -82,20 +83,19 @@ def process(
         idle = 0 if records else idle + 1
         if not records:
             continue
-        try:
-            _transaction(consumer, producer, step, records, attempts)
-        except OdradekError as problem:
-            failures += 1
-            if problem.fatal or failures >= attempts or not _worth_another_try(problem):
-                raise
-            if isinstance(problem, CommitFailedError) and consumer.subscription():
-                # The group has moved on: be a member again before reading on, whoever has the records then.
-                consumer.enforce_rebalance()
-            log.info("transaction aborted, attempt %d of %d: %s", failures, attempts, problem)
-            pause(backoff.delay_ms(failures) / 1000)
-        else:
+        problem = _transaction(consumer, producer, step, records, attempts)
+        if problem is None:
             failures = 0
             processed += len(records)
+            continue
+        failures += 1
+        if failures >= attempts:
+            raise problem
+        if isinstance(problem, CommitFailedError) and consumer.subscription():
+            # The group has moved on: be a member again before reading on, whoever has the records then.
+            consumer.enforce_rebalance()
+        log.info("transaction aborted, attempt %d of %d: %s", failures, attempts, problem)
+        pause(backoff.delay_ms(failures) / 1000)
     return processed
 
 
@@ -116,17 +116,26 @@ def _transaction(
     step: Step,
     records: Sequence[ConsumerRecord],
     attempts: int,
-) -> None:
+) -> OdradekError | None:
+    """One try. Returns the error after which the transaction was aborted and may be tried again, None if it
+    was committed; every other error is raised.
+    """
     first, after = _offsets(records)
     producer.begin_transaction()
     try:
         step(list(records), producer)
         producer.send_offsets_to_transaction(after, consumer.group_metadata())
         _again(producer.commit_transaction, attempts)
-    except BaseException as problem:
-        if not (isinstance(problem, OdradekError) and problem.fatal):
-            _take_back(consumer, producer, first, attempts)
+    except OdradekError as problem:
+        # What could not be aborted may yet be committed: that must not be done over.
+        aborted = not problem.fatal and _take_back(consumer, producer, first, attempts)
+        if not aborted or not _worth_another_try(problem):
+            raise
+        return problem
+    except BaseException:
+        _take_back(consumer, producer, first, attempts)
         raise
+    return None
 
 
 def _offsets(
@@ -144,13 +153,18 @@ def _offsets(
 
 def _take_back(
     consumer: Consumer, producer: Producer, first: dict[TopicPartition, int], attempts: int
-) -> None:
-    """Abort, and stand before the records again: what was committed is just before them."""
+) -> bool:
+    """Abort, and stand before the records again: what was committed is just before them.
+
+    Returns: whether it was aborted, as far as is known.
+    """
+    aborted = True
     try:
         _again(producer.abort_transaction, attempts)
     except OdradekError as problem:
         # The coordinator will do it, or has; what led here is the error to be told.
         log.warning("the transaction could not be aborted: %s", problem)
+        aborted = False
     assigned = consumer.assignment()
     for tp, offset in first.items():
         if tp in assigned:
@@ -158,6 +172,7 @@ def _take_back(
                 consumer.seek(tp, offset)
             except IllegalStateError:
                 log.debug("%s went to another member", tp)
+    return aborted
 
 
 def _again(call: Callable[[], Any], attempts: int) -> None:
@@ -166,8 +181,8 @@ def _again(call: Callable[[], Any], attempts: int) -> None:
         try:
             call()
             return
-        except ClientTimeoutError:
-            if not left:
+        except ClientTimeoutError as problem:
+            if not left or problem.requires_abort:
                 raise
 
 
