@@ -29,6 +29,7 @@ from odradek.client.core.backoff import Backoff
 from odradek.client.core.transaction_calls import Call
 from odradek.client.core.transaction_requests import TxnRequest
 from odradek.client.core.transaction_requests import build as build_request
+from odradek.client.core.transaction_states import TxnState
 from odradek.client.core.transactions import TransactionManager
 from odradek.client.core.versions import v2_if_known
 from odradek.client.errors import ClientTimeoutError, ClosedError, ConnectionFailedError
@@ -193,8 +194,8 @@ class TransactionalWriter:
         self._produce.restart()
 
     def close(self) -> None:
-        """Close the connections. An open transaction is aborted if that can be done at once; a prepared one
-        stays.
+        """Close the connections. An open transaction is aborted if that can be done at once, and one that was
+        being committed gets its end; a prepared one stays.
         """
         if self._closed:
             return
@@ -202,8 +203,9 @@ class TransactionalWriter:
             if self._manager.is_open and self._manager.producer_id >= 0:
                 self._patience_ms = min(self._patience_ms, _LAST_WORDS_MS)
                 # If it cannot be, the coordinator aborts it after the transaction's timeout.
+                committing = self._manager.state is TxnState.COMMITTING
                 with contextlib.suppress(OdradekError):
-                    self.abort_transaction()
+                    (self.commit_transaction if committing else self.abort_transaction)()
         finally:
             self.abandon()
 

@@ -273,7 +273,7 @@ class AsyncProducer:
 
     async def close(self, timeout: float | None = None) -> None:
         """Wait until all records are acknowledged, at most `timeout` seconds; then end. What is left
-        fails. An open transaction is aborted.
+        fails. An open transaction is aborted, unless it was being committed.
         """
         if self._closed:
             return

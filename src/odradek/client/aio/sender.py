@@ -197,7 +197,9 @@ class Sender:
             for batch in dropped:
                 self._settle(batch, error or TransactionAbortedError("the transaction was aborted"))
         with self._lock:
-            left = self._accumulator.has_incomplete
+            # What was given up unanswered may yet be written: behind a marker it would be in the next
+            # transaction.
+            left = self._accumulator.has_incomplete or bool(self._requests)
             request = manager.next_request(batches_left=left)
         if request is not None:
             self._txn_requests.send(request)

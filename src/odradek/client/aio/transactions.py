@@ -245,12 +245,14 @@ class Transactions:
         call.outcome()
 
     async def close(self) -> None:
-        """Abort what is open, so that nobody has to wait for it to time out. Raises nothing."""
+        """End what is open, so that nobody has to wait for it to time out: abort it, unless it is being
+        committed. Raises nothing.
+        """
         if self.manager.is_open and self.manager.producer_id >= 0:
             try:
-                await self.abort()
+                await (self.commit() if self.manager.state is TxnState.COMMITTING else self.abort())
             except OdradekError as problem:
-                log.warning("the open transaction was not aborted while closing: %s", problem)
+                log.warning("the open transaction was not ended while closing: %s", problem)
 
 
 def no_transactions() -> IllegalStateError:
