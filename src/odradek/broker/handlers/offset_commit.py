@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import group as group_resource
-from odradek.broker.authorization import topic as topic_resource
+from odradek.broker.groups.committing import merge, take_refused
 from odradek.broker.groups.runtime import Answer
 from odradek.broker.registry import handler
 from odradek.cluster.store import StoreError
-from odradek.coordinators.groups.coordinator import commit_error
+from odradek.coordinators.groups.commit_answers import answer_topic, commit_error
 from odradek.coordinators.groups.offsets import metadata_too_long
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
@@ -26,9 +26,7 @@ from odradek.wire.api import ApiKey
 from odradek.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
-    OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
 
@@ -51,88 +49,34 @@ def handle(context: RequestContext, request: OffsetCommitRequest) -> Any:
     """Commit, and answer when it is committed to the log."""
     if not context.authorize(Operation.READ, group_resource(request.group_id)):
         return commit_error(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    refused: list[OffsetCommitResponseTopic] = []
-    request.topics = [topic for topic in request.topics if _keep_valid(context, topic, refused)]
+    by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+    refused = take_refused(context, request.topics, by_id=by_id)
     if not request.topics:
         return OffsetCommitResponse(topics=refused)
     if context.api_version == 0:
         _ = context.broker.groups
         return context.broker.controller.turns.run(
-            lambda: OffsetCommitResponse(topics=_merge(refused, _commit_to_store(context, request)))
+            lambda: OffsetCommitResponse(topics=merge(refused, _commit_to_store(context, request)))
         )
     answer: Answer[OffsetCommitResponse] = Answer()
 
     def deliver(response: OffsetCommitResponse) -> None:
-        response.topics = _merge(refused, response.topics)
+        response.topics = merge(refused, response.topics)
         answer.deliver(response)
 
     context.broker.groups.coordinator.commit_offsets(context.api_version, request, deliver)
     return answer.result(context.broker.loop)
 
 
-def _keep_valid(
-    context: RequestContext, topic: OffsetCommitRequestTopic, refused: list[OffsetCommitResponseTopic]
-) -> bool:
-    """Move partitions that cannot be committed to `refused`; says whether any are left."""
-    image = context.broker.image
-    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    valid: list[OffsetCommitRequestPartition] = []
-    if context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
-        topic.name = image.topic_name(topic.topic_id) or ""
-    if not topic.name and context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
-        error = ErrorCode.UNKNOWN_TOPIC_ID
-    elif not context.authorize(Operation.READ, topic_resource(topic.name)):
-        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    else:
-        found = image.topic(topic.name)
-        if found is not None:
-            valid = [p for p in topic.partitions if p.partition_index in found.partitions]
-    if len(valid) < len(topic.partitions):
-        known = {p.partition_index for p in valid}
-        refused.append(
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=error)
-                    for p in topic.partitions
-                    if p.partition_index not in known
-                ],
-            )
-        )
-    topic.partitions = valid
-    return bool(valid)
-
-
-def _merge(
-    refused: list[OffsetCommitResponseTopic], answered: list[OffsetCommitResponseTopic]
-) -> list[OffsetCommitResponseTopic]:
-    if not refused:
-        return answered
-    # In Kafka's order: what was refused beforehand comes first.
-    by_topic = {(topic.name, topic.topic_id): topic for topic in refused}
-    merged = list(refused)
-    for topic in answered:
-        present = by_topic.get((topic.name, topic.topic_id))
-        if present is None:
-            merged.append(topic)
-        else:
-            present.partitions += topic.partitions
-    return merged
-
-
 def _commit_to_store(
     context: RequestContext, request: OffsetCommitRequest
 ) -> list[OffsetCommitResponseTopic]:
     return [
-        OffsetCommitResponseTopic(
-            name=topic.name,
-            partitions=[
-                OffsetCommitResponsePartition(
-                    partition_index=partition.partition_index,
-                    error_code=_commit_one(context, request.group_id, topic.name, partition),
-                )
-                for partition in topic.partitions
+        answer_topic(
+            topic,
+            [
+                (one.partition_index, _commit_one(context, request.group_id, topic.name, one))
+                for one in topic.partitions
             ],
         )
         for topic in request.topics

@@ -16,22 +16,19 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation, transactional_id
 from odradek.broker.authorization import group as group_resource
-from odradek.broker.authorization import topic as topic_resource
+from odradek.broker.groups.committing import merge, take_refused
 from odradek.broker.groups.runtime import Answer
 from odradek.broker.registry import handler
 from odradek.broker.transactions.gate import Admission, PartitionKey, admit
 from odradek.coordinators.append_errors import seen_by_client
-from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC, transactional_commit_error
+from odradek.coordinators.groups.commit_answers import transactional_commit_error
+from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
 )
 
 if TYPE_CHECKING:
@@ -58,8 +55,8 @@ def handle(
         return transactional_commit_error(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not context.authorize(Operation.READ, group_resource(request.group_id)):
         return transactional_commit_error(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    refused: list[TxnOffsetCommitResponseTopic] = []
-    request.topics = [topic for topic in request.topics if _keep_valid(context, topic, refused)]
+    by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+    refused = take_refused(context, request.topics, by_id=by_id)
     if not request.topics:
         return TxnOffsetCommitResponse(topics=refused)
     answer: Answer[TxnOffsetCommitResponse] = Answer()
@@ -67,7 +64,7 @@ def handle(
     def deliver(response: TxnOffsetCommitResponse) -> None:
         if context.api_version < FIRST_VERSION_THAT_KNOWS_LOADING:
             _tell_old_clients(response)
-        response.topics = _merge(refused, response.topics)
+        response.topics = merge(refused, response.topics)
         answer.deliver(response)
 
     def fail(error: ErrorCode) -> None:
@@ -117,56 +114,6 @@ def _refusal(
         except KafkaError as raised:
             return raised.code
     return error
-
-
-def _keep_valid(
-    context: RequestContext, topic: TxnOffsetCommitRequestTopic, refused: list[TxnOffsetCommitResponseTopic]
-) -> bool:
-    """Move partitions that cannot be committed to `refused`; says whether any are left."""
-    image = context.broker.image
-    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    valid: list[TxnOffsetCommitRequestPartition] = []
-    by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
-    if by_id:
-        topic.name = image.topic_name(topic.topic_id) or ""
-    if by_id and not topic.name:
-        error = ErrorCode.UNKNOWN_TOPIC_ID
-    elif not context.authorize(Operation.READ, topic_resource(topic.name)):
-        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    else:
-        found = image.topic(topic.name)
-        if found is not None:
-            valid = [p for p in topic.partitions if p.partition_index in found.partitions]
-    if len(valid) < len(topic.partitions):
-        known = {p.partition_index for p in valid}
-        refused.append(
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=int(error))
-                    for p in topic.partitions
-                    if p.partition_index not in known
-                ],
-            )
-        )
-    topic.partitions = valid
-    return bool(valid)
-
-
-def _merge(
-    refused: list[TxnOffsetCommitResponseTopic], answered: list[TxnOffsetCommitResponseTopic]
-) -> list[TxnOffsetCommitResponseTopic]:
-    """In Kafka's order: what was refused beforehand comes first."""
-    by_topic = {(topic.name, topic.topic_id): topic for topic in refused}
-    merged = list(refused)
-    for topic in answered:
-        present = by_topic.get((topic.name, topic.topic_id))
-        if present is None:
-            merged.append(topic)
-        else:
-            present.partitions += topic.partitions
-    return merged
 
 
 def _tell_old_clients(response: TxnOffsetCommitResponse) -> None:

@@ -13,6 +13,7 @@ from odradek.coordinators.deadlines import Deadlines
 from odradek.coordinators.groups import describe as describing
 from odradek.coordinators.groups import offsets as offset_commands
 from odradek.coordinators.groups.classic_group import ClassicGroup, join_error, sync_error
+from odradek.coordinators.groups.commit_answers import commit_error, transactional_commit_error
 from odradek.coordinators.groups.config import GroupConfig
 from odradek.coordinators.groups.env import Caller, Command, GroupEnv
 from odradek.coordinators.groups.heartbeat import heartbeat
@@ -48,8 +49,6 @@ from odradek.wire.messages.list_groups import ListedGroup
 from odradek.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
 )
 from odradek.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from odradek.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
@@ -57,8 +56,6 @@ from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from odradek.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
 )
 
 R = TypeVar("R")
@@ -449,40 +446,6 @@ def _commit(
         if is_new:
             # Replaying its first offset brings it back; if that cannot be written, nothing is left.
             shard.forget_if_unused(group)
-
-
-def transactional_commit_error(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitResponse:
-    """A TxnOffsetCommit response that says `error` of every partition."""
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=error)
-                    for p in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
-def commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
-    """An OffsetCommit response that says `error` of every partition."""
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=error)
-                    for p in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
 
 
 def fetch_error(group_id: str, error: ErrorCode) -> OffsetFetchResponseGroup:

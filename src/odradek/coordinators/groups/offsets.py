@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from odradek.coordinators.groups.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
+from odradek.coordinators.groups.commit_answers import PartitionError, answer_topic
 from odradek.coordinators.groups.env import GroupEnv
 from odradek.coordinators.groups.offset_store import OffsetEntry, OffsetStore
 from odradek.coordinators.groups.rebalance import restart_session
@@ -41,9 +42,8 @@ from odradek.errors import (
 from odradek.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
 )
 from odradek.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -59,9 +59,9 @@ from odradek.wire.messages.offset_fetch import (
 )
 from odradek.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
 )
 
 NO_OFFSET = -1
@@ -114,20 +114,10 @@ def commit(env: GroupEnv, group: ClassicGroup, request: OffsetCommitRequest) -> 
     # "For ever" is often said as the largest retention there is; the sum must stay a timestamp.
     expires_ms = None if retention_ms == -1 else min(now_ms + retention_ms, _LAST_TIMESTAMP_MS)
     records: list[CoordinatorRecord] = []
-    topics: list[OffsetCommitResponseTopic] = []
-    for topic in request.topics:
-        results: list[OffsetCommitResponsePartition] = []
-        for partition in topic.partitions:
-            error = ErrorCode.NONE
-            if metadata_too_long(partition.committed_metadata, env.config.offset_metadata_max_bytes):
-                error = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            else:
-                entry = _entry(partition, now_ms, expires_ms)
-                records.append(offset_record(request.group_id, topic.name, partition.partition_index, entry))
-            results.append(
-                OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
-            )
-        topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=results))
+    topics = [
+        answer_topic(topic, _store(env, request.group_id, topic, records, now_ms, expires_ms))
+        for topic in request.topics
+    ]
     return Outcome(records, OffsetCommitResponse(topics=topics))
 
 
@@ -148,29 +138,32 @@ def commit_in_transaction(env: GroupEnv, group: ClassicGroup, request: TxnOffset
     )
     now_ms = env.clock.now_ms()
     records: list[CoordinatorRecord] = []
-    topics: list[TxnOffsetCommitResponseTopic] = []
-    for topic in request.topics:
-        results: list[TxnOffsetCommitResponsePartition] = []
-        for partition in topic.partitions:
-            error = ErrorCode.NONE
-            if metadata_too_long(partition.committed_metadata, env.config.offset_metadata_max_bytes):
-                error = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            else:
-                entry = OffsetEntry(
-                    partition.committed_offset,
-                    partition.committed_leader_epoch,
-                    partition.committed_metadata or "",
-                    now_ms,
-                )
-                records.append(offset_record(request.group_id, topic.name, partition.partition_index, entry))
-            results.append(
-                TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
-            )
-        topics.append(
-            TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=results)
-        )
+    topics = [
+        answer_topic(topic, _store(env, request.group_id, topic, records, now_ms)) for topic in request.topics
+    ]
     producer = Producer(request.producer_id, request.producer_epoch)
     return Outcome(records, TxnOffsetCommitResponse(topics=topics), producer=producer)
+
+
+def _store(
+    env: GroupEnv,
+    group_id: str,
+    topic: OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic,
+    records: list[CoordinatorRecord],
+    now_ms: int,
+    expires_ms: int | None = None,
+) -> list[PartitionError]:
+    """Add a topic's offsets to the records to be written; what is to be answered of each partition."""
+    errors: list[PartitionError] = []
+    for partition in topic.partitions:
+        error = ErrorCode.NONE
+        if metadata_too_long(partition.committed_metadata, env.config.offset_metadata_max_bytes):
+            error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+        else:
+            entry = _entry(partition, now_ms, expires_ms)
+            records.append(offset_record(group_id, topic.name, partition.partition_index, entry))
+        errors.append((partition.partition_index, error))
+    return errors
 
 
 def metadata_too_long(metadata: str | None, limit: int) -> bool:
@@ -182,13 +175,20 @@ def metadata_too_long(metadata: str | None, limit: int) -> bool:
     return 2 * len(metadata) > limit and len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > limit
 
 
-def _entry(partition: OffsetCommitRequestPartition, now_ms: int, expires_ms: int | None) -> OffsetEntry:
+def _entry(
+    partition: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
+    now_ms: int,
+    expires_ms: int | None,
+) -> OffsetEntry:
+    at_ms = now_ms
+    if isinstance(partition, OffsetCommitRequestPartition) and partition.commit_timestamp != -1:
+        # Version 1 lets the client say when.
+        at_ms = partition.commit_timestamp
     return OffsetEntry(
         partition.committed_offset,
         partition.committed_leader_epoch,
         partition.committed_metadata or "",
-        # Version 1 lets the client say when.
-        now_ms if partition.commit_timestamp == -1 else partition.commit_timestamp,
+        at_ms,
         expires_ms,
     )
 
