@@ -34,6 +34,15 @@ MAX_RECORD_OVERHEAD = 21
 """Bytes of a record beside its key, value and headers, at most: Kafka's own estimate."""
 
 
+def compress_records(batch: bytearray, codec: Codec, level: int | None) -> bytearray:
+    """The records behind the room for a header, compressed, behind room for a header again."""
+    with memoryview(batch) as view, view[HEADER_BYTES:] as section:
+        packed = compress(codec, section, level)
+    out = bytearray(HEADER_BYTES)
+    out += packed
+    return out
+
+
 def finish_batch(
     batch: bytearray,
     *,
@@ -227,10 +236,7 @@ class BatchBuilder:
             attributes |= DELETE_HORIZON_BIT
         batch = self._batch
         if self.codec is not Codec.NONE and self._count:
-            with memoryview(batch) as view, view[HEADER_BYTES:] as section:
-                packed = compress(self.codec, section, self.level)
-            batch = bytearray(HEADER_BYTES)
-            batch += packed
+            batch = compress_records(batch, self.codec, self.level)
         finish_batch(
             batch,
             base_offset=self.base_offset,

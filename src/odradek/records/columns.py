@@ -31,8 +31,8 @@ from odradek.records.batch import (
     increment_sequence,
     records_section,
 )
-from odradek.records.builder import finish_batch
-from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec, compress
+from odradek.records.builder import compress_records, finish_batch
+from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec
 from odradek.records.kernel import kernel
 from odradek.records.message_batches import iter_fetched
 from odradek.records.problems import LIMIT_REACHED, raise_for_problem
@@ -337,10 +337,7 @@ def encode_columns(
         )
         for batch, count, base_timestamp, max_timestamp in sections:
             if codec is not Codec.NONE:
-                with memoryview(batch) as view, view[HEADER_BYTES:] as section:
-                    packed = compress(codec, section, level)
-                batch = bytearray(HEADER_BYTES)
-                batch += packed
+                batch = compress_records(batch, codec, level)
             finish_batch(
                 batch,
                 base_offset=0,

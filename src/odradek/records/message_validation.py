@@ -27,8 +27,7 @@ from odradek.records.validate import (
     MAX_RECORD_ERRORS,
     UNLIMITED_MS,
     RecordError,
-    RefusedRecordsError,
-    RefusedTimestampsError,
+    raise_refused,
 )
 
 _INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
@@ -153,9 +152,4 @@ def _raise_refused(refused: list[tuple[int, int, int]], earliest: int, latest: i
             timestamps = True
             message = f"timestamp {timestamp} is not within [{earliest}, {latest}]"
         errors.append(RecordError(index, message))
-    if timestamps:
-        raise RefusedTimestampsError("one or more records have an invalid timestamp", tuple(errors))
-    raise RefusedRecordsError(
-        f"{len(errors)} records were refused, first record {errors[0].batch_index}: {errors[0].message}",
-        tuple(errors),
-    )
+    raise_refused(errors, timestamps=timestamps)

@@ -11,6 +11,7 @@ or move records.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
 from odradek.errors import (
@@ -249,6 +250,16 @@ def _raise_refused(refused: list[tuple[int, int, int]], earliest: int, latest: i
             timestamps = True
             message = f"timestamp {timestamp} is not within [{earliest}, {latest}]"
         errors.append(RecordError(index, message))
+    raise_refused(errors, timestamps=timestamps)
+
+
+def raise_refused(errors: Sequence[RecordError], *, timestamps: bool) -> NoReturn:
+    """Raise for records that were refused.
+
+    Args:
+        errors: not empty.
+        timestamps: a timestamp is the reason of one of them at least.
+    """
     if timestamps:
         raise RefusedTimestampsError("one or more records have an invalid timestamp", tuple(errors))
     raise RefusedRecordsError(

@@ -11,14 +11,18 @@ from odradek.client.delivery import BatchOutcome, DeliveryFuture
 from odradek.client.types import RecordMetadata, TopicPartition
 from odradek.records.batch import (
     CRC_AT,
-    HEADER_BYTES,
     PRODUCER_ID_AT,
     BatchHeader,
     batch_records,
     compute_crc,
 )
-from odradek.records.builder import MAX_RECORD_OVERHEAD, finish_batch, record_size_upper_bound
-from odradek.records.compression import Codec, compress
+from odradek.records.builder import (
+    MAX_RECORD_OVERHEAD,
+    compress_records,
+    finish_batch,
+    record_size_upper_bound,
+)
+from odradek.records.compression import Codec
 
 NO_SEQUENCE = -1
 TRANSACTIONAL = 0x10
@@ -131,10 +135,7 @@ class ProducerBatch(OpenBatch):
             self.append_closed = True
             batch = self.records
             if self.codec is not Codec.NONE:
-                with memoryview(batch) as view, view[HEADER_BYTES:] as section:
-                    packed = compress(self.codec, section, self.level)
-                batch = bytearray(HEADER_BYTES)
-                batch += packed
+                batch = compress_records(batch, self.codec, self.level)
             finish_batch(
                 batch,
                 base_offset=0,
