@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Authorizer
+from odradek.broker.auto_creation import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.controller_thread import ControllerThread
 from odradek.broker.conversion.conversions import Conversions
@@ -66,8 +67,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-GROUPS_TOPIC = "__consumer_offsets"
-TRANSACTIONS_TOPIC = "__transaction_state"
 _DRAIN_MS = 2_000
 
 
@@ -280,10 +279,10 @@ class Broker:
         self._started = True
         if self.handlers.release is not None:
             _say_what_is_missing(self.handlers.release)
-        if self.image.topic(GROUPS_TOPIC) is not None:
+        if self.image.topic(GROUP_METADATA_TOPIC) is not None:
             # After the first connections, which need not wait until all groups have been read.
             self.loop.call_soon(self._load_groups)
-        if self.image.topic(TRANSACTIONS_TOPIC) is not None:
+        if self.image.topic(TRANSACTION_STATE_TOPIC) is not None:
             # What was decided before the last stop is completed, also if nobody asks.
             self.loop.call_soon(self._load_transactions)
         log.info(

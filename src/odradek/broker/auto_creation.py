@@ -6,6 +6,7 @@ As in Kafka the first answer for such a topic is LEADER_NOT_AVAILABLE, so that t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ from odradek.errors.codes import ErrorCode
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.cluster.controller import Controller
+
+log = logging.getLogger(__name__)
 
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
@@ -52,6 +55,21 @@ def new_topic(config: BrokerConfig, name: str) -> NewTopic:
             },
         )
     return NewTopic(name, config.num_partitions, config.default_replication_factor)
+
+
+def create_internal(controller: Controller, config: BrokerConfig, name: str) -> ErrorCode:
+    """Create an internal topic, which may exist already.
+
+    Returns:
+        COORDINATOR_NOT_AVAILABLE when it could not be created; the client asks again.
+    """
+    try:
+        controller.create_topic(new_topic(config, name))
+    except KafkaError as error:
+        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            log.warning("%s could not be created: %s", name, error.message)
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return ErrorCode.NONE
 
 
 def auto_create(controller: Controller, config: BrokerConfig, names: Iterable[str]) -> dict[str, ErrorCode]:

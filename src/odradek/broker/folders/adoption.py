@@ -9,6 +9,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from odradek.broker.auto_creation import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, new_topic
 from odradek.cluster import nodes, paths
 from odradek.cluster.adoption import KEEP_EVERYTHING, FoundPartition
 from odradek.cluster.store import Create
@@ -44,7 +45,6 @@ def adopt_topics(logs: LogManager, controller: Controller, config: BrokerConfig)
     found = logs.all()
     if not found or controller.image.topics:
         return
-    from odradek.broker.auto_creation import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, new_topic
 
     def configs(topic: str) -> Mapping[str, str]:
         if topic in (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation, transactional_id
 from odradek.broker.authorization import group as group_resource
-from odradek.broker.groups.runtime import Answer
+from odradek.broker.coordination.answer import Answer
 from odradek.broker.registry import handler
 from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC
 from odradek.coordinators.partitioner import partition_for

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation, transactional_id
 from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.groups.runtime import Answer
+from odradek.broker.coordination.answer import Answer
 from odradek.broker.registry import handler
 from odradek.cluster.image import INTERNAL_TOPICS
 from odradek.coordinators.transactions.coordinator import Added, PartitionErrors, error_for_version

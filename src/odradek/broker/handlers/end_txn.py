@@ -11,7 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation, transactional_id
-from odradek.broker.groups.runtime import Answer
+from odradek.broker.coordination.answer import Answer
 from odradek.broker.registry import handler
 from odradek.coordinators.reply import Reply
 from odradek.coordinators.transactions.commands import ProducerResult

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import group as group_resource
-from odradek.broker.groups.runtime import Answer
+from odradek.broker.coordination.answer import Answer
 from odradek.broker.registry import handler
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey

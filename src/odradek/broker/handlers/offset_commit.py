@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import group as group_resource
+from odradek.broker.coordination.answer import Answer
 from odradek.broker.groups.committing import merge, take_refused
-from odradek.broker.groups.runtime import Answer
 from odradek.broker.registry import handler
 from odradek.cluster.store import StoreError
 from odradek.coordinators.groups.commit_answers import answer_topic, commit_error

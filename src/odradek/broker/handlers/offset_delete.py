@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import group as group_resource
 from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.groups.runtime import Answer
+from odradek.broker.coordination.answer import Answer
 from odradek.broker.registry import handler
 from odradek.errors import GroupAuthorizationError
 from odradek.errors.codes import ErrorCode

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation, transactional_id
 from odradek.broker.authorization import group as group_resource
+from odradek.broker.coordination.answer import Answer
 from odradek.broker.groups.committing import merge, take_refused
-from odradek.broker.groups.runtime import Answer
 from odradek.broker.registry import handler
 from odradek.broker.transactions.gate import Admission, PartitionKey, admit
 from odradek.coordinators.append_errors import seen_by_client

@@ -15,9 +15,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from odradek.broker.auto_creation import new_topic
+from odradek.broker.auto_creation import create_internal
+from odradek.broker.coordination.answer import Answer
+from odradek.broker.coordination.leading import follow_leaders
+from odradek.broker.coordination.replicated_log import ReplicatedLog
 from odradek.broker.features import TRANSACTION_VERSION
-from odradek.broker.groups.runtime import Answer, ReplicatedLog
 from odradek.broker.transactions.markers import MarkerWriter
 from odradek.coordinators.reply import Reply
 from odradek.coordinators.transactions.config import TransactionConfig
@@ -160,17 +162,8 @@ class TransactionRuntime:
         ):
             return
         topic = image.topic(TRANSACTION_STATE_TOPIC)
-        runtime = self.coordinator.runtime
-        partitions = {} if topic is None else topic.partitions
-        self.coordinator.partition_count = len(partitions)
-        for index in runtime.partitions():
-            state = partitions.get(index)
-            if state is None or state.leader != self._broker_id:
-                runtime.unload(index, None if state is None else state.leader_epoch)
-                self._without_leader.clear()
-        for index, state in partitions.items():
-            if state.leader == self._broker_id:
-                self.coordinator.load(index, state.leader_epoch)
+        if follow_leaders(self.coordinator, topic, self._broker_id, self.coordinator.load):
+            self._without_leader.clear()
 
     def set_version(self, transaction_version: int) -> None:
         """Go on at another level of the feature `transaction.version`."""
@@ -182,13 +175,7 @@ class TransactionRuntime:
         Returns:
             COORDINATOR_NOT_AVAILABLE when it could not be created; the client asks again.
         """
-        try:
-            self._controller.create_topic(new_topic(self._config, TRANSACTION_STATE_TOPIC))
-        except KafkaError as error:
-            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                log.warning("%s could not be created: %s", TRANSACTION_STATE_TOPIC, error.message)
-                return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return ErrorCode.NONE
+        return create_internal(self._controller, self._config, TRANSACTION_STATE_TOPIC)
 
     def stop(self) -> None:
         """Give everything up; whoever waits is told NOT_COORDINATOR."""
