@@ -24,7 +24,8 @@ from odradek.wire.schemas.group_metadata_value import GroupMetadataValue
 from odradek.wire.schemas.offset_commit_key import OffsetCommitKey
 from odradek.wire.schemas.offset_commit_value import OffsetCommitValue
 
-from .harness import MemoryRecordLog, World
+from .harness import World
+from .memory_log import MemoryRecordLog
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "coordinators"
 RELEASES = ["3.9.1", "2.2.2"]

@@ -25,7 +25,8 @@ from odradek.wire.messages.offset_fetch import (
     OffsetFetchResponseGroup,
 )
 
-from .harness import MemoryRecordLog, World
+from .harness import World
+from .memory_log import MemoryRecordLog
 
 
 def commit(world: World, offset: int, *, group: str = "g", partitions: int = 1) -> list[int]:

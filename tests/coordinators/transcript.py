@@ -27,7 +27,9 @@ from __future__ import annotations
 
 import os
 import shlex
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from odradek.coordinators.groups.env import Caller
 from odradek.errors import ErrorCode, error_for
@@ -63,7 +65,10 @@ from odradek.wire.schemas.group_metadata_value import GroupMetadataValue
 from odradek.wire.schemas.offset_commit_key import OffsetCommitKey
 from odradek.wire.schemas.offset_commit_value import OffsetCommitValue
 
-from .harness import START_MS, World
+from .harness import World
+from .memory_log import START_MS
+
+Partition = TypeVar("Partition", OffsetCommitRequestPartition, TxnOffsetCommitRequestPartition)
 
 REWRITE = "ODRADEK_REWRITE_TRANSCRIPTS"
 
@@ -99,6 +104,25 @@ def _run(source: list[str]) -> list[str]:
 
 def _text(data: bytes) -> str:
     return bytes(data).decode() or "-"
+
+
+def _commits(words: list[str], options: dict[str, str], kind: type[Partition]) -> dict[str, list[Partition]]:
+    """What `topic:partition=offset/epoch~note` says, by topic."""
+    topics: dict[str, list[Partition]] = {}
+    for word in words:
+        where, what = word.split("=", 1)
+        topic, partition = where.split(":")
+        what, _, note = what.partition("~")
+        offset, _, epoch = what.partition("/")
+        topics.setdefault(topic, []).append(
+            kind(
+                partition_index=int(partition),
+                committed_offset=int(offset),
+                committed_leader_epoch=int(epoch or -1),
+                committed_metadata=note * int(options.get("repeat", "1")) if note else None,
+            )
+        )
+    return topics
 
 
 def _name(code: int) -> str:
@@ -239,29 +263,10 @@ class Player:
     # Offsets
 
     def do_commit(self, world: World, words: list[str], options: dict[str, str]) -> None:
-        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-        for word in words:
-            where, what = word.split("=", 1)
-            topic, partition = where.split(":")
-            what, _, note = what.partition("~")
-            offset, _, epoch = what.partition("/")
-            topics.setdefault(topic, []).append(
-                OffsetCommitRequestPartition(
-                    partition_index=int(partition),
-                    committed_offset=int(offset),
-                    committed_leader_epoch=int(epoch or -1),
-                    commit_timestamp=START_MS + int(options["at"]) if "at" in options else -1,
-                    committed_metadata=note * int(options.get("repeat", "1")) if note else None,
-                )
-            )
-
-        def deliver(response: OffsetCommitResponse) -> None:
-            for topic in response.topics:
-                for partition in topic.partitions:
-                    self.out.append(
-                        f"commit {topic.name}:{partition.partition_index}: {_name(partition.error_code)}"
-                    )
-
+        topics = _commits(words, options, OffsetCommitRequestPartition)
+        if "at" in options:
+            for partition in (one for partitions in topics.values() for one in partitions):
+                partition.commit_timestamp = START_MS + int(options["at"])
         world.coordinator.commit_offsets(
             int(options.get("v", "8")),
             OffsetCommitRequest(
@@ -275,32 +280,11 @@ class Player:
                     for topic, partitions in topics.items()
                 ],
             ),
-            deliver,
+            partial(self._committed, "commit"),
         )
 
     def do_txn_commit(self, world: World, words: list[str], options: dict[str, str]) -> None:
-        topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
-        for word in words:
-            where, what = word.split("=", 1)
-            topic, partition = where.split(":")
-            what, _, note = what.partition("~")
-            offset, _, epoch = what.partition("/")
-            topics.setdefault(topic, []).append(
-                TxnOffsetCommitRequestPartition(
-                    partition_index=int(partition),
-                    committed_offset=int(offset),
-                    committed_leader_epoch=int(epoch or -1),
-                    committed_metadata=note * int(options.get("repeat", "1")) if note else None,
-                )
-            )
-
-        def deliver(response: TxnOffsetCommitResponse) -> None:
-            for topic in response.topics:
-                for partition in topic.partitions:
-                    self.out.append(
-                        f"txn-commit {topic.name}:{partition.partition_index}: {_name(partition.error_code)}"
-                    )
-
+        topics = _commits(words, options, TxnOffsetCommitRequestPartition)
         world.coordinator.commit_offsets_in_transaction(
             TxnOffsetCommitRequest(
                 transactional_id="x",
@@ -315,8 +299,14 @@ class Player:
                     for topic, partitions in topics.items()
                 ],
             ),
-            deliver,
+            partial(self._committed, "txn-commit"),
         )
+
+    def _committed(self, what: str, response: OffsetCommitResponse | TxnOffsetCommitResponse) -> None:
+        for topic in response.topics:
+            for partition in topic.partitions:
+                name = _name(partition.error_code)
+                self.out.append(f"{what} {topic.name}:{partition.partition_index}: {name}")
 
     def do_marker(self, world: World, words: list[str], options: dict[str, str]) -> None:
         world.end_transaction(

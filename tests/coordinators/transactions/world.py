@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from odradek.coordinators.reply import Reply
 from odradek.coordinators.transactions.commands import Expected, ProducerResult
 from odradek.coordinators.transactions.config import TransactionConfig
-from odradek.coordinators.transactions.coordinator import TransactionCoordinator
+from odradek.coordinators.transactions.coordinator import TRANSACTION_STATE_TOPIC, TransactionCoordinator
 from odradek.coordinators.transactions.markers import Markers
 from odradek.coordinators.transactions.shard import TransactionShard
 from odradek.coordinators.transactions.transaction import Partition, Transaction
-from odradek.errors import CoordinatorLoadInProgressError, ErrorCode, KafkaError
-from odradek.records.batch import iter_batches
+from odradek.errors import CoordinatorLoadInProgressError, ErrorCode
 from odradek.util.clock import ManualClock
 from odradek.util.timers import ManualTimers
 
-START_MS = 1_700_000_000_000
+from ..memory_log import START_MS, MemoryRecordLog
+
 ID = "txn"
 A: Partition = ("a", 0)
 B: Partition = ("b", 3)
@@ -31,51 +31,13 @@ class Result(NamedTuple):
     epoch: int
 
 
-class MemoryLog:
-    """Lists of batches; commits at once unless told to hold."""
-
-    def __init__(self) -> None:
-        self.batches: dict[int, list[bytes]] = {}
-        self.next_offset: dict[int, int] = {}
-        self.failure: KafkaError | None = None
-        self.hold_commits = False
-        self._held: list[Callable[[], None]] = []
-
-    def append(self, topic: str, partition: int, batches: bytes, on_committed: Callable[[], None]) -> int:
-        assert topic == "__transaction_state"
-        if self.failure is not None:
-            raise self.failure
-        base = self.next_offset.get(partition, 0)
-        written = bytearray(batches)
-        written[:8] = base.to_bytes(8, "big")
-        ((header, _),) = iter_batches(written)
-        self.batches.setdefault(partition, []).append(bytes(written))
-        self.next_offset[partition] = header.next_offset
-        if self.hold_commits:
-            self._held.append(on_committed)
-        else:
-            on_committed()
-        return base
-
-    def commit_held(self) -> None:
-        held, self._held = self._held, []
-        for on_committed in held:
-            on_committed()
-
-    def max_batch_bytes(self, topic: str, partition: int) -> int:
-        return 1_048_588
-
-    def read_all(self, topic: str, partition: int) -> Iterator[bytes]:
-        yield from list(self.batches.get(partition, ()))
-
-
 class World:
     """A coordinator that can be restarted over the same log; markers wait in `sent`."""
 
     def __init__(self, **config: int) -> None:
         self.clock = ManualClock(START_MS)
         self.timers = ManualTimers(self.clock)
-        self.log = MemoryLog()
+        self.log = MemoryRecordLog(topic=TRANSACTION_STATE_TOPIC)
         self.config = TransactionConfig(**config)
         self.epoch = -1
         self.last_id = 999
