@@ -11,6 +11,7 @@ import operator
 import os
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -164,6 +165,11 @@ def node_program(name: str) -> Program:
             stamp.write_text(digest)
     script = SOURCES / "node" / f"{name}.js"
     return Program(("node", str(script)), {"NODE_PATH": str(home / "node_modules")})
+
+
+def python_program(name: str) -> Program:
+    """A program of the folder `python`, run by the Python of the tests."""
+    return Program((sys.executable, str(SOURCES / "python" / f"{name}.py")))
 
 
 class ProgramMember:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import re
 import shutil
@@ -100,8 +101,10 @@ CLIENTS = [
 
 
 def _release(library: Library) -> str:
-    """The release that is built: a module of Go's, a crate, or a package of npm's."""
+    """The release that is built: a module of Go's, a crate, a package of npm's, or one that is installed."""
     file, name = library.released
+    if library.family == "Python":
+        return importlib.metadata.version(name)
     if file.endswith(".json"):
         lock = json.loads((programs.SOURCES / "node" / file).read_text())
         return str(lock["packages"][f"node_modules/{name}"]["version"])

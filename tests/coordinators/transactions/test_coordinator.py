@@ -107,6 +107,16 @@ def test_a_producer_that_goes_on_within_its_transaction(world: World) -> None:
     assert world.add(1000, 1, A) == {A: E.NONE}
 
 
+def test_a_former_owner_that_wants_to_go_on_leaves_the_transaction_alone(world: World) -> None:
+    world.init()
+    world.init((1000, 0))
+    world.add(1000, 1, A)
+    for former in ((1000, 0), (1000, 2), (5, 1)):
+        assert world.init(former).error is E.PRODUCER_FENCED
+    assert world.now().state is S.ONGOING
+    assert world.end(1000, 1, version=2) == (E.NONE, 1000, 2)
+
+
 def test_a_producer_that_goes_on_within_its_transaction_as_before_v2() -> None:
     world = World(transaction_version=1)
     world.init()

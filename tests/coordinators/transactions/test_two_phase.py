@@ -86,6 +86,9 @@ def test_a_kept_transaction_can_be_aborted_by_a_producer_that_does_not_keep_it(w
     prepared(world, 4)
     world.init_in_full(keep_prepared=True)
     assert world.init_in_full(keep_prepared=True)[:3] == (E.NONE, 1, 6)
+    # Neither the one that has begun it, nor the first that it was kept for.
+    assert world.init((1, 4)).error is E.PRODUCER_FENCED
+    assert world.init((1, 5)).error is E.PRODUCER_FENCED
     assert world.init().error is E.CONCURRENT_TRANSACTIONS
     assert world.end(1, 6, commit=False, version=2).error is E.CONCURRENT_TRANSACTIONS
     assert [(m.producer_epoch, m.commit) for m in world.mark()] == [(5, False)]

@@ -110,6 +110,9 @@ def init_producer_id(
         ongoing = after.producer_id, after.epoch
         return shard.write(after, ProducerResult(ErrorCode.NONE, *after.client, *ongoing))
     if before.state is _S.ONGOING:
+        if expected is not None and expected != before.client:
+            # Whoever is not its owner could not go on after the abort either.
+            return failed(ErrorCode.PRODUCER_FENCED)
         # The producer tries again until the abort is complete, and gets an epoch above this one then.
         return shard.fence(before, ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS))
     if is_exhausted(before.epoch) and (expected is None or expected.epoch == before.epoch):
