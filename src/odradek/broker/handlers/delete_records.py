@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.registry import handler
+from odradek.broker.waiting import wait_for_replicas
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -65,7 +66,7 @@ def handle(
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
     if not pending:
         return response
-    return _wait_for_replicas(context, request.timeout_ms, response, pending)
+    return wait_for_replicas(context, request.timeout_ms, response, pending, _settle, _give_up)
 
 
 def _delete(
@@ -89,39 +90,17 @@ def _failed(index: int, error: ErrorCode) -> DeleteRecordsPartitionResult:
     return DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1, error_code=int(error))
 
 
-def _wait_for_replicas(
-    context: RequestContext, timeout_ms: int, response: DeleteRecordsResponse, pending: list[_Pending]
-) -> asyncio.Future[DeleteRecordsResponse]:
-    future: asyncio.Future[DeleteRecordsResponse] = context.broker.loop.create_future()
-
-    def finish() -> None:
-        if not future.done():
-            future.set_result(response)
-
-    def try_complete() -> bool:
-        still: list[_Pending] = []
-        for partition, offset, result in pending:
-            if not partition.is_leader:
-                result.error_code = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-                result.low_watermark = -1
-            elif partition.low_watermark < offset:
-                still.append((partition, offset, result))
-            else:
-                result.low_watermark = partition.low_watermark
-        pending[:] = still
-        if still:
-            return False
-        finish()
+def _settle(partition: Partition, offset: int, result: DeleteRecordsPartitionResult) -> bool:
+    if not partition.is_leader:
+        result.error_code = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        result.low_watermark = -1
         return True
+    if partition.low_watermark < offset:
+        return False
+    result.low_watermark = partition.low_watermark
+    return True
 
-    def on_timeout() -> None:
-        for partition, _, result in pending:
-            result.error_code = int(ErrorCode.REQUEST_TIMED_OUT)
-            result.low_watermark = partition.low_watermark
-        finish()
 
-    operation = context.broker.purgatory.watch(
-        [partition.key for partition, _, _ in pending], try_complete, on_timeout, timeout_ms
-    )
-    context.on_disconnect = operation.cancel
-    return future
+def _give_up(partition: Partition, result: DeleteRecordsPartitionResult) -> None:
+    result.error_code = int(ErrorCode.REQUEST_TIMED_OUT)
+    result.low_watermark = partition.low_watermark

@@ -28,6 +28,7 @@ from odradek.broker.fast.produce import FastProduce
 from odradek.broker.leader_hints import LeaderHints
 from odradek.broker.registry import handler
 from odradek.broker.transactions.produce import admit_produce, require_admitted
+from odradek.broker.waiting import wait_for_replicas
 from odradek.cluster.image import INTERNAL_TOPICS
 from odradek.errors import (
     InvalidRecordError,
@@ -198,7 +199,7 @@ def _append_all(
         _add_leaders(context, response)
     if not pending:
         return response
-    return _wait_for_replicas(context, request.timeout_ms, response, pending)
+    return wait_for_replicas(context, request.timeout_ms, response, pending, _settle, _give_up)
 
 
 _Key = tuple[str, bytes, int]
@@ -381,37 +382,13 @@ def _add_leaders(context: RequestContext, response: ProduceResponse) -> None:
         response.node_endpoints = [NodeEndpoint(**endpoint) for endpoint in hints.endpoints()]
 
 
-def _wait_for_replicas(
-    context: RequestContext, timeout_ms: int, response: ProduceResponse, pending: list[_Pending]
-) -> asyncio.Future[ProduceResponse]:
-    future: asyncio.Future[ProduceResponse] = context.broker.loop.create_future()
+def _settle(partition: Partition, offset: int, answer: PartitionProduceResponse) -> bool:
+    done, code = partition.committed(offset)
+    if done and code:
+        answer.error_code = int(code)
+        answer.base_offset = -1
+    return done
 
-    def finish() -> None:
-        if not future.done():
-            future.set_result(response)
 
-    def try_complete() -> bool:
-        still: list[_Pending] = []
-        for partition, offset, answer in pending:
-            done, code = partition.committed(offset)
-            if not done:
-                still.append((partition, offset, answer))
-            elif code:
-                answer.error_code = int(code)
-                answer.base_offset = -1
-        pending[:] = still
-        if still:
-            return False
-        finish()
-        return True
-
-    def on_timeout() -> None:
-        for _, _, answer in pending:
-            answer.error_code = int(ErrorCode.REQUEST_TIMED_OUT)
-        finish()
-
-    operation = context.broker.purgatory.watch(
-        [partition.key for partition, _, _ in pending], try_complete, on_timeout, timeout_ms
-    )
-    context.on_disconnect = operation.cancel
-    return future
+def _give_up(partition: Partition, answer: PartitionProduceResponse) -> None:
+    answer.error_code = int(ErrorCode.REQUEST_TIMED_OUT)
