@@ -5,9 +5,10 @@ The checks and the words are Kafka's; what a resource may be is `ResourceKind`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.authorization import topic as topic_resource
@@ -56,8 +57,8 @@ Change = Callable[[Mapping[str, str], Mapping[str, ConfigKey]], dict[str, str]]
 """From an entity's configs now, and the table of its configs, to what it shall have."""
 
 
-def check_broker_name(context: RequestContext, name: str) -> None:
-    """Check that a resource is this broker.
+def check_broker_name(context: RequestContext, name: str, alternative: str = ",") -> None:
+    """Check that a resource is this broker; `alternative` is what else may be given, in Kafka's words.
 
     Raises:
         InvalidRequestError: it is another one, or no number.
@@ -68,7 +69,36 @@ def check_broker_name(context: RequestContext, name: str) -> None:
     except ValueError:
         raise InvalidRequestError(f"Broker id must be an integer, but it is: {name}") from None
     if broker_id != own:
-        raise InvalidRequestError(f"Unexpected broker id, expected {own}, but received {name}")
+        raise InvalidRequestError(f"Unexpected broker id, expected {own}{alternative} but received {name}")
+
+
+class Resource(Protocol):
+    """A topic, a broker … that a request names."""
+
+    resource_type: int
+    resource_name: str
+
+
+R = TypeVar("R", bound=Resource)
+
+
+def change_each(resources: Sequence[R], change: Callable[[R], None]) -> Iterator[tuple[R, int, str | None]]:
+    """Change one resource after the other, each for itself: with the error code and message of each.
+
+    Args:
+        resources: of a request; those that are named twice are refused.
+        change: changes one; raises `KafkaError`.
+    """
+    times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    for resource in resources:
+        try:
+            if times[(resource.resource_type, resource.resource_name)] > 1:
+                raise InvalidRequestError("Each resource must appear at most once.")
+            change(resource)
+        except KafkaError as error:
+            yield resource, int(error.code), error.message
+        else:
+            yield resource, 0, None
 
 
 def check_configs(names: Iterable[str], null_names: Sequence[str]) -> None:
@@ -145,8 +175,3 @@ def _change_broker(context: RequestContext, name: str, change: Change, validate_
         raise ClusterAuthorizationError
     if not validate_only:
         controller.alter_config(entity, configs)
-
-
-def outcome_of(error: KafkaError | None) -> tuple[int, str | None]:
-    """Error code and message of a resource's answer."""
-    return (0, None) if error is None else (int(error.code), error.message)

@@ -7,13 +7,11 @@ twice, a null value or another kind of resource is INVALID_REQUEST. With `valida
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
-from odradek.broker.config.changes import change_configs, check_configs, kind_of, outcome_of
+from odradek.broker.config.changes import change_configs, change_each, check_configs, kind_of
 from odradek.broker.controller_thread import in_controllers_turn
 from odradek.broker.registry import handler
-from odradek.errors import InvalidRequestError, KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.alter_configs import (
@@ -48,18 +46,10 @@ def _error_response(
 @in_controllers_turn
 def handle(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Replace the configs of each resource."""
-    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
-    responses: list[AlterConfigsResourceResponse] = []
-    for resource in request.resources:
-        failure: KafkaError | None = None
-        try:
-            if times[(resource.resource_type, resource.resource_name)] > 1:
-                raise InvalidRequestError("Each resource must appear at most once.")
-            _replace(context, resource, request.validate_only)
-        except KafkaError as error:
-            failure = error
-        responses.append(_answer(resource, *outcome_of(failure)))
-    return AlterConfigsResponse(responses=responses)
+    outcomes = change_each(
+        request.resources, lambda resource: _replace(context, resource, request.validate_only)
+    )
+    return AlterConfigsResponse(responses=[_answer(*outcome) for outcome in outcomes])
 
 
 def _replace(context: RequestContext, resource: AlterConfigsResource, validate_only: bool) -> None:

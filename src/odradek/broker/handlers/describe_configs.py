@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.config.broker_config import Source
-from odradek.broker.config.changes import ResourceKind, kind_of
+from odradek.broker.config.changes import ResourceKind, check_broker_name, kind_of
 from odradek.broker.config.description import (
     ConfigEntry,
     describe_broker_configs,
@@ -125,7 +125,7 @@ def _entries(context: RequestContext, resource: DescribeConfigsResource) -> Iter
     if kind is ResourceKind.BROKER_LOGGER:
         if not name:
             raise InvalidRequestError("Broker id must not be empty")
-        _check_id(context, name, "")
+        check_broker_name(context, name, "")
         return [
             ConfigEntry(logger, level, Source.DYNAMIC_BROKER_LOGGER_CONFIG, False, False, (), None)
             for logger, level in loggers.levels().items()
@@ -133,18 +133,8 @@ def _entries(context: RequestContext, resource: DescribeConfigsResource) -> Iter
         ]
     if not name:
         return describe_cluster_defaults(context.broker.config, wanted)
-    _check_id(context, name, " or empty string,")
+    check_broker_name(context, name, " or empty string,")
     return describe_broker_configs(context.broker.config, wanted)
-
-
-def _check_id(context: RequestContext, name: str, alternative: str) -> None:
-    own = context.broker.controller.broker_id
-    try:
-        broker_id = int(name)
-    except ValueError:
-        raise InvalidRequestError(f"Broker id must be an integer, but it is: {name}") from None
-    if broker_id != own:
-        raise InvalidRequestError(f"Unexpected broker id, expected {own}{alternative} but received {name}")
 
 
 def _result(

@@ -10,23 +10,22 @@ changed.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.config.changes import (
     ResourceKind,
     change_configs,
+    change_each,
     check_broker_name,
     check_configs,
     kind_of,
-    outcome_of,
 )
 from odradek.broker.controller_thread import in_controllers_turn
 from odradek.broker.process import loggers
 from odradek.broker.registry import handler
 from odradek.cluster.config_def import DELETE, incremental
-from odradek.errors import ClusterAuthorizationError, InvalidRequestError, KafkaError
+from odradek.errors import ClusterAuthorizationError, InvalidRequestError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.incremental_alter_configs import (
@@ -65,18 +64,10 @@ def handle(
     context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Change the configs of each resource."""
-    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
-    responses: list[AlterConfigsResourceResponse] = []
-    for resource in request.resources:
-        failure: KafkaError | None = None
-        try:
-            if times[(resource.resource_type, resource.resource_name)] > 1:
-                raise InvalidRequestError("Each resource must appear at most once.")
-            _change(context, resource, request.validate_only)
-        except KafkaError as error:
-            failure = error
-        responses.append(_answer(resource, *outcome_of(failure)))
-    return IncrementalAlterConfigsResponse(responses=responses)
+    outcomes = change_each(
+        request.resources, lambda resource: _change(context, resource, request.validate_only)
+    )
+    return IncrementalAlterConfigsResponse(responses=[_answer(*outcome) for outcome in outcomes])
 
 
 def _change(context: RequestContext, resource: AlterConfigsResource, validate_only: bool) -> None:
