@@ -151,49 +151,56 @@ class GroupCoordinator:
     def sync_group(self, request: SyncGroupRequest, deliver: Callable[[SyncGroupResponse], None]) -> None:
         """SyncGroup; `deliver` takes the answer, at once or when the leader has assigned."""
         reply = Reply(deliver, sync_error)
-        partition = self._partition(request.group_id, reply)
-        if partition is None:
-            return
-
-        def command(shard: GroupShard) -> Outcome:
-            group = shard.groups.get(request.group_id)
-            if group is None:
-                return Outcome(response=sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
-            return sync(shard.env, group, request, reply)
-
-        self.runtime.run(partition, "SyncGroup", command, reply)
+        self._run_on_group(
+            "SyncGroup",
+            request.group_id,
+            reply,
+            lambda: sync_error(ErrorCode.UNKNOWN_MEMBER_ID),
+            lambda shard, group: sync(shard.env, group, request, reply),
+        )
 
     def heartbeat(self, request: HeartbeatRequest, deliver: Callable[[HeartbeatResponse], None]) -> None:
         """Heartbeat. While the shard is loading every member is taken to be fine."""
-        reply = Reply(deliver, _heartbeat_error)
-        partition = self._partition(request.group_id, reply)
-        if partition is None:
-            return
-
-        def command(shard: GroupShard) -> Outcome:
-            group = shard.groups.get(request.group_id)
-            if group is None:
-                return Outcome(response=HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
-            return Outcome(response=HeartbeatResponse(error_code=heartbeat(shard.env, group, request)))
-
-        self.runtime.run(partition, "Heartbeat", command, reply)
+        self._run_on_group(
+            "Heartbeat",
+            request.group_id,
+            Reply(deliver, _heartbeat_error),
+            lambda: HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID),
+            lambda shard, group: Outcome(
+                response=HeartbeatResponse(error_code=heartbeat(shard.env, group, request))
+            ),
+        )
 
     def leave_group(
         self, group_id: str, leaving: list[MemberIdentity], deliver: Callable[[LeaveGroupResponse], None]
     ) -> None:
         """LeaveGroup of one or several members."""
-        reply = Reply(deliver, lambda error: LeaveGroupResponse(error_code=error))
+        self._run_on_group(
+            "LeaveGroup",
+            group_id,
+            Reply(deliver, lambda error: LeaveGroupResponse(error_code=error)),
+            lambda: _nobody(leaving),
+            lambda shard, group: shard.settled(group, leave(shard.env, group, leaving)),
+        )
+
+    def _run_on_group(
+        self,
+        name: str,
+        group_id: str,
+        reply: Reply[R],
+        unknown: Callable[[], R],
+        command: Callable[[GroupShard, ClassicGroup], Outcome],
+    ) -> None:
+        """Run a command on a group; where there is none, `unknown` says what is answered."""
         partition = self._partition(group_id, reply)
         if partition is None:
             return
 
-        def command(shard: GroupShard) -> Outcome:
+        def run(shard: GroupShard) -> Outcome:
             group = shard.groups.get(group_id)
-            if group is None:
-                return Outcome(response=_nobody(leaving))
-            return shard.settled(group, leave(shard.env, group, leaving))
+            return Outcome(response=unknown()) if group is None else command(shard, group)
 
-        self.runtime.run(partition, "LeaveGroup", command, reply)
+        self.runtime.run(partition, name, run, reply)
 
     def _partition(self, group_id: str, reply: Reply[R]) -> int | None:
         if not group_id:
