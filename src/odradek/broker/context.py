@@ -9,6 +9,7 @@ from odradek.broker.authorization import SUPPORTED_OPERATIONS, Operation, Resour
 
 if TYPE_CHECKING:
     from odradek.broker.app import Broker
+    from odradek.broker.network.connection import Peer
     from odradek.wire.headers import RequestHeader
 
 ANONYMOUS = "User:ANONYMOUS"
@@ -71,6 +72,19 @@ class RequestContext:
         self.connection_id = connection_id
         self.close_connection = False
         self.on_disconnect: Callable[[], None] | None = None
+
+    @classmethod
+    def of_frame(cls, broker: Broker, header: RequestHeader, peer: Peer) -> RequestContext:
+        """For a request that is taken up now."""
+        return cls(
+            broker,
+            header,
+            now_ms=broker.clock.now_ms(),
+            client_host=peer.host,
+            client_port=peer.port,
+            connection_id=peer.connection_id,
+            listener_name=peer.listener_name,
+        )
 
     @property
     def client_id(self) -> str:

@@ -7,6 +7,7 @@ its arguments. What it made is appended by `PartitionLog.append_prepared`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from odradek.log.files import Buffer
@@ -76,26 +77,18 @@ def prepare(
                 messages, codec=rules.codec, level=rules.level, max_message_bytes=rules.max_message_bytes
             )
             return Prepared(rules, records, produce_version, batch, headers)
-        placed = place_messages(
-            messages,
-            rules.magic,
-            base_offset=base_offset,
-            codec=rules.codec,
-            level=rules.level,
-            timestamp_type=rules.kind,
-            now_ms=now_ms,
-            max_message_bytes=rules.max_message_bytes,
-        )
-        return _placed(rules, records, produce_version, placed)
-    if rules.magic == MAGIC_V2:
+        place = partial(place_messages, messages)
+    elif rules.magic == MAGIC_V2:
         made, headers = rules.validated(
             records, from_client=from_client, now_ms=now_ms, produce_version=produce_version
         )
         return Prepared(rules, records, produce_version, made, headers)
-    headers = rules.checked(records, from_client=from_client, now_ms=now_ms, produce_version=produce_version)
-    placed = batch_to_messages(
-        records,
-        headers,
+    else:
+        headers = rules.checked(
+            records, from_client=from_client, now_ms=now_ms, produce_version=produce_version
+        )
+        place = partial(batch_to_messages, records, headers)
+    placed = place(
         rules.magic,
         base_offset=base_offset,
         codec=rules.codec,

@@ -113,15 +113,7 @@ class FastMetadata:
             for topic in request.topics or ():
                 if topic.topic_id == NO_TOPIC_ID and (topic.name is None or image.topic(topic.name) is None):
                     return None
-            context = RequestContext(
-                broker,
-                header,
-                now_ms=broker.clock.now_ms(),
-                client_host=peer.host,
-                client_port=peer.port,
-                connection_id=peer.connection_id,
-                listener_name=peer.listener_name,
-            )
+            context = RequestContext.of_frame(broker, header, peer)
             response = self._handle(context, request)
             whole = b"".join(encode_response(ApiKey.METADATA, version, header.correlation_id, response))
         except Exception:

@@ -87,15 +87,7 @@ def _answer_after_waiting(
     header, offset = decode_request_header(frame)
     version = header.api_version
     request, _ = FetchRequest.decode_from(frame, version, offset)
-    context = RequestContext(
-        broker,
-        header,
-        now_ms=broker.clock.now_ms(),
-        client_host=peer.host,
-        client_port=peer.port,
-        connection_id=peer.connection_id,
-        listener_name=peer.listener_name,
-    )
+    context = RequestContext.of_frame(broker, header, peer)
     fetch = _Fetch(context, request, session)
     answers, _, _ = fetch.read_all(first=False)
     buffers = encode_response(ApiKey.FETCH, version, header.correlation_id, fetch.respond(answers))
