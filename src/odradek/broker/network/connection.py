@@ -12,6 +12,8 @@ The state is in three places, each bounded:
 Frames are read where they arrived, in memory that the next read uses again: a short cut has used its frame up
 when it returns, and whoever needs one for longer calls `own` of its slot first.
 
+Answers that are ready when one read has been worked off leave in one write.
+
 Answers that hold ranges of files, and those behind them, go by way of `odradek.broker.network.sending`.
 """
 
@@ -40,6 +42,9 @@ MAX_UNANSWERED_BYTES = 8 * 1024 * 1024
 
 WRITE_HIGH_WATER = 1024 * 1024
 """Bytes of responses that may wait for the peer before no more of its requests are taken up."""
+
+GATHERED_BYTES = 64 * 1024
+"""Bytes of answers that may be kept until the requests of a read have been worked off."""
 
 
 class Peer:
@@ -93,6 +98,9 @@ class Connection(asyncio.BufferedProtocol):
         "_close_reason",
         "_dispatch",
         "_file_sender",
+        "_gathered",
+        "_gathered_bytes",
+        "_gathering",
         "_listener",
         "_loop",
         "_reading",
@@ -124,6 +132,10 @@ class Connection(asyncio.BufferedProtocol):
         self._reading = True
         self._resuming = False
         self._close_reason: str | None = None
+        self._gathering = False
+        """Whether answers are kept for a moment, to leave together: a write costs more than most answers."""
+        self._gathered: list[Any] = []
+        self._gathered_bytes = 0
         self._file_sender: FileSender | None = None
         self._sending: FileSender | None = None
         """The same, while it has something to send: then nothing is written to the transport."""
@@ -165,6 +177,7 @@ class Connection(asyncio.BufferedProtocol):
             self._unprocessed.extend(map(receiver.own, frames))
             return
         self._borrowing = True
+        self._gathering = len(frames) > 1
         try:
             for position, frame in enumerate(frames):
                 if not self._may_process():
@@ -176,6 +189,9 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             self._borrowing = False
             receiver.take_back()
+            if self._gathering:
+                self._gathering = False
+                self._send_gathered()
 
     def own(self, frame: Any) -> Any:
         """The frame in work, to be kept for as long as it is wanted."""
@@ -265,7 +281,10 @@ class Connection(asyncio.BufferedProtocol):
                 continue
             if ready.buffers is not None:
                 if ready.ranges or self._sending is not None:
+                    self._send_gathered()
                     self._send_beside(ready.buffers)
+                elif self._gathering:
+                    self._gather(ready.buffers)
                 elif len(ready.buffers) == 1:
                     transport.write(ready.buffers[0])
                 else:
@@ -276,6 +295,27 @@ class Connection(asyncio.BufferedProtocol):
         if self._unprocessed and not self._resuming:
             # In a turn of its own: this may be deep inside another connection's request, and so on.
             self._loop.call_soon(self.resume_processing)
+
+    def _gather(self, buffers: list[Any]) -> None:
+        self._gathered += buffers
+        self._gathered_bytes += sum(map(len, buffers))
+        if self._gathered_bytes > GATHERED_BYTES:
+            self._send_gathered()
+
+    def _send_gathered(self) -> None:
+        gathered = self._gathered
+        if not gathered:
+            return
+        transport = self._transport
+        if transport is not None:
+            if len(gathered) == 1:
+                transport.write(gathered[0])
+            elif self._gathered_bytes <= GATHERED_BYTES:
+                transport.write(b"".join(gathered))
+            else:
+                transport.writelines(gathered)
+        self._gathered = []
+        self._gathered_bytes = 0
 
     def _send_beside(self, buffers: list[Any]) -> None:
         """Send an answer with ranges of files, or one behind such an answer."""
@@ -320,12 +360,15 @@ class Connection(asyncio.BufferedProtocol):
         unprocessed = self._unprocessed
         # An answer that comes at once calls this again: the loop here is the one that goes on.
         self._resuming = True
+        self._gathering = len(unprocessed) > 1
         try:
             while unprocessed and self._may_process():
                 if not self._process(unprocessed.popleft()):
                     return
         finally:
             self._resuming = False
+            self._gathering = False
+            self._send_gathered()
         self._update_reading()
 
     # ------------------------------------------------------------------ reading and closing
@@ -360,6 +403,7 @@ class Connection(asyncio.BufferedProtocol):
             reason,
         )
         self._drop_requests()
+        self._send_gathered()
         if self._transport is not None and self._sending is None:
             self._transport.close()
 
@@ -376,6 +420,7 @@ class Connection(asyncio.BufferedProtocol):
                 reason,
             )
         self._drop_requests()
+        self._gathered.clear()
         if self._file_sender is not None:
             self._file_sender.stop()
             self._sending = None
