@@ -56,18 +56,26 @@ def test_a_partition_that_cannot_be_added_does_not_hold_up_the_abort() -> None:
     assert bench.apis == [ApiKey.END_TXN]
 
 
-def test_an_old_coordinator_that_may_have_begun_is_asked_until_it_says() -> None:
-    """It cannot raise the epoch on request: so what may be open has to be known to be, to be ended."""
-    bench = Bench("0.11").started()
+@pytest.mark.parametrize("begun", [True, False])
+@pytest.mark.parametrize("kind", ["0.11", "3.9"])
+def test_a_coordinator_that_may_have_begun_is_asked_to_end_it(kind: str, begun: bool) -> None:
+    """InitProducerId alone would not do: while a transaction is open, it fences whoever repeats it."""
+    bench = Bench(kind).started()
     bench.manager.add_partition(A)
     adding = bench.ask()
     assert adding is not None
-    bench.model.answer(bench.manager, adding)
+    if begun:
+        bench.model.answer(bench.manager, adding)
     bench.manager.not_answered(adding)
     bench.seen.clear()
-    bench.done(bench.manager.abort())
-    assert bench.apis == [ApiKey.FIND_COORDINATOR, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN]
+    aborting = bench.manager.abort()
+    ending = bench.run(until=ApiKey.END_TXN)
+    assert ending is not None and bench.apis == [ApiKey.FIND_COORDINATOR]
+    bench.answer(ending, ErrorCode.NONE if begun else ErrorCode.INVALID_TXN_STATE)
+    bench.done(aborting)
+    assert bench.apis[2:] == ([ApiKey.INIT_PRODUCER_ID] if kind == "3.9" else [])
     assert not bench.model.partitions
+    bench.manager.begin()
 
 
 def test_a_producer_that_the_coordinator_forgot_awaits_its_batches_before_it_has_another_epoch() -> None:

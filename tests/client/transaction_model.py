@@ -94,6 +94,8 @@ class ModelCoordinator:
         """(message, response): the request as it goes over the wire, done unless there is a `code`."""
         message, version = build(request, manager.me, versions(self.kind))
         again = type(message).decode(message.encode(version), version)
+        if code == ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            self._end(False)  # what it has forgotten it has aborted before
         reply = _REPLIES[request.api](self, again, ErrorCode(code), version)
         return again, type(reply).decode(reply.encode(version), version)
 
@@ -115,6 +117,9 @@ class ModelCoordinator:
             return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
         if message.producer_id >= 0 and (code := self._owner(message.producer_id, message.producer_epoch)):
             return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+        if message.producer_id >= 0:
+            # Kafka's coordinators abort it, and then fence whoever asks again with the epoch as it was.
+            assert not self.partitions and not self.groups, "the epoch is raised amid a transaction"
         ongoing = -1, -1
         if message.keep_prepared_txn and self.prepared:
             ongoing = self.producer_id, self.epoch
@@ -173,7 +178,9 @@ class ModelCoordinator:
         code = code or self._owner(message.producer_id, message.producer_epoch)
         if code:
             return EndTxnResponse(error_code=code)
-        assert self.v2 or self.partitions or self.groups, "there is nothing to end"
+        if not (self.v2 or self.partitions or self.groups):
+            assert not message.committed, "there is nothing to commit"
+            return EndTxnResponse(error_code=ErrorCode.INVALID_TXN_STATE)
         self._end(message.committed)
         if version < 5:
             return EndTxnResponse()

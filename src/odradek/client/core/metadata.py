@@ -82,6 +82,13 @@ class MetadataCache:
         self.errors: dict[str, ErrorCode] = {}
         self.version = 0
 
+    def learn(self, node_id: int, host: str, port: int) -> Node:
+        """A broker as an answer named it; what is known of it stays if that is the same."""
+        known = self.brokers.get(node_id)
+        if known is None or (known.host, known.port) != (host, port):
+            known = self.brokers[node_id] = Node(node_id, host, port)
+        return known
+
     def update(self, response: Any, *, replace_all: bool, expected: Iterable[str] = ()) -> set[str]:
         """Take a MetadataResponse.
 

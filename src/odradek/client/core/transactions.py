@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from odradek.client.core.find_coordinator import coordinator_in
 from odradek.client.core.produce import to_code
 from odradek.client.core.transaction_calls import Call
 from odradek.client.core.transaction_errors import Reaction, reaction_to
@@ -263,11 +264,12 @@ class TransactionManager(Standing):
                     request.call.finish(TransactionAbortedError(f"{self._who}: the transaction was aborted"))
                 continue
             if request.api is ApiKey.END_TXN and not self._started:
-                # If the coordinator has begun it after all, a higher epoch ends it. (It refuses the end of
-                # what has not begun.)
-                self._bump_required |= self._maybe_started and self.can_bump
-                self._ended(request)
-                continue
+                if request.committed or not self._maybe_started:
+                    self._ended(request)
+                    continue
+                # The coordinator may have begun it unheard, and says whether there is anything to end. What
+                # it has not yet received a higher epoch keeps out.
+                self._bump_required |= self.can_bump
             return self._queue.leave(request)
         return None
 
@@ -276,9 +278,6 @@ class TransactionManager(Standing):
         repeated for ever.
         """
         if self.state is not TxnState.ABORTING:
-            return False
-        if self._maybe_started and not (self._started or self.can_bump):
-            # Only its answer tells whether there is a transaction to be ended.
             return False
         for_group = request.find is not None and request.find[0] is CoordinatorKind.GROUP
         return for_group or request.priority in (Priority.INIT, Priority.ADD)
@@ -338,7 +337,10 @@ class TransactionManager(Standing):
         elif request.api is ApiKey.FIND_COORDINATOR:
             self._coordinator_found(request, response)
         elif (code := to_code(response.error_code)) != ErrorCode.NONE:
-            self._react(request, code)
+            if code == ErrorCode.INVALID_TXN_STATE and request.api is ApiKey.END_TXN and not self._started:
+                self._ended(request)  # it had not begun
+            else:
+                self._react(request, code)
         elif request.api is ApiKey.INIT_PRODUCER_ID:
             self._initialised(request, response)
         elif request.api is ApiKey.ADD_OFFSETS_TO_TXN:
@@ -359,7 +361,7 @@ class TransactionManager(Standing):
         )
 
     def _coordinator_found(self, request: TxnRequest, response: Any) -> None:
-        answer = response.coordinators[0] if response.coordinators else response
+        answer = coordinator_in(response)
         assert request.find is not None
         kind, key = request.find
         if answer.error_code:

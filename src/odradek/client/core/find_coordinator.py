@@ -1,0 +1,34 @@
+"""FindCoordinator for one key, in the versions that know one and in those that take many (KIP-699)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from odradek.client.core.metadata import MetadataCache
+from odradek.client.types import Node
+from odradek.errors import ErrorCode, error_for
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
+
+_MANY_FROM = 4
+
+
+def find_coordinator_request(key: str, key_type: int, version: int) -> FindCoordinatorRequest:
+    """Ask who coordinates a group (`key_type` 0) or a transactional id (1)."""
+    if version >= _MANY_FROM:
+        return FindCoordinatorRequest(coordinator_keys=[key], key_type=key_type)
+    return FindCoordinatorRequest(key=key, key_type=key_type)
+
+
+def coordinator_in(response: Any) -> Any:
+    """The answer for the one key, of either form, with `error_code`, `node_id`, `host` and `port`."""
+    return response.coordinators[0] if response.coordinators else response
+
+
+def learn_coordinator(metadata: MetadataCache, response: Any) -> Node:
+    """The coordinator, which is among the known brokers then. Raises `KafkaError` for an error."""
+    answer = coordinator_in(response)
+    if answer.error_code:
+        raise error_for(answer.error_code, answer.error_message or None)
+    if not answer.host:
+        raise error_for(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return metadata.learn(answer.node_id, answer.host, answer.port)
