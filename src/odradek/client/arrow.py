@@ -21,8 +21,9 @@ from odradek.records.columns import encode_columns, partition_ids, split_by_part
 from odradek.records.compression import Codec
 
 if TYPE_CHECKING:
-    from odradek.client.aio.producer_engine import KnownTopic, Prepared
+    from odradek.client.aio.producer_engine import Prepared
     from odradek.client.config import ProducerConfig
+    from odradek.client.core.known_topics import KnownTopic
 
 _CHUNK_ROWS = 100_000
 _BATCH_BYTES = 512 * 1024

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from odradek.client.aio.producer_engine import KnownTopic
 from odradek.client.blocking import BlockingCluster, BlockingConnection, now_ms
 from odradek.client.config import ProducerConfig
 from odradek.client.core.batches import ATTRIBUTES_AT, TRANSACTIONAL, stamp_in_place
+from odradek.client.core.known_topics import KnownTopic, KnownTopics
 from odradek.client.core.produce import to_code
 from odradek.client.core.transaction_requests import at_most
 from odradek.client.core.transaction_states import TxnState
@@ -69,7 +69,7 @@ class PipelinedProduce:
         self._again: list[_Batch] = []
         self._rows = self._written = 0
         self._code = ErrorCode.NETWORK_EXCEPTION
-        self._topics: dict[str, KnownTopic] = {}
+        self._topics = KnownTopics(cluster.metadata)
 
     @property
     def config(self) -> ProducerConfig:
@@ -78,16 +78,7 @@ class PipelinedProduce:
 
     def topic(self, name: str) -> KnownTopic | None:
         """What is known of a topic; None if it is not in the metadata."""
-        state = self._cluster.metadata.topics.get(name)
-        if state is None or not state.partitions:
-            return None
-        known = self._topics.get(name)
-        if known is None or known.state is not state:
-            numbers = sorted(state.partitions)
-            available = [n for n in numbers if state.partitions[n].leader >= 0]
-            tps = {n: TopicPartition(name, n) for n in numbers}
-            known = self._topics[name] = KnownTopic(state, numbers, available or numbers, tps)
-        return known
+        return self._topics.get(name)
 
     @contextlib.contextmanager
     def whole_or_not(self) -> Iterator[None]:

@@ -26,6 +26,7 @@ from odradek.client.blocking import BlockingCluster, BlockingConnection, now_ms
 from odradek.client.blocking_produce import PipelinedProduce
 from odradek.client.config import ProducerConfig, build, python_name
 from odradek.client.core.backoff import Backoff
+from odradek.client.core.find_coordinator import learn_coordinator
 from odradek.client.core.transaction_calls import Call
 from odradek.client.core.transaction_requests import TxnRequest
 from odradek.client.core.transaction_requests import build as build_request
@@ -278,7 +279,8 @@ class TransactionalWriter:
             self._manager.not_answered(request)
             return problem
         if request.api is ApiKey.FIND_COORDINATOR:
-            self._learn(response)
+            with contextlib.suppress(KafkaError):  # which is the manager's to deal with
+                learn_coordinator(self._cluster.metadata, response)
         self._manager.answered(request, response, _versions_of(connection).highest(ApiKey.INIT_PRODUCER_ID))
         return None
 
@@ -305,16 +307,6 @@ class TransactionalWriter:
         if found is None:
             raise ConnectionFailedError("the cluster's metadata has no brokers")
         return found
-
-    def _learn(self, response: Any) -> None:
-        from odradek.client.types import Node
-
-        answer = response.coordinators[0] if response.coordinators else response
-        if not answer.error_code:
-            brokers = self._cluster.metadata.brokers
-            known = brokers.get(answer.node_id)
-            if known is None or (known.host, known.port) != (answer.host, answer.port):
-                brokers[answer.node_id] = Node(answer.node_id, answer.host, answer.port)
 
 
 def _versions_of(connection: BlockingConnection) -> Any:

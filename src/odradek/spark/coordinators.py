@@ -14,12 +14,13 @@ from typing import Any
 from odradek.client import TransactionalWriter
 from odradek.client.blocking import BlockingCluster, BlockingConnection
 from odradek.client.config import ProducerConfig, build, python_name
+from odradek.client.core.find_coordinator import find_coordinator_request, learn_coordinator
 from odradek.client.core.group_offsets import committed_in, offset_fetch_request
 from odradek.client.core.produce import to_code
 from odradek.client.core.transaction_requests import CoordinatorKind, at_most
 from odradek.client.core.versions import transactions_v2
 from odradek.client.errors import ConnectionFailedError
-from odradek.client.types import ConsumerGroupMetadata, Node, OffsetAndMetadata, TopicPartition
+from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from odradek.errors import ErrorCode, KafkaError, error_for
 from odradek.spark.decisions import Chunk, Decision, Transaction, chunk_count, from_chunks, to_chunks
 from odradek.spark.errors import FencedDriverError
@@ -27,7 +28,6 @@ from odradek.spark.kafka_configs import BOOTSTRAP_SERVERS
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.wire.messages.end_txn import EndTxnRequest
-from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.list_transactions import ListTransactionsRequest
 
 log = logging.getLogger(__name__)
@@ -245,18 +245,9 @@ class Coordinators:
         if node is None:
             connection = self._cluster.any_connection()
             version = connection.pick(ApiKey.FIND_COORDINATOR, at_least=1)
-            connection.send(
-                FindCoordinatorRequest(coordinator_keys=[key], key_type=int(kind))
-                if version >= 4
-                else FindCoordinatorRequest(key=key, key_type=int(kind)),
-                version,
-            )
-            answer = connection.receive()[1]
-            answer = answer.coordinators[0] if version >= 4 else answer
-            if answer.error_code:
-                raise error_for(answer.error_code, answer.error_message)
-            node = self._found[kind, key] = answer.node_id
-            self._cluster.metadata.brokers[node] = Node(node, answer.host, answer.port)
+            connection.send(find_coordinator_request(key, int(kind), version), version)
+            found = learn_coordinator(self._cluster.metadata, connection.receive()[1])
+            node = self._found[kind, key] = found.id
         return self._cluster.connection(node)
 
     @staticmethod

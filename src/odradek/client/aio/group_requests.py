@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from odradek.client.aio.cluster import Cluster
+from odradek.client.core.find_coordinator import find_coordinator_request, learn_coordinator
 from odradek.client.core.group_offsets import committed_in, offset_fetch_request
-from odradek.client.core.produce import to_code
 from odradek.client.types import Node, OffsetAndMetadata, TopicPartition
-from odradek.errors import ErrorCode, error_for
 from odradek.wire.api import ApiKey
-from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 
 COORDINATOR = "coordinator"
 """The connection of its own, so that heartbeats do not wait behind anything."""
@@ -20,20 +18,8 @@ async def find_coordinator(cluster: Cluster, group_id: str, key_type: int = 0) -
     """Ask any broker once who coordinates a group. Raises `KafkaError`."""
     connection = await cluster.any_connection()
     version = connection.pick(ApiKey.FIND_COORDINATOR)
-    request = FindCoordinatorRequest(coordinator_keys=[group_id], key_type=key_type)
-    if version < 4:
-        request = FindCoordinatorRequest(key=group_id, key_type=key_type)
-    answer = await connection.send(request, version)
-    if version >= 4:
-        if not answer.coordinators:
-            raise error_for(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        answer = answer.coordinators[0]
-    if answer.error_code:
-        raise error_for(answer.error_code, answer.error_message or to_code(answer.error_code).message)
-    node = cluster.metadata.brokers.get(answer.node_id)
-    if node is None or (node.host, node.port) != (answer.host, answer.port):
-        node = cluster.metadata.brokers[answer.node_id] = Node(answer.node_id, answer.host, answer.port)
-    return node
+    answer = await connection.send(find_coordinator_request(group_id, key_type, version), version)
+    return learn_coordinator(cluster.metadata, answer)
 
 
 async def fetch_committed(

@@ -18,6 +18,7 @@ from odradek.client.core.accumulator import Accumulator
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.batches import Callback, record_size
 from odradek.client.core.kernel import Gate, TopicLanes
+from odradek.client.core.known_topics import KnownTopic, KnownTopics
 from odradek.client.core.partitioners import StickyPartitions, resolve_partitioner
 from odradek.client.core.sequences import Sequences
 from odradek.client.core.transactions import TransactionManager
@@ -58,18 +59,6 @@ class Prepared(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
     size: int
     callback: Callback | None
-
-
-class KnownTopic(NamedTuple):
-    """A topic's partitions: all numbers ascending, those with a leader (all if none has), and by number.
-
-    `state` is the metadata that it was made from.
-    """
-
-    state: Any
-    numbers: list[int]
-    available: list[int]
-    tps: dict[int, TopicPartition]
 
 
 class ProducerEngine:
@@ -137,7 +126,7 @@ class ProducerEngine:
         self._sticky = StickyPartitions(config.batch_size, config.partitioner_adaptive_partitioning_enable)
         self._interceptors = tuple(i() if isinstance(i, type) else i for i in config.interceptors)
         self._largest = min(config.max_request_size, config.buffer_memory)
-        self._topics: dict[str, KnownTopic] = {}
+        self._topics = KnownTopics(self.cluster.metadata)
         self._memory_waiters: list[Callable[[], None]] = []
         self.appender = self.accumulator.appender
         self.appender.largest = self._largest
@@ -230,16 +219,7 @@ class ProducerEngine:
 
     def topic(self, name: str) -> KnownTopic | None:
         """What is known of a topic; None if it is not in the metadata."""
-        state = self.cluster.metadata.topics.get(name)
-        if state is None or not state.partitions:
-            return None
-        cached = self._topics.get(name)
-        if cached is None or cached.state is not state:
-            numbers = sorted(state.partitions)
-            available = [n for n in numbers if state.partitions[n].leader >= 0]
-            tps = {n: TopicPartition(name, n) for n in numbers}
-            cached = self._topics[name] = KnownTopic(state, numbers, available or numbers, tps)
-        return cached
+        return self._topics.get(name)
 
     def try_append(self, record: Prepared, known: KnownTopic) -> DeliveryFuture | None:
         """Append if there is room; None if not.

@@ -15,6 +15,7 @@ from odradek.client.aio.group_requests import COORDINATOR
 from odradek.client.config import ProducerConfig
 from odradek.client.core.accumulator import Accumulator
 from odradek.client.core.backoff import Backoff
+from odradek.client.core.find_coordinator import learn_coordinator
 from odradek.client.core.transaction_calls import Call
 from odradek.client.core.transaction_requests import TxnRequest, build
 from odradek.client.core.transaction_states import TxnState
@@ -23,7 +24,6 @@ from odradek.client.core.versions import v2_if_known
 from odradek.client.errors import ClientTimeoutError, ClosedError, IllegalStateError
 from odradek.client.types import (
     ConsumerGroupMetadata,
-    Node,
     OffsetAndMetadata,
     PreparedTxnState,
     TopicPartition,
@@ -94,16 +94,9 @@ class TransactionRequests:
         message, version = build(request, self._manager.me, versions)
         response = await connection.send(message, version)
         if request.api is ApiKey.FIND_COORDINATOR:
-            self._learn(response)
+            with contextlib.suppress(KafkaError):  # which is the manager's to deal with
+                learn_coordinator(self._cluster.metadata, response)
         self._manager.answered(request, response, versions.highest(ApiKey.INIT_PRODUCER_ID))
-
-    def _learn(self, response: Any) -> None:
-        answer = response.coordinators[0] if response.coordinators else response
-        if not answer.error_code:
-            brokers = self._cluster.metadata.brokers
-            known = brokers.get(answer.node_id)
-            if known is None or (known.host, known.port) != (answer.host, answer.port):
-                brokers[answer.node_id] = Node(answer.node_id, answer.host, answer.port)
 
 
 class Transactions:

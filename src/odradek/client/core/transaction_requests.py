@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+from odradek.client.core.find_coordinator import find_coordinator_request
 from odradek.client.core.produce import to_code
 from odradek.client.core.versions import NodeVersions
 from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
@@ -115,9 +116,7 @@ def build(request: TxnRequest, me: Identity, versions: NodeVersions) -> tuple[An
 def _find_coordinator(request: TxnRequest, me: Identity, version: int) -> FindCoordinatorRequest:
     assert request.find is not None
     kind, key = request.find
-    if version >= 4:
-        return FindCoordinatorRequest(coordinator_keys=[key], key_type=int(kind))
-    return FindCoordinatorRequest(key=key, key_type=int(kind))
+    return find_coordinator_request(key, int(kind), version)
 
 
 def _init_producer_id(request: TxnRequest, me: Identity, version: int) -> InitProducerIdRequest:
