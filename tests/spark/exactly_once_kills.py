@@ -3,22 +3,26 @@
     make kills [KILLS=100] [SEED=N]
     python tests/spark/exactly_once_kills.py --without-spark --kills 500
 
-A streaming query copies a topic while processes are killed at steps that the seed chooses; then it is left to
-finish. The copy, as read_committed readers see it, must hold every row of the source exactly once. Without
-Spark, a small driver of the same steps (`small_job`) stands in its place, which starts much sooner.
+A streaming query copies a topic, to which rows are added all the while, and processes are killed at steps
+that the seed chooses; then it is left to finish. The copy, as read_committed readers see it, must hold every
+row of the source exactly once. Without Spark, a small driver of the same steps (`small_job`) stands in its
+place, which starts much sooner.
 """
 
 import argparse
+import itertools
 import os
 import random
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -26,7 +30,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from spark.killed_job import STEPS
 from spark.small_job import rows_of
 
-VICTIMS = ("self", "driver", "broker")
+Kill = tuple[str, str]
+"""A step of `STEPS`, and who dies there, as in `killed_job`."""
+
+_CHEAP_VICTIMS = ("self", "workers", "broker")
+_DRIVERS_IN_A_ROUND = 2
+"""After the first, which has one at every step: Spark's start takes longer than ten other kills."""
+_WORTH_AN_ARCHIVE = 30
+"""Kills from which on it pays to have Java's classes loaded from an archive that is made first."""
 _SECONDS_TO_REACH_A_STEP = 600
 
 
@@ -84,20 +95,36 @@ class Job:
 
     def __init__(self, folder: Path, servers: str, options: Sequence[str], program: str) -> None:
         self._folder = folder
-        self._program = Path(__file__).with_name(program)
-        self._words = [servers, "source", "target", str(folder)]
-        self._options = options
+        words = [str(Path(__file__).with_name(program)), servers, "source", "target", str(folder)]
+        self._command = [sys.executable, *words, *options]
         self._child: subprocess.Popen[bytes] | None = None
-
-    def command(self, mode: str) -> list[str]:
-        return [sys.executable, str(self._program), *self._words, mode, *self._options]
+        self.java_options = ""
+        self.starts = 0
 
     def revive(self) -> None:
+        """Start it if it does not run."""
         if self._child is None or self._child.poll() is not None:
+            self.starts += 1
+            env = {**_env(), "KILL_JAVA_OPTIONS": self.java_options}
             with (self._folder / "driver.log").open("ab") as log:
                 self._child = subprocess.Popen(
-                    self.command("run"), stdout=log, stderr=log, start_new_session=True, env=_env()
+                    self._command, stdout=log, stderr=log, start_new_session=True, env=env
                 )
+
+    def finish(self, broker: BrokerProcess) -> None:
+        """Let it copy what is there and end, started again as often as it takes."""
+        asked = self._folder / "finish"
+        asked.touch()
+        deadline = time.monotonic() + _SECONDS_TO_REACH_A_STEP
+        while True:
+            broker.revive()
+            self.revive()
+            assert self._child is not None
+            with suppress(subprocess.TimeoutExpired):
+                if self._child.wait(0.2) == 0:
+                    break
+            assert time.monotonic() < deadline, f"the copy was not finished\n{_last_words(self._folder)}"
+        asked.unlink()
 
     def kill(self) -> None:
         if self._child is not None:
@@ -114,13 +141,31 @@ def create_topics(servers: str) -> None:
         admin.create_topics(topics)
 
 
-def produce(servers: str, start: int, count: int) -> None:
-    """Rows that differ; a row that was sent again may be there twice, which the copy must have, too."""
+@contextmanager
+def rows_coming(servers: str) -> Iterator[None]:
+    """Rows that differ are added to the source, to the end of the block.
+
+    A row that was sent again may be there twice, which the copy must have, too.
+    """
     from odradek.client import Producer
 
-    with Producer(bootstrap_servers=servers) as producer:
-        for number in range(start, start + count):
-            producer.send("source", str(number), key=str(number))
+    stop = threading.Event()
+
+    def produce() -> None:
+        numbers = itertools.count()
+        with Producer(bootstrap_servers=servers) as producer:
+            while not stop.is_set():
+                for number in itertools.islice(numbers, 20):
+                    producer.send("source", str(number), key=str(number))
+                stop.wait(0.25)
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 def values(servers: str, topic: str, isolation: str) -> Counter[bytes]:
@@ -155,61 +200,91 @@ def _last_words(folder: Path) -> str:
     return "\n".join(f"{file.name}: {file.read_text()[-2500:]}" for file in files if file.exists())
 
 
-def plan(kills: int, seed: int) -> list[tuple[str, str]]:
-    """(step, victim): every combination before any comes again."""
+def plan(kills: int, seed: int, *, spark: bool = True) -> list[Kill]:
+    """Kills in rounds: every step with every victim, later on with few drivers; without Spark always all."""
     chance = random.Random(seed)
-    every = [(step, victim) for step in STEPS for victim in VICTIMS]
-    chosen: list[tuple[str, str]] = []
+    drivers = [(step, "driver") for step in STEPS]
+    cheap = [(step, victim) for step in STEPS for victim in _CHEAP_VICTIMS if spark or victim != "workers"]
+    chosen: list[Kill] = []
     while len(chosen) < kills:
-        chosen += chance.sample(every, len(every))
+        some = chance.sample(drivers, _DRIVERS_IN_A_ROUND) if spark and chosen else drivers
+        chosen += chance.sample(cheap + some, len(cheap + some))
     return chosen[:kills]
 
 
-def run(
-    folder: Path, kills: Sequence[tuple[str, str]], options: Sequence[str] = (), *, spark: bool = True
-) -> int:
-    """Do the kills, let the query finish, and compare. Returns how many rows; raises `AssertionError`."""
-    wanted = folder / "kill"
-    wanted.mkdir()
+@dataclass
+class Outcome:
+    """Of a run in which every row was there once.
+
+    Attributes:
+        rows: of the source.
+        aborted: rows of attempts that failed, which only readers of uncommitted rows see.
+        starts: how often a driver was started.
+    """
+
+    rows: int
+    aborted: int
+    starts: int
+
+
+def run(folder: Path, kills: Sequence[Kill], options: Sequence[str] = (), *, spark: bool = True) -> Outcome:
+    """Do the kills, let the query finish, and compare. Raises `AssertionError`."""
+    for name in ("kill", "workers"):
+        (folder / name).mkdir()
     with cluster(folder) as broker:
         create_topics(broker.servers)
         job = Job(folder, broker.servers, options, "killed_job.py" if spark else "small_job.py")
-        produced = 0
         try:
-            for step, victim in kills:
-                broker.revive()
-                if spark:
-                    produce(broker.servers, produced, 400)
-                    produced += 400
-                file = wanted / step.replace(" ", "-")
-                file.with_name("new").write_text(victim)
-                file.with_name("new").rename(file)
+            with rows_coming(broker.servers):
+                if spark and len(kills) >= _WORTH_AN_ARCHIVE:
+                    _archive_classes(job, broker, folder / "classes.jsa")
                 began = time.monotonic()
-                while file.exists():
-                    job.revive()
-                    broker.revive()
-                    if time.monotonic() - began > _SECONDS_TO_REACH_A_STEP:
-                        raise AssertionError(f"'{step}' was not reached\n{_last_words(folder)}")
-                    time.sleep(0.02)
-                if victim == "broker":
-                    broker.await_death()
-                say(f"{step}: {victim} after {time.monotonic() - began:.1f} s")
+                for number, (step, victim) in enumerate(kills, 1):
+                    seconds = _kill(folder, step, victim, broker, job)
+                    at = time.monotonic() - began
+                    say(f"{number}/{len(kills)} {step}: {victim} ({seconds:.1f} s, at {at:.0f} s)")
+                broker.revive()
+            job.finish(broker)
         finally:
             job.kill()
-        broker.revive()
-        subprocess.run(job.command("drain"), check=True, timeout=600, capture_output=True)
         if spark:
             expected = values(broker.servers, "source", "read_uncommitted")
         else:
             last = int((folder / "done").read_text())
             expected = Counter(row.encode() for batch in range(last + 1) for row in rows_of(batch))
         found = values(broker.servers, "target", "read_committed")
+        written = values(broker.servers, "target", "read_uncommitted")
     lost, more = expected - found, found - expected
     assert not lost and not more, (
         f"{lost.total()} rows are missing, such as {list(lost)[:5]}; {more.total()} too many, such as "
         f"{list(more)[:5]}"
     )
-    return expected.total()
+    return Outcome(expected.total(), written.total() - found.total(), job.starts)
+
+
+def _archive_classes(job: Job, broker: BrokerProcess, archive: Path) -> None:
+    """Have Java write down the classes that a copy needs; with them Spark starts twice as fast."""
+    job.java_options = f"-XX:ArchiveClassesAtExit={archive} -Xlog:disable"
+    job.finish(broker)
+    job.java_options = f"-XX:SharedArchiveFile={archive} -Xlog:disable"
+
+
+def _kill(folder: Path, step: str, victim: str, broker: BrokerProcess, job: Job) -> float:
+    """Have the victim die when the step is reached next. Returns the seconds that this took."""
+    broker.revive()
+    file = folder / "kill" / step.replace(" ", "-")
+    file.with_name("new").write_text(victim)
+    file.with_name("new").rename(file)
+    began = time.monotonic()
+    while file.exists():
+        job.revive()
+        broker.revive()
+        if time.monotonic() - began > _SECONDS_TO_REACH_A_STEP:
+            raise AssertionError(f"'{step}' was not reached\n{_last_words(folder)}")
+        time.sleep(0.02)
+    if victim == "broker":
+        broker.await_death()
+    return time.monotonic() - began
 
 
 def main() -> None:
@@ -220,9 +295,16 @@ def main() -> None:
     parser.add_argument("--without-spark", action="store_true")
     given = parser.parse_args()
     say(f"seed {given.seed}")
+    spark = not given.without_spark
+    kills = plan(given.kills, given.seed, spark=spark)
     with tempfile.TemporaryDirectory() as folder:
-        rows = run(Path(folder), plan(given.kills, given.seed), given.option, spark=not given.without_spark)
-    say(f"{given.kills} kills, {rows} rows, each of them there once")
+        outcome = run(Path(folder), kills, given.option, spark=spark)
+    for name, whats in zip(("step", "victim"), zip(*kills, strict=True), strict=True):
+        say(f"by {name}: {dict(Counter(whats))}")
+    say(
+        f"{len(kills)} kills; {outcome.starts} starts of a driver; {outcome.rows} rows, each of them there "
+        f"once; {outcome.aborted} rows of failed attempts, aborted"
+    )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,19 @@
 """A streaming copy that is written exactly once, to be killed at any step of a batch.
 
-    python killed_job.py SERVERS SOURCE TARGET FOLDER (run | drain) [option=value…]
+    python killed_job.py SERVERS SOURCE TARGET FOLDER [option=value…]
 
 Its data source is `odradek`'s, which stops at named steps to look for a file `FOLDER/kill/<step>`. The
-process that finds one takes it away and does what is in it: `self` (this Python process dies), `driver` (the
-driver's and the JVM's) or `broker`. All by SIGKILL.
+process that finds one takes it away and does what is in it, all by SIGKILL:
+
+    self      this Python process dies: a task's, or the one in which Spark's driver commits
+    workers   the Python processes in which tasks ran, idle or not
+    driver    the driver and its JVM
+    broker    the broker
+
+A file `FOLDER/finish` has it copy what is there, and end.
 """
 
+import fcntl
 import os
 import signal
 import sys
@@ -40,8 +47,37 @@ def reached(step: str) -> None:
     whom = taken.read_text()
     if whom == "driver":
         os.killpg(int((folder / "driver.pid").read_text()), signal.SIGKILL)
-    pid = int((folder / "broker.pid").read_text()) if whom == "broker" else os.getpid()
-    os.kill(pid, signal.SIGKILL)
+    if whom == "broker":
+        os.kill(int((folder / "broker.pid").read_text()), signal.SIGKILL)
+    elif whom == "workers":
+        for pid in sorted(living(folder / "workers"), key=os.getpid().__eq__):
+            os.kill(pid, signal.SIGKILL)
+    else:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def sign_in() -> None:
+    """Make this process known as one that runs tasks: by a file that it holds locked while it lives."""
+    file = os.open(Path(os.environ["KILL_FOLDER"]) / "workers" / str(os.getpid()), os.O_CREAT | os.O_RDWR)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        # It did already. (No variable could say so: Spark's workers get this module anew with every query.)
+        os.close(file)
+
+
+def living(folder: Path) -> list[int]:
+    """Those that signed in and have not died since: numbers of processes are used again."""
+    found = []
+    for path in folder.iterdir():
+        with path.open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                found.append(int(path.name))
+            else:
+                path.unlink()
+    return found
 
 
 def install() -> None:
@@ -117,6 +153,7 @@ def with_steps(writer: Any) -> Any:
     class Writer(type(writer)):  # type: ignore[misc]
         def write(self, iterator: Any) -> Any:
             install()
+            sign_in()
             return super().write(iterator)
 
         def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
@@ -127,23 +164,26 @@ def with_steps(writer: Any) -> Any:
     return writer
 
 
-def main(servers: str, source: str, target: str, folder: Path, mode: str, *options: str) -> None:
+def main(servers: str, source: str, target: str, folder: Path, *options: str) -> None:
     from pyspark.errors import StreamingQueryException
 
     (folder / "driver.pid").write_text(str(os.getpid()))
     os.environ["KILL_FOLDER"] = str(folder)
-    spark = session("killed", "local[2,4]", log_level="ERROR")
+    java = os.environ.get("KILL_JAVA_OPTIONS", "")
+    settings = {"spark.driver.extraJavaOptions": java} if java else {}
+    spark = session("killed", "local[2,4]", log_level="ERROR", conf=settings)
     spark.dataSource.register(KilledSource)
     frame = (
         spark.readStream.format("odradek")
         .option("kafka.bootstrap.servers", servers)
         .option("subscribe", source)
         .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", 60)
+        .option("maxOffsetsPerTrigger", 500)
         .option("fetchOffset.numRetries", 30)
         .load()
     )
-    while True:
+    copied = False
+    while not copied:
         query = (
             frame.selectExpr("key", "value")
             .writeStream.format("killed")
@@ -152,16 +192,18 @@ def main(servers: str, source: str, target: str, folder: Path, mode: str, *optio
             .option("deliveryGuarantee", "exactly-once")
             .options(**dict(option.split("=", 1) for option in options))
             .option("checkpointLocation", str(folder / "checkpoint"))
-            .trigger(**({"availableNow": True} if mode == "drain" else {"processingTime": "0 seconds"}))
+            .trigger(processingTime="0 seconds")
             .start()
         )
         try:
-            query.awaitTermination()
+            while not (folder / "finish").exists():
+                query.awaitTermination(0.2)
+            query.processAllAvailable()
+            copied = True
         except StreamingQueryException as problem:
             # A query that failed is started again, as whoever runs it would.
             (folder / "failures").open("a").write(f"{problem}\n\n")
-            continue
-        break
+        query.stop()
     spark.stop()
 
 

@@ -1,6 +1,6 @@
 """What Spark does with an exactly-once sink, without Spark: quick enough to be killed hundreds of times.
 
-    python small_job.py SERVERS SOURCE TARGET FOLDER (run | drain) [option=value…]
+    python small_job.py SERVERS SOURCE TARGET FOLDER [option=value…]
 
 A driver; for each batch two tasks, each in a process of its own, which are tried again; a process that
 commits; a checkpoint of the last batch that is done. The steps to be killed at are those of `killed_job`.
@@ -110,7 +110,7 @@ def abort(options: SinkOptions, batch: Batch, reports: list[Report]) -> bool:
     return True
 
 
-def main(servers: str, source: str, target: str, folder: Path, mode: str, *options: str) -> None:
+def main(servers: str, source: str, target: str, folder: Path, *options: str) -> None:
     import odradek.spark.coordinators
 
     vars(odradek.spark.coordinators)["TransactionalWriter"] = Owner
@@ -126,9 +126,9 @@ def main(servers: str, source: str, target: str, folder: Path, mode: str, *optio
     )
     done = folder / "done"
     number = int(done.read_text()) + 1 if done.exists() else 0
-    stop = number + 3 if mode == "drain" else sys.maxsize
     run = os.urandom(8).hex()
-    while number < stop:
+    finished = False
+    while not finished:
         batch = Batch("odradek-spark-small", number, run)
         reports: list[Report | None] = [None] * TASKS
         for attempt in range(_ATTEMPTS):
@@ -148,6 +148,8 @@ def main(servers: str, source: str, target: str, folder: Path, mode: str, *optio
         aside.write_text(str(number))
         aside.rename(done)
         number += 1
+        # Only here: the batch that was not done when the driver before died is.
+        finished = (folder / "finish").exists()
 
 
 if __name__ == "__main__":
