@@ -611,18 +611,24 @@ def test_both_ways_tell_that_the_topic_has_gone(version: int, tmp_path: Path) ->
     run(main)
 
 
+def waiting(broker: Broker) -> Later:
+    """A fetch of topic `a`, where nothing is, that has taken the short cut."""
+    fast, _ = two_ways(broker)
+    message = FetchRequest(
+        max_wait_ms=10_000,
+        min_bytes=1,
+        topics=[FetchTopic(topic="a", partitions=[FetchPartition(partition_max_bytes=100)])],
+    )
+    later = Later()
+    assert dispatch(fast, b"".join(encode_request(1, 10, 1, "x", message))[4:], later) is None
+    return later
+
+
 def test_what_waits_for_a_peer_that_has_gone_is_dropped(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
             create_topic(broker, "a")
-            fast, _ = two_ways(broker)
-            message = FetchRequest(
-                max_wait_ms=10_000,
-                min_bytes=1,
-                topics=[FetchTopic(topic="a", partitions=[FetchPartition(partition_max_bytes=100)])],
-            )
-            later = Later()
-            assert dispatch(fast, b"".join(encode_request(1, 10, 1, "x", message))[4:], later) is None
+            later = waiting(broker)
             assert len(broker.purgatory) == 1
             later.context.on_disconnect()
             assert len(broker.purgatory) == 0
@@ -637,14 +643,7 @@ def test_a_failure_after_waiting_closes_the_connection(
     async def main() -> None:
         async with running(tmp_path) as broker:
             create_topic(broker, "a")
-            fast, _ = two_ways(broker)
-            message = FetchRequest(
-                max_wait_ms=10_000,
-                min_bytes=1,
-                topics=[FetchTopic(topic="a", partitions=[FetchPartition(partition_max_bytes=100)])],
-            )
-            later = Later()
-            assert dispatch(fast, b"".join(encode_request(1, 10, 1, "x", message))[4:], later) is None
+            later = waiting(broker)
 
             def fail(*_: object) -> None:
                 raise RuntimeError("broken")

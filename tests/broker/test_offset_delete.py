@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +23,21 @@ from odradek.wire.messages.offset_delete import (
 from odradek.wire.messages.offset_fetch import OffsetFetchRequest
 
 from .admin_world import Denying
-from .group_client import Wire, become_member, find, join_alone, join_request, running, sync_request
+from .group_client import Setup, Wire, become_member, find, join_alone, join_request, running, sync_request
 from .net import run
 
 SUBSCRIBED_TO_T = b"\x00\x00" + b"\x00\x00\x00\x01\x00\x01t" + b"\xff\xff\xff\xff"
+
+
+@asynccontextmanager
+async def coordinated(data: Path, *topics: str) -> AsyncIterator[tuple[Setup, Wire]]:
+    """A broker with topics of two partitions, and a connection to it that has found the coordinator."""
+    async with running(data) as setup:
+        wire = await setup.connect()
+        for topic in topics:
+            setup.create_topic(topic, 2)
+        await find(wire)
+        yield setup, wire
 
 
 async def commit(wire: Wire, *topics: str, **fields: Any) -> None:
@@ -75,11 +88,7 @@ async def committed(wire: Wire) -> set[tuple[str, int]]:
 
 def test_offsets_of_an_empty_group(tmp_path: Path) -> None:
     async def main() -> None:
-        async with running(tmp_path) as setup:
-            wire = await setup.connect()
-            setup.create_topic("t", 2)
-            setup.create_topic("u", 2)
-            await find(wire)
+        async with coordinated(tmp_path, "t", "u") as (setup, wire):
             await commit(wire, "t", "u")
             errors = await delete(wire, ("t", [1, 9]), ("missing", [0]), ("u", [0, 1]), ("t", []))
             assert errors == {
@@ -101,11 +110,7 @@ def test_offsets_of_an_empty_group(tmp_path: Path) -> None:
 
 def test_topics_that_members_subscribe_to(tmp_path: Path) -> None:
     async def main() -> None:
-        async with running(tmp_path) as setup:
-            wire = await setup.connect()
-            setup.create_topic("t", 2)
-            setup.create_topic("u", 2)
-            await find(wire)
+        async with coordinated(tmp_path, "t", "u") as (setup, wire):
             request = join_request()
             request.protocols[0].metadata = SUBSCRIBED_TO_T
             joined = await join_alone(setup, wire, request)
@@ -126,10 +131,7 @@ def test_topics_that_members_subscribe_to(tmp_path: Path) -> None:
 
 def test_a_subscription_that_cannot_be_read_may_be_of_anything(tmp_path: Path) -> None:
     async def main() -> None:
-        async with running(tmp_path) as setup:
-            wire = await setup.connect()
-            setup.create_topic("t", 2)
-            await find(wire)
+        async with coordinated(tmp_path, "t") as (setup, wire):
             await become_member(setup, wire)
             assert await delete(wire, ("t", [0])) == {("t", 0): ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
 
@@ -155,10 +157,7 @@ def test_groups_that_have_no_offsets_to_delete(tmp_path: Path) -> None:
 
 def test_who_may_delete_offsets(tmp_path: Path) -> None:
     async def main() -> None:
-        async with running(tmp_path) as setup:
-            wire = await setup.connect()
-            setup.create_topic("t", 2)
-            await find(wire)
+        async with coordinated(tmp_path, "t") as (setup, wire):
             await commit(wire, "t")
             setup.broker.authorizer = Denying((Operation.READ, "t"))
             assert await delete(wire, ("t", [0])) == {("t", 0): ErrorCode.TOPIC_AUTHORIZATION_FAILED}

@@ -6,6 +6,7 @@ import functools
 import gzip
 import json
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,10 +22,8 @@ class GoldenBatch(NamedTuple):
     expected: dict[str, Any]
 
 
-@functools.cache
-def log_batches(release: str) -> list[GoldenBatch]:
-    """Every v2 batch of the folder that a broker of `release` left behind."""
-    found = []
+def segments(release: str) -> Iterator[tuple[str, bytes, list[dict[str, Any]]]]:
+    """Where each segment of a clean folder is, its `.log` file, its batches as Kafka's reader saw them."""
     with tarfile.open(GOLDEN / "log" / f"kafka-{release}-clean.tar.gz") as archive:
         members = {m.name.removeprefix("./"): m for m in archive.getmembers() if m.isfile()}
         for name in sorted(members):
@@ -34,11 +33,18 @@ def log_batches(release: str) -> list[GoldenBatch]:
             partition = Path(name).stem
             for base, segment in described.get("segments", {}).items():
                 data = archive.extractfile(members[f"data/{partition}/{base}.log"]).read()  # type: ignore[union-attr]
-                for batch in segment["log"]["batches"]:
-                    if batch["magic"] == 2:
-                        start = batch["position"]
-                        raw = data[start : start + batch["size"]]
-                        found.append(GoldenBatch(f"{release}/{partition}/{base}@{start}", raw, batch))
+                yield f"{release}/{partition}/{base}", data, segment["log"]["batches"]
+
+
+@functools.cache
+def log_batches(release: str) -> list[GoldenBatch]:
+    """Every v2 batch of the folder that a broker of `release` left behind."""
+    found = []
+    for where, data, batches in segments(release):
+        for batch in batches:
+            if batch["magic"] == 2:
+                start = batch["position"]
+                found.append(GoldenBatch(f"{where}@{start}", data[start : start + batch["size"]], batch))
     return found
 
 
