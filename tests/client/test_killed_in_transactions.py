@@ -69,7 +69,6 @@ def transaction(side: Any, values: list[str], offset: int, kill: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("kind", [ByProducer, ByWriter])
 def test_at_every_step(kind: Any, tmp_path: Path) -> None:
     server = Server(tmp_path)

@@ -156,7 +156,6 @@ def records_of(data: Path) -> dict[int, list[tuple[int, int]]]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(270)
 def test_nothing_acknowledged_is_lost_moved_or_doubled(tmp_path):
     sys.stdout.write(f"seed {SEED}, {KILLS} kills\n")
     directories = [tmp_path / str(pair) for pair in range(PAIRS)]
