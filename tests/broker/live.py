@@ -205,3 +205,17 @@ def fetch(
             )
         ],
     )
+
+
+def producer_states(partition: Any) -> list[tuple[int, int, int, int, int]]:
+    """Of each producer of a partition: id, epoch, last sequence, coordinator epoch, open since."""
+    return [
+        (
+            one.producer_id,
+            one.producer_epoch,
+            one.last_sequence,
+            one.coordinator_epoch,
+            one.current_txn_start_offset,
+        )
+        for one in partition.active_producers
+    ]

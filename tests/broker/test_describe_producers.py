@@ -10,7 +10,7 @@ from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 
 from .admin_world import Denying
-from .live import append, batch, connect, create_topic, running
+from .live import append, batch, connect, create_topic, producer_states, running
 from .net import run
 
 
@@ -19,16 +19,7 @@ def request(topic: str, *indexes: int) -> DescribeProducersRequest:
 
 
 def states(partition: Any) -> list[tuple[int, ...]]:
-    return sorted(
-        (
-            one.producer_id,
-            one.producer_epoch,
-            one.last_sequence,
-            one.coordinator_epoch,
-            one.current_txn_start_offset,
-        )
-        for one in partition.active_producers
-    )
+    return sorted(producer_states(partition))
 
 
 def test_producers_of_a_partition(tmp_path: Path) -> None:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from odradek.broker.app import Broker
-from odradek.broker.authorization import Operation, Resource
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -25,28 +21,14 @@ from odradek.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 
-from .live import Client, connect, create_topic, running
+from . import transactional
+from .live import Client, connect, running
 from .net import run
-from .transactional import Transactional, find_coordinator, state_of, until_state
+from .transactional import SMALL, DenyingName, Transactional, find_coordinator, state_of, until_state
 
-SMALL = {"transaction_state_log_num_partitions": 1}
 TOPIC = "__consumer_offsets"
 
-
-@asynccontextmanager
-async def serving(data: Path, **config: Any) -> AsyncIterator[tuple[Broker, Transactional]]:
-    """A broker with a topic and a group's coordinator, and a producer with the transactional id `id`."""
-    async with running(data, **SMALL, **config) as broker:
-        if broker.image.topic("t") is None:
-            create_topic(broker, "t", 2)
-        producer = Transactional(await connect(broker), "id")
-        await producer.client.call(FindCoordinatorRequest(key="g"), 0)
-        await find_coordinator(producer.client, "id")
-        assert await producer.init() == ErrorCode.NONE
-        try:
-            yield broker, producer
-        finally:
-            producer.client.close()
+serving = partial(transactional.serving, group="g")
 
 
 async def add_offsets(producer: Transactional, group: str = "g") -> None:
@@ -232,16 +214,6 @@ def test_old_producers_are_not_told_of_loading(tmp_path: Path, version: int) -> 
     run(main)
 
 
-class Denying:
-    """Refuses one resource by name."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def authorize(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
-        return resource.name != self.name
-
-
 @pytest.mark.parametrize(
     ("name", "error"),
     [
@@ -254,7 +226,7 @@ def test_each_resource_is_authorised(tmp_path: Path, name: str, error: ErrorCode
     async def main() -> None:
         async with serving(tmp_path) as (broker, producer):
             await add_offsets(producer)
-            broker.authorizer = Denying(name)  # type: ignore[assignment]
+            broker.authorizer = DenyingName(name)  # type: ignore[assignment]
             assert set((await commit(producer, 42)).values()) == {error}
             broker.authorizer = None
             assert await fetch(producer.client) == (0, -1)

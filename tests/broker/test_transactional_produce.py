@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from odradek.broker.app import Broker
-from odradek.broker.authorization import Operation, Resource
 from odradek.errors.codes import ErrorCode
 from odradek.records.builder import BatchBuilder
 from odradek.util.clock import ManualClock, SystemClock
@@ -22,26 +18,18 @@ from odradek.wire.messages.produce import (
     TopicProduceData,
 )
 
-from .live import Client, batch, connect, create_topic, produce, running
+from .live import Client, batch, connect, create_topic, produce, producer_states, running
 from .net import run
-from .transactional import Transactional, find_coordinator, state_of, until_state, values
-
-SMALL = {"transaction_state_log_num_partitions": 1}
-
-
-@asynccontextmanager
-async def serving(data: Path, **config: Any) -> AsyncIterator[tuple[Broker, Transactional]]:
-    """A broker with a topic of two partitions, and a producer with the transactional id `id`."""
-    async with running(data, **SMALL, **config) as broker:
-        if broker.image.topic("t") is None:
-            create_topic(broker, "t", 2)
-        producer = Transactional(await connect(broker), "id")
-        await find_coordinator(producer.client, "id")
-        assert await producer.init() == ErrorCode.NONE
-        try:
-            yield broker, producer
-        finally:
-            producer.client.close()
+from .transactional import (
+    SMALL,
+    DenyingName,
+    Transactional,
+    find_coordinator,
+    serving,
+    state_of,
+    until_state,
+    values,
+)
 
 
 def transactional(producer: Transactional, sequence: int = 0, **fields: Any) -> bytes:
@@ -124,23 +112,13 @@ def test_without_verification_every_partition_is_taken(tmp_path: Path) -> None:
     run(main)
 
 
-class Denying:
-    """Refuses one resource by name."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def authorize(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
-        return resource.name != self.name
-
-
 @pytest.mark.parametrize("denied", [True, False])
 def test_the_request_names_a_transactional_id_that_may_be_used(tmp_path: Path, denied: bool) -> None:
     async def main() -> None:
         async with serving(tmp_path) as (broker, producer):
             assert await producer.add("t") == ErrorCode.NONE
             if denied:
-                broker.authorizer = Denying("id")  # type: ignore[assignment]
+                broker.authorizer = DenyingName("id")  # type: ignore[assignment]
             name = "id" if denied else None
             answer = await send(producer, transactional(producer), transactional_id=name)
             assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -371,17 +349,7 @@ async def described(client: Client) -> list[tuple[int, int, int, int, int]]:
     answer = await client.call(
         DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])]), 0
     )
-    (partition,) = answer.topics[0].partitions
-    return [
-        (
-            one.producer_id,
-            one.producer_epoch,
-            one.last_sequence,
-            one.coordinator_epoch,
-            one.current_txn_start_offset,
-        )
-        for one in partition.active_producers
-    ]
+    return producer_states(answer.topics[0].partitions[0])
 
 
 def test_a_transaction_goes_on_after_a_restart(tmp_path: Path) -> None:

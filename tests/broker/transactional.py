@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from odradek.broker.app import Broker
+from odradek.broker.authorization import Operation, Resource
 from odradek.errors.codes import ErrorCode
 from odradek.records.batch import iter_records
 from odradek.wire.messages.add_partitions_to_txn import (
@@ -25,9 +26,11 @@ from odradek.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 
-from .live import Client, batch, connect, fetch, produce, running
+from .live import Client, batch, connect, create_topic, fetch, produce, running
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+
+SMALL = {"transaction_state_log_num_partitions": 1}
 
 
 class Transactional:
@@ -162,6 +165,38 @@ async def arena(data: Path, **kwargs: Any) -> AsyncIterator[Arena]:
             yield opened
         finally:
             opened.close()
+
+
+@asynccontextmanager
+async def serving(
+    data: Path, *, group: str | None = None, **config: Any
+) -> AsyncIterator[tuple[Broker, Transactional]]:
+    """A broker with topic `t` of two partitions, and a producer with the transactional id `id`.
+
+    With a `group` that has a coordinator as well.
+    """
+    async with running(data, **SMALL, **config) as broker:
+        if broker.image.topic("t") is None:
+            create_topic(broker, "t", 2)
+        producer = Transactional(await connect(broker), "id")
+        if group is not None:
+            await producer.client.call(FindCoordinatorRequest(key=group), 0)
+        await find_coordinator(producer.client, "id")
+        assert await producer.init() == ErrorCode.NONE
+        try:
+            yield broker, producer
+        finally:
+            producer.client.close()
+
+
+class DenyingName:
+    """Refuses one resource by name, whatever is to be done to it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def authorize(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+        return resource.name != self.name
 
 
 async def again_while_concurrent(client: Client, request: Any, version: int) -> Any:
