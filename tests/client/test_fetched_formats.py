@@ -13,46 +13,13 @@ from odradek.client.core.fetched import end_of_fetched, visible_batches
 from odradek.client.core.positions import Position
 from odradek.client.types import TopicPartition
 from odradek.errors import KafkaError
-from odradek.records.batch import TimestampType
-from odradek.records.builder import build_batch
 from odradek.records.compression import Codec
 from odradek.records.message_set import iter_all_records
-from odradek.records.message_set_builder import MessageSetBuilder
+from records.mixed import PART, log_of
 
 pytest.importorskip("pyarrow")
 
-FIELD = st.none() | st.binary(max_size=8)
-PART = st.tuples(
-    st.sampled_from([0, 1, 2]),
-    st.sampled_from([Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4]),
-    st.booleans(),
-    st.integers(0, 3),
-    st.lists(st.tuples(st.integers(-1, 2**62), FIELD, FIELD), min_size=1, max_size=5),
-)
 Row = tuple[int, int, int, bytes | None, bytes | None]
-
-
-def log_of(parts: list[tuple[int, Codec, bool, int, list[tuple[int, bytes | None, bytes | None]]]]) -> bytes:
-    log = b""
-    base = 1
-    for magic, codec, append_time, gap, rows in parts:
-        base += gap
-        kind = TimestampType.LOG_APPEND_TIME if append_time else TimestampType.CREATE_TIME
-        if magic == 2:
-            log += build_batch(
-                [(*row, ()) for row in rows],
-                codec=codec,
-                base_offset=base,
-                timestamp_type=kind,
-                append_time=base,
-            )
-        else:
-            builder = MessageSetBuilder(magic, codec, kind, base, append_time=base)
-            for row in rows:
-                builder.append(*row)
-            log += builder.build()
-        base += len(rows)
-    return log
 
 
 def polled(log: bytes, offset: int, limit: int) -> tuple[list[Row], int | None]:

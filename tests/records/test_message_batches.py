@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.errors import CorruptRecordError, KafkaError
-from odradek.records.batch import Record, TimestampType, batch_records, check_crc
-from odradek.records.builder import build_batch
+from odradek.records.batch import Record, batch_records, check_crc
 from odradek.records.columns import decode_columns
 from odradek.records.message_batches import BATCH_BYTES, iter_as_batches
 from odradek.records.message_set import iter_all_records
 from odradek.records.message_set_builder import MessageSetBuilder
 
 from .golden import wire_record_sets
+from .mixed import PART, Part, log_of
 from .old_golden import OLD_RELEASES, OldSegment, old_segments
 from .test_message_conversion import mutate_message
-from .test_message_set import FIELD, OLD_CODECS, message, wrapped
+from .test_message_set import message, wrapped
 
 SEED = 20260408
 SEGMENTS = [segment for release in OLD_RELEASES for segment in old_segments(release)]
@@ -46,40 +46,9 @@ def test_old_logs(segment: OldSegment) -> None:
     assert table.column("value").to_pylist() == [r.value for r in expected]
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from([0, 1, 2]),
-            st.sampled_from(OLD_CODECS),
-            st.booleans(),
-            st.integers(0, 3),
-            st.lists(st.tuples(st.integers(-1, 2**62), FIELD, FIELD), min_size=1, max_size=5),
-        ),
-        max_size=6,
-    )
-)
-def test_mixed_sets(
-    parts: list[tuple[int, object, bool, int, list[tuple[int, bytes | None, bytes | None]]]],
-) -> None:
-    log = b""
-    base = 1
-    for magic, codec, append_time, gap, rows in parts:
-        base += gap
-        kind = TimestampType.LOG_APPEND_TIME if append_time else TimestampType.CREATE_TIME
-        if magic == 2:
-            log += build_batch(
-                [(*row, ()) for row in rows],
-                codec=codec,
-                base_offset=base,
-                timestamp_type=kind,
-                append_time=base,
-            )
-        else:
-            builder = MessageSetBuilder(magic, codec, kind, base, append_time=base)  # type: ignore[arg-type]
-            for row in rows:
-                builder.append(*row)
-            log += builder.build()
-        base += len(rows)
+@given(st.lists(PART, max_size=6))
+def test_mixed_sets(parts: list[Part]) -> None:
+    log = log_of(parts)
     assert through_batches(log) == list(iter_all_records(log))
     assert through_batches(log + message()[:20]) == list(iter_all_records(log))
 
