@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from odradek.client import Admin, NewTopic, RawReader
-from odradek.spark.coordinators import Coordinators
-from odradek.spark.decisions import Decision, Participant, Report
+from odradek.client import Admin, NewTopic, RawReader, TransactionalWriter
+from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata
+from odradek.spark.coordinators import PLACE, Coordinators
+from odradek.spark.decisions import Decision, Participant, Report, to_chunks
 from odradek.spark.errors import FencedDriverError
 from odradek.spark.exactly_once import Batch, abort_batch, commit_batch, write_task
 from odradek.spark.options import SinkOptions, parse_sink
@@ -107,6 +108,25 @@ def a_driver_dies_between_two_commits(sink: Sink) -> None:
     sink.comes_to_be(["0", "1", "2"])
 
 
+def a_driver_dies_while_it_decides(sink: Sink) -> None:
+    """What it has begun is ended by the next one's tasks: long before it times out, and before they do."""
+    configs = {**sink.options.client, "default.api.timeout.ms": "20000", "transaction.timeout.ms": "600000"}
+    dying = TransactionalWriter(sink.servers, sink.name, {"transaction.timeout.ms": "600000"})
+    dying.init_transactions()
+    dying.begin_transaction()
+    [chunk] = to_chunks(Decision(0, "first", 1), sink.name)
+    place = {PLACE: OffsetAndMetadata(chunk.batch, chunk.text)}
+    dying.send_offsets_to_transaction(place, ConsumerGroupMetadata(sink.name))
+    dying.abandon()
+    new = Coordinators(configs)
+    batch = sink.batch(0, "second")
+    report = sink.task(new, batch, 0, ["second"])
+    assert not report.found_decided
+    commit_batch(new, batch, [report])
+    new.close()
+    sink.comes_to_be(["second"])
+
+
 def two_processes_of_a_driver_take_turns(sink: Sink) -> None:
     one, other = sink.ledger(), sink.ledger()
     for number, ledger in enumerate((one, other, one, other)):
@@ -170,6 +190,7 @@ SCENARIOS = {
     for scenario in (
         batches_after_each_other,
         a_driver_dies_between_two_commits,
+        a_driver_dies_while_it_decides,
         two_processes_of_a_driver_take_turns,
         an_older_driver_decides_nothing,
         what_dead_tasks_left_is_aborted,

@@ -7,8 +7,9 @@ so by the driver only that initialised that id last.
 """
 
 import logging
+import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from odradek.client import TransactionalWriter
@@ -21,7 +22,7 @@ from odradek.client.core.transaction_requests import CoordinatorKind, at_most
 from odradek.client.core.versions import transactions_v2
 from odradek.client.errors import ConnectionFailedError
 from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-from odradek.errors import ErrorCode, KafkaError, error_for
+from odradek.errors import ErrorCode, KafkaError, UnstableOffsetCommitError, error_for
 from odradek.spark.decisions import Chunk, Decision, Transaction, chunk_count, from_chunks, to_chunks
 from odradek.spark.errors import FencedDriverError
 from odradek.spark.kafka_configs import BOOTSTRAP_SERVERS
@@ -40,6 +41,8 @@ SEPARATOR = ":"
 
 _STABLE_FROM = 7
 """The version of OffsetFetch that does not read past a transaction which is being completed (Kafka 2.5)."""
+_PATIENCE_S = 2.0
+"""How long a decision may be in the making before tasks take the driver that makes it for dead."""
 _SETTLED_S = 0.5
 """How long older coordinators are given to take a completed transaction's offsets over."""
 
@@ -72,13 +75,24 @@ class Coordinators:
     # Decisions
 
     def read_decision(self, name: str) -> Decision | None:
-        """The newest decision of a query, as seen by a task: it may be made while this is asked."""
+        """The newest decision of a query, as seen by a task: it may be made while this is asked.
+
+        One that does not come to its end holds up all tasks, and so the driver that would end it. It is
+        fenced: if it stands, it stays, and if the driver is alive, it takes over anew.
+        """
+        return self._newest(name, time.monotonic() + _PATIENCE_S)
+
+    def _newest(self, name: str, patient_until: float) -> Decision | None:
+        def stuck() -> None:
+            if time.monotonic() > patient_until:
+                self._own(name).abandon()
+
         retrying = self._cluster.retrying(f"the decisions of {name}")
         while True:
-            first = self._committed(name)
+            first = self._committed(name, stuck)
             if first is None:
                 return None
-            rest = [self._committed(_group(name, number)) for number in range(1, chunk_count(first))]
+            rest = [self._committed(_group(name, number), stuck) for number in range(1, chunk_count(first))]
             chunks = [first, *(chunk for chunk in rest if chunk is not None)]
             decision = from_chunks(chunks, name)
             if decision is not None:
@@ -97,12 +111,11 @@ class Coordinators:
             assert self._owned is not None
             return self._owned[1]
         self._give_up()
-        owner = TransactionalWriter(self._configs[BOOTSTRAP_SERVERS], name, self._owner_configs())
+        owner = self._own(name)
         try:
-            owner.init_transactions()
             if not self._reads_stable(name):
                 time.sleep(_SETTLED_S)
-            decision = self.read_decision(name)
+            decision = self._newest(name, math.inf)
         except BaseException:
             owner.abandon()
             raise
@@ -135,6 +148,16 @@ class Coordinators:
             raise
         self._owned = (name, decision)
 
+    def _own(self, name: str) -> TransactionalWriter:
+        """Fence all that decide for this query, and end what they have begun."""
+        owner = TransactionalWriter(self._configs[BOOTSTRAP_SERVERS], name, self._owner_configs())
+        try:
+            owner.init_transactions()
+        except BaseException:
+            owner.abandon()
+            raise
+        return owner
+
     def _give_up(self) -> None:
         owner, self._owner, self._owned = self._owner, None, None
         if owner is not None:
@@ -145,11 +168,17 @@ class Coordinators:
         left = (BOOTSTRAP_SERVERS, "transaction.two.phase.commit.enable")
         return {name: value for name, value in self._configs.items() if name not in left}
 
-    def _committed(self, group: str) -> Chunk | None:
+    def _committed(self, group: str, stuck: Callable[[], None]) -> Chunk | None:
+        """What is committed in a group; `stuck` is called when a transaction without an end is in the way."""
+
         def ask(connection: BlockingConnection) -> Chunk | None:
             version = connection.pick(ApiKey.OFFSET_FETCH)
             connection.send(offset_fetch_request(group, [PLACE], version, require_stable=True), version)
-            found = committed_in(connection.receive()[1], version).get(PLACE)
+            try:
+                found = committed_in(connection.receive()[1], version).get(PLACE)
+            except UnstableOffsetCommitError:
+                stuck()
+                raise
             return None if found is None else Chunk(found.offset, found.metadata)
 
         result: Chunk | None = self._asking(CoordinatorKind.GROUP, group, ask)
