@@ -18,15 +18,6 @@ CONTENT = bytes(range(256)) * 4096
 
 
 @pytest.fixture
-def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    near, far = socket.socketpair()
-    near.setblocking(False)
-    yield near, far
-    near.close()
-    far.close()
-
-
-@pytest.fixture
 def ranges(tmp_path: Path) -> Iterator[Callable[[int, int], FileRange]]:
     path = tmp_path / "records"
     path.write_bytes(CONTENT)

@@ -142,6 +142,19 @@ def test_only_the_aborted_transactions_of_what_is_sent_are_named(tmp_path: Path)
     run(main)
 
 
+async def wait(client: Client, topic_id: bytes, way: str, **fields: Any) -> None:
+    """Have a fetch wait at the broker, in one of the ways that it takes there."""
+    fields["max_wait_ms"] = LONG_MS
+    if way == "ordinary":
+        # A fetch that says which epoch it has seen last is never short-cut.
+        fields["last_fetched_epoch"] = 0
+    if way == "session":
+        opened = await client.call(request(topic_id, 12, session_epoch=0), 12)
+        fields |= {"session_id": opened.session_id, "session_epoch": 1}
+    client.send(request(topic_id, 12, **fields), 12)
+    assert await client.silent()
+
+
 @pytest.mark.parametrize("way", ["fast", "session", "ordinary"])
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("min_bytes", [1, 5_000])
@@ -154,15 +167,7 @@ def test_a_waiting_reader_is_woken_by_the_marker(
         async with serving(tmp_path) as (broker, client):
             topic_id = create_topic(broker, "t")
             write(broker, 7, values=[b"x" * 10_000])
-            fields: dict[str, Any] = {"max_wait_ms": LONG_MS, "min_bytes": min_bytes}
-            if way == "ordinary":
-                # A fetch that says which epoch it has seen last is never short-cut.
-                fields["last_fetched_epoch"] = 0
-            if way == "session":
-                opened = await client.call(request(topic_id, 12, session_epoch=0), 12)
-                fields |= {"session_id": opened.session_id, "session_epoch": 1}
-            client.send(request(topic_id, 12, **fields), 12)
-            assert await client.silent()
+            await wait(client, topic_id, way, min_bytes=min_bytes)
             assert len(broker.purgatory) == 1
             end(broker, 7, commit=commit)
             answer = await client.receive()
@@ -179,14 +184,7 @@ def test_what_is_not_stable_wakes_nobody(tmp_path: Path, way: str) -> None:
         async with serving(tmp_path) as (broker, client):
             topic_id = create_topic(broker, "t")
             write(broker, 7)
-            fields: dict[str, Any] = {"max_wait_ms": LONG_MS}
-            if way == "ordinary":
-                fields["last_fetched_epoch"] = 0
-            if way == "session":
-                opened = await client.call(request(topic_id, 12, session_epoch=0), 12)
-                fields |= {"session_id": opened.session_id, "session_epoch": 1}
-            client.send(request(topic_id, 12, **fields), 12)
-            assert await client.silent()
+            await wait(client, topic_id, way)
             write(broker)
             write(broker, 8)
             end(broker, 8, commit=True)

@@ -38,15 +38,6 @@ def file(tmp_path: Path) -> Iterator[int]:
     os.close(descriptor)
 
 
-@pytest.fixture
-def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    near, far = socket.socketpair()
-    near.setblocking(False)
-    yield near, far
-    near.close()
-    far.close()
-
-
 def test_what_the_socket_takes_is_sent(
     send_range: SendRange, file: int, pair: tuple[socket.socket, socket.socket]
 ) -> None:
