@@ -299,6 +299,9 @@ def live(seed: int, *, two_phase: bool, kills: float, zombies: float) -> tuple[Q
             killed += 1
         if not two_phase and not quiet and world.open and chance.random() < 0.01:
             world.finish(chance.choice(list(world.open)), commit=False)
+        if kills and not quiet and chance.random() < 0.01:
+            # A task that found a decision in the making for too long has fenced whoever makes it.
+            world.owner += 1
         actor.move()
         twice = [row for row, count in world.log.items() if count > 1]
         assert not twice, f"rows {twice} were committed twice"
