@@ -91,7 +91,11 @@ def test_an_ongoing_transaction_is_aborted_first(world: World) -> None:
     assert (world.now().state, world.now().epoch) == (S.PREPARE_ABORT, 1)
     assert world.init().error is E.CONCURRENT_TRANSACTIONS
     assert world.end(1000, 0, commit=False).error is E.PRODUCER_FENCED
-    assert world.mark() == [Markers(ID, 1000, 1, world.epoch, False, frozenset({A}), 2)]
+    assert world.mark() == [Markers(ID, 1000, 1, world.epoch, False, frozenset({A}))]
+    # The former owner cannot slip in before the new one has asked again.
+    for version in (0, 2):
+        assert world.end(1000, 0, commit=False, version=version).error is E.PRODUCER_FENCED
+    assert world.init((1000, 0)).error is E.PRODUCER_FENCED
     assert world.init() == (E.NONE, 1000, 2)
 
 

@@ -114,7 +114,8 @@ def init_producer_id(
             # Whoever is not its owner could not go on after the abort either.
             return failed(ErrorCode.PRODUCER_FENCED)
         # The producer tries again until the abort is complete, and gets an epoch above this one then.
-        return shard.fence(before, ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS))
+        again = ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS)
+        return shard.fence(before, again, for_another=expected is None)
     if is_exhausted(before.epoch) and (expected is None or expected.epoch == before.epoch):
         after = rotate(before, env.new_producer_id(), timeout_ms, expected is not None, now_ms)
     else:

@@ -156,15 +156,25 @@ class TransactionShard:
         record = transaction_record(after, self.env.config.transaction_version)
         return Outcome([record], response, on_appended=appended)
 
-    def fence(self, ongoing: Transaction, response: object | None = None) -> Outcome:
+    def fence(
+        self, ongoing: Transaction, response: object | None = None, *, for_another: bool = False
+    ) -> Outcome:
         """The outcome that aborts a transaction which its producer did not end, and fences the producer.
+
+        Args:
+            ongoing: the transaction.
+            response: the answer.
+            for_another: another producer waits for its turn. Then the present one cannot go on as after an
+                end of V2: while it is busy, it would always be there before the other.
 
         Raises:
             KafkaError: its epochs are used up, and there is no producer id at the moment.
         """
+        exhausted = is_exhausted(ongoing.client[1])
+        is_v2 = self.env.config.transaction_version >= TRANSACTIONS_V2 and (exhausted or not for_another)
         # What is kept for another producer was begun under V2, whatever the level is now.
-        raises = self.env.config.transaction_version >= TRANSACTIONS_V2 or ongoing.is_kept
-        rotated = self.env.new_producer_id() if raises and is_exhausted(ongoing.client[1]) else NO_ID
+        raises = is_v2 or ongoing.is_kept
+        rotated = self.env.new_producer_id() if raises and exhausted else NO_ID
         now_ms = self.env.clock.now_ms()
         return self.write(
             fence_and_abort(ongoing, raises=raises, next_producer_id=rotated, now_ms=now_ms), response

@@ -15,9 +15,9 @@ its records were written with. So an ongoing transaction may have two pairs of i
 and `epoch` are those of the transaction, `next_producer_id` and `next_epoch` those that the client has to
 name. The end makes one of them again.
 
-Fencing aborts what a producer left under the next epoch. With V2 that is an end like any other: the producer
-whose transaction it was may repeat its abort, or initialise again with the epoch that it has, and goes on
-with the next one, if nobody has come in between.
+Fencing aborts what a producer left under the next epoch. With V2 that can be an end like any other: the
+producer whose transaction it was may repeat its abort, or initialise again with the epoch that it has, and
+goes on with the next one. Where another producer is waiting it cannot.
 """
 
 from __future__ import annotations
