@@ -1,4 +1,4 @@
-"""The short cut for usual fetches answers as the ordinary way does, to the byte; its two codecs agree."""
+"""The short cut for usual fetches answers as the ordinary way does, to the byte."""
 
 from __future__ import annotations
 
@@ -10,319 +10,28 @@ from typing import Any
 import pytest
 
 from odradek.broker.app import Broker
-from odradek.broker.fast import _pyfetch
 from odradek.broker.fast import fetch as fast_fetch
 from odradek.broker.handlers import fetch
 from odradek.broker.network import connection as connection_module
 from odradek.broker.network.connection import Connection, Peer
 from odradek.broker.network.dispatch import Answer, Dispatcher
 from odradek.errors.codes import ErrorCode
-from odradek.log.producer_state import Origin
-from odradek.records.compression import Codec
-from odradek.records.control import ControlType, end_marker_batch
 from odradek.util.clock import ManualClock
 from odradek.util.timers import ManualTimers
-from odradek.wire.api import ApiKey
-from odradek.wire.headers import decode_request_header, encode_request, encode_response
+from odradek.wire.headers import encode_request
 from odradek.wire.messages.fetch import (
     AbortedTransaction,
-    FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchTopic,
     ForgottenTopic,
-    PartitionData,
-    ReplicaState,
 )
 
-from .live import append, batch, connect, create_topic, produce, running
+from .fetch_frames import Shape, abort_transaction, fill, metrics_of, two_ways
+from .live import batch, create_topic, produce, running
 from .net import receive, run, settle
-from .two_ways import PEER, Later, dispatch, dispatchers, plain
-
-CODECS = [pytest.param(_pyfetch, id="python")]
-try:
-    from odradek import _fetch
-
-    CODECS.append(pytest.param(_fetch, id="native"))
-except ImportError:
-    pass
-
-TOPICS = ("a", "topic-with-a-longer-name", "many")
-
-
-class Shape:
-    """Draws requests, the unusual among them."""
-
-    def __init__(
-        self, seed: int, ids: dict[str, bytes], bounds: dict[tuple[str, int], tuple[int, int]] | None = None
-    ) -> None:
-        self.chance = random.Random(seed)
-        self.ids = ids
-        self.bounds = bounds or {(name, index): (0, 9) for name in ids for index in range(3)}
-
-    def partition(self, topic: str, version: int, *, odd: float) -> FetchPartition:
-        chance = self.chance
-        index = chance.choice([index for name, index in self.bounds if name == topic] or [0])
-        one = FetchPartition(
-            partition=index,
-            fetch_offset=chance.randint(*self.bounds.get((topic, index), (0, 9))),
-            partition_max_bytes=chance.choice((0, 1, 200, 1000, 70_000, 2**20, 2**31 - 1)),
-        )
-        if version >= 9:
-            one.current_leader_epoch = chance.choice((-1, -1, 0))
-        if version >= 5:
-            one.log_start_offset = chance.choice((-1, 0, 3))
-        if chance.random() < odd:
-            one.fetch_offset = chance.choice((-1, 99, 2**62))
-        if chance.random() < odd:
-            one.partition = chance.choice((-1, 7, 2**31 - 1))
-        if chance.random() < odd:
-            one.partition_max_bytes = -5
-        if version >= 9 and chance.random() < odd:
-            one.current_leader_epoch = chance.choice((-2, 5))
-        if version >= 12 and chance.random() < odd:
-            one.last_fetched_epoch = chance.choice((-2, 0, 5))
-        if version >= 17 and chance.random() < odd:
-            one.replica_directory_id = bytes(range(16))
-        if version >= 18 and chance.random() < odd:
-            one.high_watermark = 3
-        return one
-
-    def request(self, version: int, odd: float = 0.03) -> FetchRequest:
-        chance = self.chance
-        names = list(self.ids)
-        if chance.random() < odd:
-            names.append("unknown")
-        if chance.random() < odd:
-            names.append("ümläut")
-        wanted = chance.sample(names, chance.randint(1, len(names)))
-        if chance.random() < odd:
-            wanted.append(chance.choice(wanted))
-        message = FetchRequest(
-            max_wait_ms=chance.choice((0, 100)),
-            min_bytes=chance.choice((-1, 0, 1, 1, 1000, 10**6)),
-            max_bytes=chance.choice((0, 1, 500, 100_000, 2**31 - 1)),
-            isolation_level=chance.choice((0, 1)),
-            topics=[
-                FetchTopic(
-                    topic=name if version < 13 else "",
-                    topic_id=self.ids.get(name, bytes(15) + b"x") if version >= 13 else bytes(16),
-                    partitions=[
-                        self.partition(name, version, odd=odd)
-                        for _ in range(0 if chance.random() < odd else chance.randint(1, 3))
-                    ],
-                )
-                for name in wanted
-            ],
-        )
-        if chance.random() < odd:
-            message.topics = []
-        if chance.random() < odd:
-            message.isolation_level = chance.choice((-1, 2))
-        if chance.random() < odd:
-            message.max_bytes = -1
-        if version < 15 and chance.random() < odd:
-            message.replica_id = chance.choice((-2, 0, 1))
-        if version >= 15 and chance.random() < odd:
-            message.replica_state = ReplicaState(replica_id=chance.choice((-2, 1)))
-        if version >= 7 and chance.random() < odd:
-            message.session_id = chance.choice((-1, 5))
-        if version >= 7 and chance.random() < odd:
-            message.session_epoch = chance.choice((1, 2))
-        if version >= 7 and chance.random() < odd:
-            message.forgotten_topics_data = [
-                ForgottenTopic(topic="a" if version < 13 else "", partitions=[1, 2])
-            ]
-        if version >= 11 and chance.random() < odd:
-            message.rack_id = chance.choice(("rack", "räck"))
-        if version >= 12 and chance.random() < odd:
-            message.cluster_id = "c"
-        return message
-
-    def frame(self, version: int, odd: float = 0.03) -> bytes:
-        chance = self.chance
-        client = chance.choice((None, "", "client", "clïent"))
-        whole = b"".join(
-            encode_request(1, version, chance.randrange(2**31), client, self.request(version, odd))
-        )
-        frame = whole[4:]
-        return frame + b"\0\0\0" if chance.random() < odd else frame
-
-    def mutated(self, frame: bytes) -> bytes:
-        chance = self.chance
-        data = bytearray(frame)
-        for _ in range(chance.randint(1, 3)):
-            kind, at = chance.randrange(4), chance.randrange(len(data) or 1)
-            if kind == 0:
-                del data[at:]
-            elif data and kind == 1:
-                data[at] = chance.choice((0, 1, 0x7F, 0x80, 0xFF))
-            elif data and kind == 2:
-                data[at] ^= 1 << chance.randrange(8)
-            else:
-                data[at:at] = bytes([chance.randrange(256)])
-        return bytes(data)
-
-
-IDS = {name: bytes([number]) * 16 for number, name in enumerate(TOPICS, 1)}
-
-
-def as_declared(frame: bytes) -> Any:
-    """What the declared codec reads, in the form of `parse_fetch`."""
-    header, at = decode_request_header(frame)
-    message, _ = FetchRequest.decode_from(frame, header.api_version, at)
-    by_id = header.api_version >= 13
-    return (
-        header.api_version,
-        header.correlation_id,
-        message.max_wait_ms,
-        message.min_bytes,
-        message.max_bytes,
-        message.isolation_level,
-        message.session_id,
-        message.session_epoch,
-        [
-            (
-                topic.topic_id if by_id else topic.topic,
-                [
-                    (
-                        one.partition,
-                        one.fetch_offset,
-                        one.partition_max_bytes,
-                        one.current_leader_epoch,
-                        one.log_start_offset,
-                        one.last_fetched_epoch,
-                    )
-                    for one in topic.partitions
-                ],
-            )
-            for topic in message.topics
-        ],
-    )
-
-
-@pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("version", range(4, 19))
-def test_what_is_parsed_is_what_the_declared_codec_reads(codec: Any, version: int) -> None:
-    shape = Shape(version, IDS)
-    usual = 0
-    for _ in range(300):
-        frame = shape.frame(version, odd=0.02)
-        parsed = codec.parse_fetch(memoryview(frame))
-        if parsed is not None:
-            usual += 1
-            assert parsed == as_declared(frame)
-    assert usual > 100
-
-
-@pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("seed", range(4))
-def test_a_mutated_frame_is_parsed_rightly_or_not_at_all(codec: Any, seed: int) -> None:
-    shape = Shape(seed, IDS)
-    parsed_ones = 0
-    for _ in range(3000):
-        frame = shape.mutated(shape.frame(shape.chance.randrange(4, 19)))
-        parsed = codec.parse_fetch(frame)
-        assert parsed == _pyfetch.parse_fetch(frame)
-        if parsed is not None:
-            parsed_ones += 1
-            assert parsed == as_declared(frame)
-    assert parsed_ones > 100
-
-
-def test_other_apis_and_versions_are_not_parsed() -> None:
-    frame = Shape(1, IDS).frame(12, odd=0)
-    for codec in CODECS:
-        parse = codec.values[0].parse_fetch  # type: ignore[attr-defined]
-        assert parse(frame) is not None
-        assert parse(b"") is None
-        assert parse(b"\0\0" + frame[2:]) is None
-        assert parse(frame[:3] + b"\x03" + frame[4:]) is None
-        assert parse(frame[:3] + b"\x13" + frame[4:]) is None
-
-
-@pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("version", range(4, 19))
-def test_what_is_written_is_what_the_declared_codec_writes(codec: Any, version: int) -> None:
-    chance = random.Random(version)
-    for _ in range(100):
-        committed = chance.random() < 0.5
-        session_id = chance.choice((0, 77)) if version >= 7 else 0
-        answers: list[Any] = []
-        response = FetchResponse(session_id=session_id)
-        for number in range(chance.choice((0, 1, 1, 2, 5))):
-            topic = chance.choice(("t", "name" * 60, "ümläut")) + str(number)
-            topic_id = chance.randbytes(16)
-            parts = []
-            declared = FetchableTopicResponse(topic=topic, topic_id=topic_id)
-            for index in range(chance.choice((1, 1, 2, 200))):
-                size = chance.choice((0, 0, 1, 126, 127, 128, 8192, 8193, 20_000)) if index < 3 else 3
-                records: Any = chance.randbytes(size)
-                if size and chance.random() < 0.2:
-                    records = memoryview(records)
-                high, stable, start = (chance.choice((-1, 0, 7, 2**62)) for _ in range(3))
-                parts.append((index, high, stable, start, records))
-                declared.partitions.append(
-                    PartitionData(
-                        partition_index=index,
-                        high_watermark=high,
-                        last_stable_offset=stable,
-                        log_start_offset=start,
-                        aborted_transactions=[] if committed else None,
-                        records=records,
-                    )
-                )
-            answers.append((topic_id if version >= 13 else topic, parts))
-            response.responses.append(declared)
-        correlation_id = chance.choice((0, 1, -1, 2**31 - 1))
-        buffers = codec.encode_fetch(version, correlation_id, session_id, committed, answers)
-        assert b"".join(buffers) == b"".join(encode_response(ApiKey.FETCH, version, correlation_id, response))
-        for buffer in buffers:
-            assert len(buffer) > 0
-
-
-# --- against a whole broker ------------------------------------------------------------------------------
-
-
-def metrics_of(broker: Broker) -> dict[Any, float]:
-    return {
-        key: value
-        for key, value in broker.metrics.snapshot().items()
-        if "Fetch" in str(key) or "BytesOut" in str(key)
-        if "Time" not in key[1]
-    }
-
-
-def abort_transaction(broker: Broker, topic: str, index: int) -> None:
-    partition = broker.replicas.get(topic, index)
-    now_ms = broker.clock.now_ms()
-    records = batch(producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
-    partition.append(records, required_acks=1, now_ms=now_ms, origin=Origin.COORDINATOR)
-    marker = end_marker_batch(
-        ControlType.ABORT, producer_id=7, producer_epoch=0, coordinator_epoch=0, timestamp=now_ms
-    )
-    partition.append(marker, required_acks=1, now_ms=now_ms, origin=Origin.COORDINATOR)
-
-
-async def fill(broker: Broker, chance: random.Random) -> dict[str, bytes]:
-    ids = {"a": create_topic(broker, "a", 3, {"segment.bytes": "250000", "file.delete.delay.ms": "0"})}
-    ids[TOPICS[1]] = create_topic(broker, TOPICS[1], 2)
-    ids["many"] = create_topic(broker, "many", 3, {"compression.type": "zstd"})
-    client = await connect(broker)
-    for topic in ids:
-        for index in range(3 if topic != TOPICS[1] else 2):
-            for _ in range(chance.randrange(9)):
-                size = chance.choice((10, 1000, 70_000))
-                records = batch([chance.randbytes(size)] * chance.randint(1, 3), codec=Codec.NONE)
-                assert (await append(client, topic, records, acks=1, index=index)).error_code == 0
-    broker.replicas.get("a", 1).delete_records_before(-1)
-    client.close()
-    return ids
-
-
-def two_ways(broker: Broker) -> tuple[Dispatcher, Dispatcher]:
-    return dispatchers(broker, encode_request(1, 4, 1, "x", FetchRequest()))
+from .two_ways import PEER, Later, dispatch, plain
 
 
 @pytest.mark.parametrize("seed", range(6))
