@@ -438,3 +438,34 @@ def test_partitions_with_late_transactions_are_counted(tmp_path: Path) -> None:
             assert late() == 0
 
     run(main)
+
+
+def test_what_the_coordinator_is_asked_is_counted(tmp_path: Path) -> None:
+    async def main() -> None:
+        clock = ManualClock(SystemClock().now_ms())
+        async with serving(tmp_path, clock=clock) as (broker, producer):
+
+            def read(name: str) -> float:
+                return broker.metrics.snapshot()["kafka.server:AddPartitionsToTxnManager", name, ()]
+
+            answer = broker.transactions.coordinator.add_partitions
+
+            def slowly(*words: Any, **flags: Any) -> None:
+                clock.advance(7)
+                answer(*words, **flags)
+
+            broker.transactions.coordinator.add_partitions = slowly  # type: ignore[method-assign]
+            refused = await send(producer, transactional(producer, timestamp=clock.now_ms()))
+            assert refused.error_code == ErrorCode.INVALID_TXN_STATE
+            assert read("VerificationFailureRate") == 1
+            assert await producer.add("t") == ErrorCode.NONE
+            before = read("VerificationTimeMs")
+            for sequence in (0, 1):
+                # What continues the transaction need not be asked for.
+                sent = transactional(producer, sequence, timestamp=clock.now_ms())
+                assert (await send(producer, sent)).error_code == 0
+            assert read("VerificationFailureRate") == 1
+            assert before == 7 == read("VerificationTimeMsMax")
+            assert read("VerificationTimeMs") == 14
+
+    run(main)

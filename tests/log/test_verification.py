@@ -97,3 +97,14 @@ def test_questions_that_are_left_are_forgotten() -> None:
     assert len(state.verifications) == 1
     state.clear()
     assert len(state.verifications) == 0
+
+
+def test_an_error_for_a_former_producer_does_not_touch_the_question_of_the_next() -> None:
+    verifications = Verifications()
+    verifications.begin(7, 0, 0, 1)
+    asked = verifications.begin(7, 1, 0, 2)
+    verifications.give_up(7, 0)
+    verifications.require(7, 0, asked)
+    verifications.give_up(7, 1)
+    verifications.give_up(7, 1)
+    assert len(verifications) == 0

@@ -83,6 +83,30 @@ class RequestMetrics:
             self.max_time_ms = elapsed_ms
 
 
+class VerificationMetrics:
+    """What came of asking the transaction coordinator who may write.
+
+    Kafka has it as `kafka.server:type=AddPartitionsToTxnManager`.
+
+    Attributes:
+        failures: partitions that were refused.
+        total_time_ms, max_time_ms: from asking to the answer, of requests that had to ask.
+    """
+
+    __slots__ = ("failures", "max_time_ms", "total_time_ms")
+
+    def __init__(self) -> None:
+        self.failures = 0
+        self.total_time_ms = 0.0
+        self.max_time_ms = 0.0
+
+    def observe(self, elapsed_ms: float, failures: int) -> None:
+        """An answer is there."""
+        self.failures += failures
+        self.total_time_ms += elapsed_ms
+        self.max_time_ms = max(self.max_time_ms, elapsed_ms)
+
+
 class TopicMetricsTable:
     """`TopicMetrics` by topic, and of all topics together."""
 

@@ -76,8 +76,14 @@ class Verifications:
             )
 
     def end(self, producer_id: int) -> None:
-        """A batch or a marker was appended, or the question is given up."""
+        """A batch or a marker was appended."""
         self._open.pop(producer_id, None)
+
+    def give_up(self, producer_id: int, epoch: int) -> None:
+        """The answer was an error; a question that was asked for a newer epoch meanwhile stays."""
+        found = self._open.get(producer_id)
+        if found is not None and found.epoch <= epoch:
+            del self._open[producer_id]
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
         """Forget questions that were left without an append for so long."""

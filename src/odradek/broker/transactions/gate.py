@@ -105,8 +105,11 @@ def admit(
         admission._verified[key] = producers.verifications.begin(producer_id, epoch, sequence, now_ms)
     if not asked:
         return admission
+    began_ms = broker.clock.monotonic_ms()
 
     def take(errors: Mapping[PartitionKey, ErrorCode]) -> Admission:
+        failures = sum(errors.get(key, ErrorCode.NONE) is not ErrorCode.NONE for key in asked)
+        broker.transactions.verified.observe(broker.clock.monotonic_ms() - began_ms, failures)
         for key, producers in asked.items():
             error = errors.get(key, ErrorCode.NONE)
             if error is ErrorCode.NONE:
@@ -114,7 +117,7 @@ def admit(
             admission.errors[key] = _seen_by_client(error, knows_abortable)
             if error not in _OF_A_KNOWN_PRODUCER:
                 # Nothing is kept of whoever makes ids up.
-                producers.verifications.end(producer_id)
+                producers.verifications.give_up(producer_id, epoch)
         return admission
 
     ask = broker.transactions.add if joins else broker.transactions.verify

@@ -20,6 +20,7 @@ from odradek.broker.coordination.answer import Answer
 from odradek.broker.coordination.leading import follow_leaders
 from odradek.broker.coordination.replicated_log import ReplicatedLog
 from odradek.broker.features import TRANSACTION_VERSION
+from odradek.broker.metrics import VerificationMetrics
 from odradek.broker.transactions.markers import MarkerWriter
 from odradek.coordinators.reply import Reply
 from odradek.coordinators.transactions.config import TransactionConfig
@@ -109,6 +110,7 @@ class TransactionRuntime:
     Attributes:
         coordinator: what handlers call.
         writer: what WriteTxnMarkers calls.
+        verified: what came of `verify` and `add`; the gate counts.
         leader_of: who leads a partition, -1 for nobody, None if there is no such partition; may be replaced.
         send_markers: how markers get to the leaders of their partitions; may be replaced.
     """
@@ -138,6 +140,7 @@ class TransactionRuntime:
         self.writer = writer
         self.leader_of: Callable[[Partition], int | None] = self._leader_in_the_image
         self._without_leader: dict[str, int] = {}
+        self.verified = VerificationMetrics()
         self._claim: asyncio.Future[None] | None = None
         self.coordinator = TransactionCoordinator(
             config=transaction_config(config, transaction_version),
@@ -190,6 +193,10 @@ class TransactionRuntime:
         kind = "kafka.coordinator.transaction:TransactionMarkerChannelManager"
         metrics.gauge(kind, "UnknownDestinationQueueSize", lambda: sum(self._without_leader.values()))
         metrics.gauge(kind, "LogAppendRetryQueueSize", lambda: coordinator.incomplete)
+        kind = "kafka.server:AddPartitionsToTxnManager"
+        metrics.gauge(kind, "VerificationFailureRate", lambda: self.verified.failures)
+        metrics.gauge(kind, "VerificationTimeMs", lambda: self.verified.total_time_ms)
+        metrics.gauge(kind, "VerificationTimeMsMax", lambda: self.verified.max_time_ms)
 
     # ------------------------------------------------------------------ what the produce path asks
 
