@@ -143,7 +143,7 @@ def create_topics(servers: str) -> None:
 
 @contextmanager
 def rows_coming(servers: str) -> Iterator[None]:
-    """Rows that differ are added to the source, to the end of the block.
+    """Rows are added to the source, twenty at once and more until the block ends.
 
     A row that was sent again may be there twice, which the copy must have, too.
     """
@@ -154,10 +154,11 @@ def rows_coming(servers: str) -> Iterator[None]:
     def produce() -> None:
         numbers = itertools.count()
         with Producer(bootstrap_servers=servers) as producer:
-            while not stop.is_set():
+            coming = True
+            while coming:
                 for number in itertools.islice(numbers, 20):
                     producer.send("source", str(number), key=str(number))
-                stop.wait(0.25)
+                coming = not stop.wait(0.25)
 
     thread = threading.Thread(target=produce)
     thread.start()
@@ -235,9 +236,9 @@ def run(folder: Path, kills: Sequence[Kill], options: Sequence[str] = (), *, spa
         create_topics(broker.servers)
         job = Job(folder, broker.servers, options, "killed_job.py" if spark else "small_job.py")
         try:
+            if spark and len(kills) >= _WORTH_AN_ARCHIVE:
+                _archive_classes(job, broker, folder / "classes.jsa")
             with rows_coming(broker.servers):
-                if spark and len(kills) >= _WORTH_AN_ARCHIVE:
-                    _archive_classes(job, broker, folder / "classes.jsa")
                 began = time.monotonic()
                 for number, (step, victim) in enumerate(kills, 1):
                     seconds = _kill(folder, step, victim, broker, job)
@@ -265,6 +266,8 @@ def run(folder: Path, kills: Sequence[Kill], options: Sequence[str] = (), *, spa
 def _archive_classes(job: Job, broker: BrokerProcess, archive: Path) -> None:
     """Have Java write down the classes that a copy needs; with them Spark starts twice as fast."""
     job.java_options = f"-XX:ArchiveClassesAtExit={archive} -Xlog:disable"
+    with rows_coming(broker.servers):
+        pass
     job.finish(broker)
     job.java_options = f"-XX:SharedArchiveFile={archive} -Xlog:disable"
 
