@@ -15,8 +15,9 @@ from odradek.records.message_set import iter_entries
 from odradek.records.message_set_builder import MessageSetBuilder
 from odradek.util.clock import ManualClock
 
+from .batches import NOW_MS
+from .cleaning import CONFIG, clean, keyed, open_log
 from .golden_folders import GoldenFolder, read_all
-from .test_cleaner import CONFIG, NOW_MS, clean, keyed, open_log
 
 VERSIONS = {0: "0.9.0", 1: "0.10.2", 2: "2.8"}
 

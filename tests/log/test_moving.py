@@ -2,129 +2,19 @@
 
 from __future__ import annotations
 
-import errno
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from odradek.errors import KafkaStorageError
-from odradek.log import LogConfig, LogManager, PartitionLog, moving
-from odradek.log.file_names import MOVED_FROM, marker_of_dir, partition_dir
 from odradek.log.memory_files import Killed, MemoryFileSystem
-from odradek.log.moving import Move, MoveError
 from odradek.log.producer_state import Origin
-from odradek.log.steps import Wait
-from odradek.util.clock import ManualClock
 
 from .batches import NOW_MS, batch, marker, values_of
+from .two_folders import CONFIG, KEY, TOPIC_ID, A, B, C, World, advance, files_of, folders_marked
 
-A, B, C = Path("/a"), Path("/b"), Path("/c")
-KEY = ("t", 0)
-TOPIC_ID = bytes(range(1, 17))
-CONFIG = LogConfig(
-    segment_bytes=350, index_interval_bytes=100, segment_index_bytes=240, file_delete_delay_ms=0, flush_ms=0
-)
-
-
-@pytest.fixture(autouse=True)
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moving, "SLICE_BYTES", 250)
-    monkeypatch.setattr(moving, "TAIL_BYTES", 100)
-    monkeypatch.setattr(moving, "LONGEST_TAIL_BYTES", 400)
-
-
-def start(files: MemoryFileSystem, *folders: Path, config: LogConfig = CONFIG) -> LogManager:
-    files.restart()
-    manager = LogManager(list(folders or (A, B)), files, ManualClock(NOW_MS), config)
-    manager.check_identity(1, "cluster")
-    manager.load()
-    return manager
-
-
-class World:
-    """A log in A with several segments, to move to B."""
-
-    def __init__(
-        self, files: MemoryFileSystem | None = None, config: LogConfig = CONFIG, count: int = 14
-    ) -> None:
-        self.files = files or MemoryFileSystem(random.Random(7))
-        self.config = config
-        self.epoch = 0
-        self.manager = start(self.files, config=config)
-        self.log = self.manager.create(*KEY, config, TOPIC_ID)
-        self.acknowledged: list[bytes] = []
-        for _ in range(count):
-            self.put()
-
-    def put(self) -> None:
-        value = b"v%d" % len(self.acknowledged)
-        self.log.append(batch([value]), leader_epoch=self.epoch, now_ms=NOW_MS)
-        self.log.commit_all()
-        self.acknowledged.append(value)
-
-    def put_now_and_then(self, number: int) -> None:
-        if number % 4 == 0:
-            self.put()
-
-    def begin(self, parent: Path = B) -> Move:
-        move = self.manager.moves.begin(KEY, parent)
-        assert move is not None
-        return move
-
-    def through(self, move: Move, between: Callable[[int], object] = lambda number: None) -> int:
-        """All steps, with something done before and after each; how many there were."""
-        steps, number = move.steps(), 0
-        try:
-            wait = next(steps)
-            while True:
-                between(number)
-                number += 1
-                wait = advance(steps, wait)
-        except StopIteration:
-            self.manager.moves.end(move)
-        return number
-
-    def check(self, log: PartitionLog | None = None, start_offset: int = 0) -> None:
-        log = self.log if log is None else log
-        expected = list(enumerate(self.acknowledged))[start_offset:]
-        assert values_of(log) == expected
-        assert log.log_end_offset == log.high_watermark == len(self.acknowledged)
-
-    def again(self, *folders: Path) -> LogManager:
-        """Started anew; its folders hold the log once."""
-        self.manager = start(self.files, *folders, config=self.config)
-        log = self.manager.get(*KEY)
-        assert log is not None
-        self.log = log
-        log.commit_all()
-        self.manager.remove_deleted(NOW_MS + 1)
-        plain = [path for path in self.files.dirs if path.name == partition_dir(*KEY)]
-        assert plain == [log.directory]
-        assert log.directory / MOVED_FROM not in self.files.files
-        return self.manager
-
-
-def advance(steps: Iterator[Wait], wait: Wait) -> Wait:
-    try:
-        wait()
-    except OSError as error:
-        return steps.throw(error)  # type: ignore[attr-defined, no-any-return]
-    return next(steps)
-
-
-def files_of(files: MemoryFileSystem, directory: Path) -> dict[str, bytes]:
-    return {
-        path.name: bytes(inode.data).rstrip(b"\0")
-        for path, inode in files.files.items()
-        if path.parent == directory and path.name != MOVED_FROM
-    }
-
-
-def folders_marked(files: MemoryFileSystem, marker: str) -> list[Path]:
-    return sorted(path for path in files.dirs if marker_of_dir(path.name) == marker)
+pytestmark = pytest.mark.usefixtures("small_pieces")
 
 
 def test_a_log_that_rests() -> None:
@@ -431,73 +321,6 @@ def test_deleted_just_behind_the_swap() -> None:
             wait = advance(steps, wait)
     world.manager.remove_deleted(NOW_MS + 1)
     assert [path for path in world.files.dirs if path.name.startswith("t-")] == []
-
-
-def under(folder: Path) -> Callable[[Path], bool]:
-    return lambda path: folder in path.parents or path == folder
-
-
-@pytest.mark.parametrize("operation", ["copy", "create", "fsync", "rename", "fsync_dir", "pwrite", "mkdir"])
-def test_the_new_disk_fails(operation: str) -> None:
-    world = World()
-    world.files.failing[operation] = under(B)
-    move = world.begin()
-    with pytest.raises(MoveError):
-        world.through(move)
-    world.manager.moves.end(move)
-    world.files.failing.clear()
-    assert world.log.directory == A / "t-0"
-    world.put()
-    world.check()
-    assert not world.log.syncing.moving
-
-
-def test_the_new_disk_is_full() -> None:
-    world = World()
-    world.files.failing["copy"], world.files.failing_with = under(B), errno.ENOSPC
-    move = world.begin()
-    with pytest.raises(MoveError, match="No space"):
-        world.through(move)
-    world.manager.moves.end(move)
-    world.files.failing.clear()
-    assert folders_marked(world.files, "future") == []
-    assert world.manager.failure_of(B) is None
-    world.put()
-    world.check()
-
-
-def test_the_old_disk_fails_just_behind_the_swap() -> None:
-    world = World()
-    move = world.begin()
-    steps = move.steps()
-    wait = next(steps)
-    while not move.has_swapped:
-        wait = advance(steps, wait)
-    world.files.failing["rename"] = under(A)
-    with pytest.raises(StopIteration):
-        while True:
-            wait = advance(steps, wait)
-    world.manager.moves.end(move)
-    assert world.manager.failure_of(A) is not None
-    world.put()
-    world.check()
-    with pytest.raises(KafkaStorageError):
-        world.manager.moves.begin(KEY, A)
-    world.files.failing.clear()
-    # Both folders have the plain name; the next start knows which one counts.
-    assert A / "t-0" in world.files.dirs
-    world.again()
-    assert world.log.directory == B / "t-0"
-    world.check()
-
-
-def test_no_moves_while_a_folder_is_offline() -> None:
-    world = World()
-    world.manager.close()
-    world.again(A, B, C)
-    world.manager.fail_directory(C, "the test says so")
-    with pytest.raises(KafkaStorageError):
-        world.manager.moves.begin(KEY, B)
 
 
 def test_what_is_told_of_a_copy() -> None:
