@@ -7,26 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from interop import compatibility, members, programs
+from interop import compatibility, members
 from interop.conftest import OdradekServer
+from interop.flink import RELEASES, flink_job
 from interop.tap import OURS
 from interop.test_java_releases import needs_java
 from odradek import Admin, Consumer, NewTopic, Producer
-
-# The connector of Flink 1 for the last of its line, and of Flink 2.
-RELEASES = [("1.20.3", "3.4.0-1.20"), ("2.2.1", "5.0.0-2.2")]
-OPENS = ("java.base/java.util", "java.base/java.lang", "java.base/java.util.concurrent")
-
-
-def _flink(flink: str, connector: str) -> programs.Program:
-    ours = "org.apache.flink"
-    artifacts = [
-        (ours, name, flink) for name in ("flink-streaming-java", "flink-clients", "flink-connector-base")
-    ]
-    artifacts.append((ours, "flink-connector-kafka", connector))
-    built = programs.java_program("FlinkJob", flink, artifacts)
-    opens = [f"--add-opens={package}=ALL-UNNAMED" for package in OPENS]
-    return programs.Program((built.words[0], *opens, "-Xmx512m", *built.words[2:]))
 
 
 @pytest.mark.interop
@@ -39,7 +25,7 @@ def test_topic_to_topic(
 ) -> None:
     row = compatibility_row("Engines", f"Flink {flink}: flink-connector-kafka", connector, "Maven Central")
     needs_java()
-    job = _flink(flink, connector)
+    job = flink_job("FlinkJob", flink, connector)
     at = tapped.bootstrap_servers
 
     def send(values: range) -> None:

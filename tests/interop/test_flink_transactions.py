@@ -14,24 +14,13 @@ import pytest
 
 from interop import compatibility, programs
 from interop.conftest import OdradekServer
+from interop.flink import RELEASES, flink_job
 from interop.tap import OURS
-from interop.test_flink_connector import OPENS, RELEASES
 from interop.test_java_releases import needs_java
 from odradek import Admin, Consumer, NewTopic, Producer
 
 RECORDS = 240
 LIMIT_S = 180.0
-
-
-def _flink(flink: str, connector: str) -> programs.Program:
-    ours = "org.apache.flink"
-    artifacts = [
-        (ours, name, flink) for name in ("flink-streaming-java", "flink-clients", "flink-connector-base")
-    ]
-    artifacts.append((ours, "flink-connector-kafka", connector))
-    built = programs.java_program("FlinkTransactions", flink, artifacts)
-    opens = [f"--add-opens={package}=ALL-UNNAMED" for package in OPENS]
-    return programs.Program((built.words[0], *opens, "-Xmx512m", *built.words[2:]))
 
 
 def _last_checkpoint(directory: Path) -> str:
@@ -95,7 +84,7 @@ def test_job_and_broker_are_killed(
 ) -> None:
     row = compatibility_row("Engines", f"Flink {flink}: flink-connector-kafka", connector, "Maven Central")
     needs_java()
-    job = _flink(flink, connector)
+    job = flink_job("FlinkTransactions", flink, connector)
     at = tapped.bootstrap_servers
     wanted = sorted(f"value-{i:03d}" for i in range(RECORDS))
     with (

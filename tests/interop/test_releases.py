@@ -18,10 +18,19 @@ VERSIONS = ["0.11.0", "1.0.0", "1.1.0", *(f"2.{i}.0" for i in range(9)), *(f"3.{
             "4.0.0", "4.1.0", "4.2.0", "4.3.0"]  # fmt: skip
 
 
+def _through(client: programs.ProgramClient, topic: str, group: str, version: str) -> None:
+    """Records of every codec go into the topic, and a member of the group reads all of them."""
+    values = [b"%d" % i for i in range(40)]
+    client.produce(topic, values)
+    member = client.join(topic, group)
+    members.until(f"all is read as by {version}", lambda: len(member.records) >= len(values))
+    member.close()
+    assert sorted(r["value"].encode() for r in member.records) == sorted(values), version
+
+
 def test_requests_of_every_release(server: OdradekServer) -> None:
     """franz-go with the requests of each release of Kafka since 0.11: admin, produce, a group."""
     program = _franz()
-    values = [b"%d" % i for i in range(40)]
     for version in VERSIONS:
         old = VERSIONS.index(version) < VERSIONS.index("2.1.0")
         codecs = OLD_CODECS if old else CODECS
@@ -29,14 +38,7 @@ def test_requests_of_every_release(server: OdradekServer) -> None:
         topic, group = f"as-{version}", f"group-{version}"
         try:
             client.run("create", topic)
-            client.produce(topic, values)
-            first = client.join(topic, group)
-            members.until(
-                f"all is read as by {version}",
-                lambda member=first: len(member.records) >= len(values),  # type: ignore[misc]
-            )
-            first.close()
-            assert sorted(r["value"].encode() for r in first.records) == sorted(values), version
+            _through(client, topic, group, version)
             seen = client.run("describe", topic, group)
             assert (seen["partitions"], seen["retention"]) == (4, "86400000"), version
             assert group in seen["groups"], version
@@ -54,7 +56,6 @@ def test_requests_of_every_release(server: OdradekServer) -> None:
 def test_requests_of_releases_without_record_batches(server: OdradekServer) -> None:
     """As above for the older ones, which have no requests for what is asked there of topics and groups."""
     program = _franz()
-    values = [b"%d" % i for i in range(40)]
     with Admin(bootstrap_servers=server.bootstrap_servers) as admin:
         for version in MESSAGE_SETS:
             codecs = OLD_CODECS[: 3 if version == "0.9.0" else 4]
@@ -62,13 +63,6 @@ def test_requests_of_releases_without_record_batches(server: OdradekServer) -> N
             topic, group = f"as-{version}", f"group-{version}"
             admin.create_topics([NewTopic(topic, num_partitions=4)])
             try:
-                client.produce(topic, values)
-                first = client.join(topic, group)
-                members.until(
-                    f"all is read as by {version}",
-                    lambda member=first: len(member.records) >= len(values),  # type: ignore[misc]
-                )
-                first.close()
-                assert sorted(r["value"].encode() for r in first.records) == sorted(values), version
+                _through(client, topic, group, version)
             finally:
                 client.close()
