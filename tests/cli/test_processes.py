@@ -107,10 +107,8 @@ def test_a_signal_before_the_broker_answers_ends_it_too(children: list[Child]) -
             assert child.end(signal.SIGINT) == (130, "Processed a total of 0 messages\n")
 
 
-def test_records_that_nobody_read_are_not_committed(
-    children: list[Child], servers: str, admin: Admin, producer: Producer, name: str
-) -> None:
-    """`console-consumer | head -3` ends quietly, and the next consumer of the group loses nothing."""
+def reading(children: list[Child], servers: str, admin: Admin, producer: Producer, name: str) -> Child:
+    """A console-consumer in a group, before more records than a pipe takes: the numbers up to 30,000."""
     admin.create_topics([NewTopic(name)])
     for i in range(30_000):
         producer.send(name, value=b"%09d" % i)
@@ -118,6 +116,14 @@ def test_records_that_nobody_read_are_not_committed(
     words = ("console-consumer", "--bootstrap-server", servers, "--topic", name, "--group", name)
     child = Child(*words, "--from-beginning")
     children.append(child)
+    return child
+
+
+def test_records_that_nobody_read_are_not_committed(
+    children: list[Child], servers: str, admin: Admin, producer: Producer, name: str
+) -> None:
+    """`console-consumer | head -3` ends quietly, and the next consumer of the group loses nothing."""
+    child = reading(children, servers, admin, producer, name)
     assert child.read(30) == b"000000000\n000000001\n000000002\n"
     assert child.process.stdout is not None
     child.process.stdout.close()
@@ -133,13 +139,7 @@ def test_records_that_nobody_read_are_not_committed(
 def test_what_is_committed_on_a_signal_is_exactly_what_was_printed(
     children: list[Child], servers: str, admin: Admin, producer: Producer, name: str
 ) -> None:
-    admin.create_topics([NewTopic(name)])
-    for i in range(30_000):
-        producer.send(name, value=b"%09d" % i)
-    producer.flush()
-    words = ("console-consumer", "--bootstrap-server", servers, "--topic", name, "--group", name)
-    child = Child(*words, "--from-beginning")
-    children.append(child)
+    child = reading(children, servers, admin, producer, name)
     # It is in the middle of its records: nobody reads, and the pipe is much smaller than they are.
     begun = child.read(30)
     child.process.send_signal(signal.SIGTERM)
