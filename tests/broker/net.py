@@ -16,6 +16,7 @@ from odradek.broker.registry import Handler, Handlers
 from odradek.util.clock import SystemClock
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import decode_response, encode_request
+from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 class BrokerStandIn:
@@ -117,3 +118,13 @@ def run(main: Callable[[], Awaitable[None]], loop: str = "uvloop") -> None:
             runner.run(whole())
     else:
         asyncio.run(whole())
+
+
+def heartbeat(correlation_id: int, group: str = "g") -> bytes:
+    """A small request as a frame."""
+    return request(HeartbeatRequest(group_id=group, generation_id=1, member_id="m"), 0, correlation_id)
+
+
+def answer_heartbeat(context: Any, message: HeartbeatRequest) -> HeartbeatResponse:
+    """A handler that says yes."""
+    return HeartbeatResponse(error_code=0)

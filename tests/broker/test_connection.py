@@ -1,4 +1,4 @@
-"""Connections over real sockets: order, bad input, limits, backpressure."""
+"""Connections over real sockets: order, bad input, backpressure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.wire.messages.metadata import MetadataRequest
 
 from .net import (
+    answer_heartbeat,
     connect,
+    heartbeat,
     listening,
     read_eof,
     read_frame,
@@ -33,14 +35,6 @@ from .net import (
 )
 
 LOOPS = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
-
-
-def heartbeat(correlation_id: int, group: str = "g") -> bytes:
-    return request(HeartbeatRequest(group_id=group, generation_id=1, member_id="m"), 0, correlation_id)
-
-
-def answer_heartbeat(context: Any, message: HeartbeatRequest) -> HeartbeatResponse:
-    return HeartbeatResponse(error_code=0)
 
 
 @LOOPS
@@ -296,168 +290,6 @@ def test_a_peer_that_does_not_read_stops_being_served(loop: str) -> None:
             writer.close()
 
     run(main, loop)
-
-
-def test_requests_in_work_are_bounded_per_connection() -> None:
-    async def main() -> None:
-        waiting: list[asyncio.Future[Any]] = []
-
-        def handle(context: Any, message: HeartbeatRequest) -> Any:
-            waiting.append(asyncio.get_running_loop().create_future())
-            return waiting[-1]
-
-        async with listening({ApiKey.HEARTBEAT: handle}) as listener:
-            reader, writer = await connect(listener)
-            writer.write(b"".join(heartbeat(number) for number in range(2000)))
-            await settle(lambda: len(waiting) >= 256)
-            await asyncio.sleep(0.02)
-            assert len(waiting) == 256
-            for done in range(2000):
-                await settle(lambda done=done: len(waiting) > done)  # type: ignore[misc]
-                waiting[done].set_result(HeartbeatResponse())
-            for number in range(2000):
-                assert (await read_response(reader, ApiKey.HEARTBEAT, 0))[0] == number
-            writer.close()
-
-    run(main)
-
-
-def test_queued_max_request_bytes_holds_other_connections_back() -> None:
-    async def main() -> None:
-        waiting: list[asyncio.Future[Any]] = []
-
-        def handle(context: Any, message: HeartbeatRequest) -> Any:
-            waiting.append(asyncio.get_running_loop().create_future())
-            return waiting[-1]
-
-        size = len(heartbeat(0)) - 4
-        limits = NetworkLimits(queued_max_request_bytes=3 * size)
-        async with listening({ApiKey.HEARTBEAT: handle}, limits) as listener:
-            clients = [await connect(listener) for _ in range(5)]
-            for _, writer in clients:
-                writer.write(heartbeat(1))
-            await settle(lambda: len(waiting) == 3)
-            await asyncio.sleep(0.02)
-            assert len(waiting) == 3
-            for number in range(5):
-                await settle(lambda number=number: len(waiting) > number)  # type: ignore[misc]
-                waiting[number].set_result(HeartbeatResponse())
-            for reader, writer in clients:
-                assert (await read_response(reader, ApiKey.HEARTBEAT, 0))[0] == 1
-                writer.close()
-            assert listener.queued_bytes == 0
-
-    run(main)
-
-
-def test_max_connections_per_ip() -> None:
-    async def main() -> None:
-        limits = NetworkLimits(max_connections_per_ip=2)
-        async with listening({ApiKey.HEARTBEAT: answer_heartbeat}, limits) as listener:
-            first, second = await connect(listener), await connect(listener)
-            await settle(lambda: len(listener.connections) == 2)
-            third = await connect(listener)
-            assert await read_eof(third[0]) == b""
-            assert listener.refused == 1
-            first[1].close()
-            await settle(lambda: len(listener.connections) == 1)
-            fourth = await connect(listener)
-            fourth[1].write(heartbeat(4))
-            assert (await read_response(fourth[0], ApiKey.HEARTBEAT, 0))[0] == 4
-            for _, writer in (second, third, fourth):
-                writer.close()
-
-    run(main)
-
-
-def test_limits_may_change_while_it_runs() -> None:
-    async def main() -> None:
-        async with listening({}, NetworkLimits(max_connections=1)) as listener:
-            first, second = await connect(listener), await connect(listener)
-            await settle(lambda: listener.accepted == 1)
-            listener.update_limits(NetworkLimits(max_connections=3, max_connections_per_ip=2))
-            await settle(lambda: listener.accepted == 2)
-            third = await connect(listener)
-            assert await read_eof(third[0]) == b""
-            for _, writer in (first, second, third):
-                writer.close()
-
-    run(main)
-
-
-def test_max_connections_stops_accepting_until_one_closes() -> None:
-    async def main() -> None:
-        limits = NetworkLimits(max_connections=1)
-        async with listening({ApiKey.HEARTBEAT: answer_heartbeat}, limits) as listener:
-            first = await connect(listener)
-            await settle(lambda: len(listener.connections) == 1)
-            second = await connect(listener)
-            second[1].write(heartbeat(2))
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(second[0].readexactly(1)), 0.05)
-            assert listener.accepted == 1
-            first[1].close()
-            await settle(lambda: listener.accepted == 2)
-            second[1].close()
-
-    run(main)
-
-
-def test_idle_connections_are_closed_but_not_those_that_wait_for_an_answer() -> None:
-    async def main() -> None:
-        waiting: list[asyncio.Future[Any]] = []
-
-        def handle(context: Any, message: HeartbeatRequest) -> Any:
-            waiting.append(asyncio.get_running_loop().create_future())
-            return waiting[-1]
-
-        async with listening({ApiKey.HEARTBEAT: handle}, NetworkLimits(idle_ms=100)) as listener:
-            idle, busy = await connect(listener), await connect(listener)
-            busy[1].write(heartbeat(1))
-            assert await read_eof(idle[0]) == b""
-            assert len(listener.connections) == 1
-            waiting[0].set_result(HeartbeatResponse())
-            assert (await read_response(busy[0], ApiKey.HEARTBEAT, 0))[0] == 1
-            idle[1].close()
-            busy[1].close()
-
-    run(main)
-
-
-def test_unfinished_frames_are_bounded_together_and_the_longest_silent_goes() -> None:
-    async def main() -> None:
-        size = 400_000
-        limits = NetworkLimits(max_request_bytes=10_000_000, partial_frames_bytes=int(2.5 * size))
-        async with listening({ApiKey.HEARTBEAT: answer_heartbeat}, limits) as listener:
-            clients = []
-            for number in range(4):
-                reader, writer = await connect(listener)
-                writer.write(struct.pack(">i", 9_000_000) + bytes(size - 4))
-                clients.append((reader, writer))
-                if number >= 2:
-                    assert await read_eof(clients[number - 2][0]) == b""
-                held = min(number + 1, 2) * size
-                await settle(lambda held=held: listener.partial_bytes == held)  # type: ignore[misc]
-            assert len(listener.connections) == 2
-            for _, writer in clients:
-                writer.close()
-            await settle(lambda: not listener.connections)
-            assert listener.partial_bytes == 0
-
-    run(main)
-
-
-def test_a_declared_size_alone_takes_no_memory() -> None:
-    async def main() -> None:
-        async with listening({ApiKey.HEARTBEAT: answer_heartbeat}) as listener:
-            clients = [await connect(listener) for _ in range(50)]
-            for _, writer in clients:
-                writer.write(struct.pack(">i", 100_000_000) + b"x")
-            await settle(lambda: listener.partial_bytes == 5 * 50)
-            for _, writer in clients:
-                writer.close()
-
-    run(main)
 
 
 def test_who_waits_for_nobody_is_told() -> None:
