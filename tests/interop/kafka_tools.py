@@ -1,4 +1,4 @@
-"""Apache Kafka's command-line tools, many calls in one JVM: what they print and how they exit."""
+"""Apache Kafka's command-line tools, many calls in one JVM, and ours: what they print and how they exit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
+from click.testing import CliRunner
+
 from interop import kafka_peer
+from odradek.cli.main import main
 
 HARNESS = Path(__file__).with_name("KafkaTools.java")
 PERFORMANCE = {
@@ -24,6 +27,13 @@ class Outcome(NamedTuple):
     status: int
     out: str
     err: str
+
+
+def ours(tool: str, *words: str) -> Outcome:
+    """Run odradek's tool in this process."""
+    result = CliRunner().invoke(main, [tool, *words])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return Outcome(result.exit_code, result.stdout, result.stderr)
 
 
 class KafkaTools:
@@ -66,3 +76,8 @@ class KafkaTools:
         assert len(answer) == 3, f"Kafka {self.version} {tool}: the JVM has gone"
         out, err = (base64.b64decode(word[1:]).decode(errors="backslashreplace") for word in answer[1:])
         return Outcome(int(answer[0]), out, err)
+
+    def both(self, bootstrap_servers: str, tool: str, *words: str) -> tuple[Outcome, Outcome]:
+        """Run the tool of both at a broker: (ours, Kafka's)."""
+        words = ("--bootstrap-server", bootstrap_servers, *words)
+        return ours(tool, *words), self.run(tool, *words)

@@ -1,39 +1,33 @@
-"""odradek's tools for transactions beside those of Kafka's newest release, on the same broker."""
+"""odradek's tools where they meet transactions, beside those of Kafka's newest release, on the same broker.
+
+`transactions` itself is in `test_transactions_tool.py`.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from cli.hanging import hang
 from interop import kafka_peer
-from interop.kafka_tools import KafkaTools, Outcome
+from interop.kafka_tools import KafkaTools, Outcome, ours
 from odradek import Admin, NewTopic, Producer
-from odradek.cli.main import main
 from odradek.testing import Broker
 
 pytestmark = pytest.mark.interop
 
-HOUR_MS = 3_600_000
-
 
 @pytest.fixture(scope="module")
 def broker(kafka_toolchain: None) -> Iterator[Broker]:
-    """Topic `t`: committed and aborted transactions in 0, one open in both partitions. Topic `lost`: one that
-    hangs, an hour old.
-    """
-    with Broker(transaction_partition_verification_enable=False) as broker:
+    """Topic `t`: committed and aborted transactions in 0, one open in both partitions."""
+    with Broker() as broker:
         servers = {"bootstrap_servers": broker.bootstrap_servers}
         with Admin(**servers) as admin:
-            admin.create_topics([NewTopic("t", num_partitions=2), NewTopic("lost", num_partitions=1)])
-        hang(broker.bootstrap_servers, "lost", int(time.time() * 1000) - HOUR_MS)
+            admin.create_topics([NewTopic("t", num_partitions=2)])
         with Producer(transactional_id="ended", **servers) as ended:
             ended.init_transactions()
             for word, commit in (("a", True), ("b", False), ("c", True)):
@@ -56,126 +50,14 @@ def kafka(broker: Broker) -> Iterator[KafkaTools]:
         yield tools
 
 
-def ours(tool: str, *words: str) -> Outcome:
-    """Run odradek's tool in this process."""
-    result = CliRunner().invoke(main, [tool, *words])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return Outcome(result.exit_code, result.stdout, result.stderr)
-
-
-def both(broker: Broker, kafka: KafkaTools, tool: str, *words: str) -> tuple[Outcome, Outcome]:
-    """(ours, Kafka's)."""
-    words = ("--bootstrap-server", broker.bootstrap_servers, *words)
-    return ours(tool, *words), kafka.run(tool, *words)
-
-
-def comparable(text: str) -> list[list[str]]:
-    """The cells of a table, rows sorted but for the head; partitions within a cell, too. Durations are left
-    out.
-    """
-    rows = [line.split("\t") for line in text.splitlines()]
-    for row in rows[1:]:
-        for i, cell in enumerate(row):
-            if rows[0][i].strip() == "TransactionDurationMs":
-                assert cell.strip().isdigit() or cell.strip() == "None"
-                row[i] = "some"
-            elif rows[0][i].strip() == "TopicPartitions":
-                row[i] = ",".join(sorted(cell.strip().split(",")))
-    return [rows[0], *sorted(rows[1:])]
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["list"],
-        ["list", "--duration-filter", "-1"],
-        ["list", "--duration-filter", str(HOUR_MS)],
-        ["list", "--transactional-id-pattern", "op.*"],
-        ["list", "--transactional-id-pattern", "op"],
-        ["describe", "--transactional-id", "open"],
-        ["describe", "--transactional-id", "ended"],
-        ["describe-producers", "--topic", "t", "--partition", "0"],
-        ["describe-producers", "--topic", "t", "--partition", "1", "--broker-id", "0"],
-        ["describe-producers", "--topic", "lost", "--partition", "0"],
-        ["find-hanging", "--topic", "t"],
-        ["find-hanging", "--topic", "t", "--partition", "1", "--max-transaction-timeout", "0"],
-        ["find-hanging", "--topic", "lost"],
-        ["find-hanging", "--topic", "lost", "--partition", "0", "--max-transaction-timeout", "61"],
-        ["find-hanging", "--broker-id", "0"],
-        ["find-hanging", "--broker-id", "0", "--topic", "lost"],
-        ["find-hanging", "--broker-id", "7", "--topic", "lost"],
-    ],
-)
-def test_transactions(broker: Broker, kafka: KafkaTools, words: list[str]) -> None:
-    mine, theirs = both(broker, kafka, "transactions", *words)
-    assert mine.status == theirs.status == 0, (mine, theirs)
-    assert comparable(mine.out) == comparable(theirs.out)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["describe", "--transactional-id", "absent"],
-        ["describe"],
-        ["describe-producers", "--topic", "t"],
-        ["abort", "--topic", "t", "--partition", "0"],
-        ["abort", "--topic", "t", "--partition", "0", "--start-offset", "3000"],
-        ["abort", "--topic", "t", "--partition", "0", "--producer-id", "1"],
-        ["abort", "--topic", "t", "--partition", "0", "--producer-id", "1", "--producer-epoch", "1"],
-        ["find-hanging"],
-        ["find-hanging", "--broker-id", "0", "--partition", "0"],
-        ["nothing"],
-    ],
-)
-def test_transactions_refused_for_the_same_reason(
-    broker: Broker, kafka: KafkaTools, words: list[str]
-) -> None:
-    mine, theirs = both(broker, kafka, "transactions", *words)
-    assert (mine.status, mine.out) == (theirs.status, theirs.out) == (1, "")
-    reason = theirs.err.strip().split("\n")[-1].split(": org.apache")[0]
-    if "usage:" not in theirs.err:
-        # What the broker said is told in words of each tool's own.
-        assert reason.split("`: ")[0] in " ".join(mine.err.split())
-
-
-@pytest.mark.parametrize("who", ["us", "them"])
-def test_a_hanging_transaction_is_found_and_aborted_by_either(
-    broker: Broker, kafka: KafkaTools, who: str
-) -> None:
-    servers, topic = ("--bootstrap-server", broker.bootstrap_servers), f"hanging-for-{who}"
-    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-        admin.create_topics([topic])
-        hang(broker.bootstrap_servers, topic, int(time.time() * 1000) - HOUR_MS)
-        run = ours if who == "us" else kafka.run
-        where = ("--topic", topic, "--partition", "0")
-        found = comparable(run("transactions", *servers, "find-hanging", *where).out)
-        assert found[1][0].strip() == topic
-        done = run("transactions", *servers, "abort", *where, "--start-offset", "0")
-        assert (done.status, done.out) == (0, "")
-        assert len(comparable(run("transactions", *servers, "find-hanging", *where).out)) == 1
-        assert admin.list_offsets({(topic, 0): -1}, isolation_level="read_committed")[(topic, 0)].offset == 2
-
-
-@pytest.mark.parametrize("who", ["us", "them"])
-def test_an_id_is_taken_away_by_either(broker: Broker, kafka: KafkaTools, who: str) -> None:
-    servers, name = ("--bootstrap-server", broker.bootstrap_servers), f"taken-by-{who}"
-    with Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id=name) as producer:
-        producer.init_transactions()
-        run = ours if who == "us" else kafka.run
-        words = ("forceTerminateTransaction", "--transactionalId", name)
-        done = run("transactions", *servers, *words)
-        assert (done.status, done.out) == (0, "")
-        with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-            assert admin.describe_transactions([name])[name].producer_epoch == 1
-        producer.close(timeout=0)
-
-
 @pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
 def test_console_consumer_by_isolation_level(broker: Broker, kafka: KafkaTools, level: str) -> None:
     reading = ("--topic", "t", "--partition", "0", "--offset", "earliest", "--isolation-level", level)
     shown = ("print.offset=true", "print.timestamp=true")
     flags = [word for text in shown for word in ("--formatter-property", text)]
-    mine, theirs = both(broker, kafka, "console-consumer", *reading, *flags, "--timeout-ms", "4000")
+    mine, theirs = kafka.both(
+        broker.bootstrap_servers, "console-consumer", *reading, *flags, "--timeout-ms", "4000"
+    )
     assert mine.out == theirs.out
     assert [line[-1] for line in mine.out.splitlines()] == list(
         "abcd" if level == "read_uncommitted" else "ac"
@@ -184,7 +66,7 @@ def test_console_consumer_by_isolation_level(broker: Broker, kafka: KafkaTools, 
 
 def test_get_offsets_count_what_is_not_committed(broker: Broker, kafka: KafkaTools) -> None:
     for time_ in ("latest", "earliest", "max-timestamp"):
-        mine, theirs = both(broker, kafka, "get-offsets", "--topic", "t", "--time", time_)
+        mine, theirs = kafka.both(broker.bootstrap_servers, "get-offsets", "--topic", "t", "--time", time_)
         assert sorted(mine.out.split()) == sorted(theirs.out.split())
         assert mine.status == theirs.status == 0
 
@@ -264,10 +146,10 @@ def test_figures_of_transactions_have_the_same_form(broker: Broker, kafka: Kafka
         admin.create_topics(["figures"])
     words = ("--topic", "figures", "--num-records", "500", "--record-size", "10", "--throughput", "-1",
              "--transactional-id", "figures", "--transaction-duration-ms", "50")  # fmt: skip
-    mine, theirs = both(broker, kafka, "producer-perf-test", *words)
+    mine, theirs = kafka.both(broker.bootstrap_servers, "producer-perf-test", *words)
     assert form(mine) == form(theirs)
     for bad in ("0", "x"):
-        mine, theirs = both(broker, kafka, "producer-perf-test", *words[:-1], bad)
+        mine, theirs = kafka.both(broker.bootstrap_servers, "producer-perf-test", *words[:-1], bad)
         assert (mine.status, mine.out) == (theirs.status, theirs.out) == (1, "")
 
 
