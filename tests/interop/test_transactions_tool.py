@@ -95,8 +95,8 @@ def silently(who: str, tools: KafkaTools, broker: Broker, *words: str) -> None:
 
 
 def comparable(text: str) -> list[list[str]]:
-    """The cells of a table, each of which ends with a tab; lines but for the head in order, as the partitions in
-    a cell. No two calls find the same number of milliseconds.
+    """The cells of a table, each of which ends with a tab: lines but for the head in order, and partitions
+    in a cell. No two calls find the same number of milliseconds.
     """
     rows = [line.split("\t") for line in text.splitlines()]
     assert {row.pop().strip() for row in rows} == {""}
