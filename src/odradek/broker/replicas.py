@@ -16,7 +16,8 @@ from odradek.errors import (
     OdradekError,
     UnknownTopicOrPartitionError,
 )
-from odradek.replication.partition import ZERO_TOPIC_ID, Partition
+from odradek.replication.leadership import ZERO_TOPIC_ID
+from odradek.replication.partition import Partition
 
 if TYPE_CHECKING:
     from odradek.cluster.image import ClusterDelta, ClusterImage, PartitionImage, TopicImage
