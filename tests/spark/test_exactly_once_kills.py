@@ -23,7 +23,7 @@ KILLS = [
 def test_each_row_is_there_once(tmp_path: Path) -> None:
     outcome = run(tmp_path, KILLS, ["twoPhaseCommit=true"])
     assert outcome.rows >= 20 * len(KILLS)
-    assert outcome.starts == 2
+    assert outcome.starts >= 2
 
 
 def test_every_step_is_killed_without_spark(tmp_path: Path) -> None:
