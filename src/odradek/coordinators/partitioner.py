@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from odradek.errors import NotCoordinatorError
+
 
 def java_string_hash(text: str) -> int:
     """Java's `String.hashCode`: over UTF-16 code units, wrapped to a signed 32-bit integer."""
@@ -17,8 +19,13 @@ def partition_for(key: str, partition_count: int) -> int:
 
     Args:
         key: a group id or a transactional id.
-        partition_count: partitions of the internal topic, at least 1.
+        partition_count: partitions of the internal topic; 0 while it does not exist.
+
+    Raises:
+        NotCoordinatorError: the topic does not exist yet, so nobody coordinates.
     """
+    if partition_count <= 0:
+        raise NotCoordinatorError
     hashed = java_string_hash(key)
     # abs(-2**31) does not fit Java's int; Kafka takes 0 for it.
     return (0 if hashed == -0x8000_0000 else abs(hashed)) % partition_count

@@ -31,7 +31,6 @@ from odradek.errors import (
     GroupIdNotFoundError,
     IllegalGenerationError,
     KafkaError,
-    NotCoordinatorError,
 )
 from odradek.records.compression import Codec
 from odradek.util.clock import Clock
@@ -116,8 +115,6 @@ class GroupCoordinator:
         Raises:
             NotCoordinatorError: the topic does not exist yet, so nobody does.
         """
-        if self.partition_count <= 0:
-            raise NotCoordinatorError
         return partition_for(group_id, self.partition_count)
 
     # Membership
