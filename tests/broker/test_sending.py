@@ -8,6 +8,8 @@ import logging
 import os
 import random
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +75,17 @@ class FetchesOfAFile:
         return future
 
 
+@asynccontextmanager
+async def served(
+    handler: FetchesOfAFile,
+) -> AsyncIterator[tuple[Listener, asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A listener that answers fetches, and a connection to it."""
+    async with listening({ApiKey.FETCH: handler}) as listener:
+        reader, writer = await connect(listener)
+        yield listener, reader, writer
+        writer.close()
+
+
 def ask(number: int, position: int, size: int, kind: int = 0) -> bytes:
     message = FetchRequest(max_wait_ms=kind, min_bytes=position, max_bytes=size, topics=[])
     return request(message, 4, number)
@@ -107,8 +120,7 @@ def test_answers_of_every_kind_leave_in_order(loop: str, seed: int, tmp_path: Pa
 
     async def main() -> None:
         chance = random.Random(seed)
-        async with listening({ApiKey.FETCH: handler}) as listener:
-            reader, writer = await connect(listener)
+        async with served(handler) as (listener, reader, writer):
             asked = []
             for number in range(120):
                 size = chance.choice((0, 1, 100, 70_000, MIB, 2 * MIB))
@@ -139,8 +151,7 @@ def test_a_peer_that_does_not_read_stops_being_served(loop: str, kind: int, tmp_
     handler = FetchesOfAFile(tmp_path, MIB)
 
     async def main() -> None:
-        async with listening({ApiKey.FETCH: handler}) as listener:
-            reader, writer = await connect(listener)
+        async with served(handler) as (_, reader, writer):
             total = 300
             writer.write(b"".join(ask(number, 0, MIB, kind) for number in range(total)))
             await writer.drain()
@@ -155,7 +166,6 @@ def test_a_peer_that_does_not_read_stops_being_served(loop: str, kind: int, tmp_
                 assert got == number
                 assert content == handler.content
             assert handler.served == total
-            writer.close()
 
     run(main, loop)
 
@@ -165,8 +175,7 @@ def test_a_range_waits_for_what_the_transport_still_has_to_send(loop: str, tmp_p
     handler = FetchesOfAFile(tmp_path, 8 * MIB)
 
     async def main() -> None:
-        async with listening({ApiKey.FETCH: handler}) as listener:
-            reader, writer = await connect(listener)
+        async with served(handler) as (listener, reader, writer):
             # More than the socket takes, less than would stop the serving; then ranges and bytes behind it.
             sizes = [(900_000, 1), (8 * MIB, 0), (100, 1), (100_000, 0), (100, 1)]
             for number, (size, kind) in enumerate(sizes):
@@ -178,7 +187,6 @@ def test_a_range_waits_for_what_the_transport_still_has_to_send(loop: str, tmp_p
             await settle(lambda: only(listener)._sending is None)
             transport: Any = only(listener)._transport
             assert transport.get_write_buffer_limits()[1] == Connection.write_high_water
-            writer.close()
 
     run(main, loop)
 
@@ -190,8 +198,7 @@ def test_a_file_that_has_become_shorter_closes_the_connection(
     handler = FetchesOfAFile(tmp_path, MIB)
 
     async def main() -> None:
-        async with listening({ApiKey.FETCH: handler}) as listener:
-            reader, writer = await connect(listener)
+        async with served(handler) as (listener, reader, writer):
             os.truncate(handler.path, 300_000)
             writer.write(ask(1, 0, MIB) + ask(2, 0, 100, 1))
             got = await read_eof(reader)
@@ -209,8 +216,7 @@ def test_a_file_that_is_closed_or_deleted_is_sent_to_its_end(loop: str, tmp_path
     handler = FetchesOfAFile(tmp_path, 4 * MIB)
 
     async def main() -> None:
-        async with listening({ApiKey.FETCH: handler}) as listener:
-            reader, writer = await connect(listener)
+        async with served(handler) as (_, reader, writer):
             writer.write(ask(1, 0, 4 * MIB))
             await settle(lambda: handler.served == 1)
             handler.path.unlink()
@@ -251,14 +257,12 @@ def test_closing_waits_until_what_was_answered_is_sent(loop: str, tmp_path: Path
     handler = FetchesOfAFile(tmp_path, 4 * MIB)
 
     async def main() -> None:
-        async with listening({ApiKey.FETCH: handler}) as listener:
-            reader, writer = await connect(listener)
+        async with served(handler) as (listener, reader, writer):
             writer.write(ask(1, 0, 4 * MIB))
             await settle(lambda: bool(listener.connections) and only(listener)._sending is not None)
             listener.close_connections()
             assert await answer(reader) == (1, handler.content)
             assert await read_eof(reader) == b""
-            writer.close()
 
     run(main, loop)
 
@@ -284,13 +288,11 @@ def test_other_transports_get_the_bytes(loop: str, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("odradek.broker.network.connection.can_send_ranges", lambda _: False)
 
     async def main() -> None:
-        async with listening({ApiKey.FETCH: handler}) as listener:
-            reader, writer = await connect(listener)
+        async with served(handler) as (listener, reader, writer):
             writer.write(ask(1, 0, MIB) + ask(2, 5, 100_000, 2))
             assert await answer(reader) == (1, handler.content)
             assert await answer(reader) == (2, handler.content[5:100_005])
             assert only(listener)._file_sender is None
-            writer.close()
 
     run(main, loop)
 
@@ -316,8 +318,7 @@ def test_nobody_waits_for_the_disk_of_another(
     monkeypatch.setattr(outbox, "send_range", disk)
 
     async def main() -> None:
-        async with listening({ApiKey.FETCH: handler}) as listener:
-            reader, writer = await connect(listener)
+        async with served(handler) as (listener, reader, writer):
             writer.write(ask(1, 0, 300_000))
             await settle(disk.asked.is_set)
             writer.write(ask(2, 5, 1000, 1) + ask(3, 7, 200_000, 2))
@@ -389,12 +390,10 @@ def test_without_sendfile_the_bytes_are_read(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(outbox, "send_range", refuse)
 
     async def main() -> None:
-        async with listening({ApiKey.FETCH: handler}) as listener:
-            reader, writer = await connect(listener)
+        async with served(handler) as (_, reader, writer):
             writer.write(ask(1, 0, 2 * MIB) + ask(2, 7, MIB))
             assert await answer(reader) == (1, handler.content)
             assert await answer(reader) == (2, handler.content[7 : MIB + 7])
-            writer.close()
 
     run(main)
     assert calls == 2
@@ -418,12 +417,10 @@ def test_without_a_descriptor_the_bytes_are_read(tmp_path: Path, monkeypatch: py
         raise OSError(24, "Too many open files")
 
     async def main() -> None:
-        async with listening({ApiKey.FETCH: handler}) as listener:
-            reader, writer = await connect(listener)
+        async with served(handler) as (_, reader, writer):
             monkeypatch.setattr(os, "dup", refuse)
             writer.write(ask(1, 0, MIB))
             assert await answer(reader) == (1, handler.content)
-            writer.close()
 
     run(main)
 
@@ -440,12 +437,10 @@ def test_frames_stay_whole_when_each_write_is_cut(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(outbox, "send_range", little)
 
     async def main() -> None:
-        async with listening({ApiKey.FETCH: handler}) as listener:
-            reader, writer = await connect(listener)
+        async with served(handler) as (_, reader, writer):
             for number in range(10):
                 writer.write(ask(number, number, 100_000, chance.choice((0, 2))))
             for number in range(10):
                 assert await answer(reader) == (number, handler.content[number : number + 100_000])
-            writer.close()
 
     run(main)
