@@ -299,3 +299,20 @@ def test_every_state_has_its_moves_and_fatal_is_final() -> None:
     assert MOVES.keys() == set(TxnState)
     assert MOVES[S.FATAL_ERROR] == {S.FATAL_ERROR}
     assert all(S.FATAL_ERROR in after for after in MOVES.values())
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_decision_that_timed_out_is_taken_up_again_also_when_it_is_done(commit: bool) -> None:
+    bench = Bench("4.x").with_record()
+    manager = bench.manager
+    prepared = manager.prepare()
+    wanted = prepared if commit else PreparedTxnState(prepared.producer_id, prepared.epoch + 1)
+    call = manager.complete(wanted)
+    assert manager.complete(wanted) is call
+    with pytest.raises(IllegalStateError, match="complete_transaction timed out"):
+        manager.begin()
+    bench.run()
+    assert call.done and manager.complete(wanted) is call
+    call.outcome()
+    assert call.commits == commit == bench.model.ended[0].committed
+    manager.begin()

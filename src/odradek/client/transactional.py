@@ -30,7 +30,6 @@ from odradek.client.core.find_coordinator import learn_coordinator
 from odradek.client.core.transaction_calls import Call
 from odradek.client.core.transaction_requests import TxnRequest
 from odradek.client.core.transaction_requests import build as build_request
-from odradek.client.core.transaction_states import TxnState
 from odradek.client.core.transactions import TransactionManager
 from odradek.client.core.versions import v2_if_known
 from odradek.client.errors import ClientTimeoutError, ClosedError, ConnectionFailedError
@@ -186,9 +185,9 @@ class TransactionalWriter:
 
         Returns: whether it was committed; with an empty `prepared` and nothing prepared, False.
         """
-        commit = prepared.has_transaction and prepared == self._manager.prepared
-        self._end(self._manager.complete(prepared))
-        return commit
+        call = self._manager.complete(prepared)
+        self._end(call)
+        return call.commits
 
     def _end(self, call: Call) -> None:
         self._wait(call)
@@ -204,9 +203,13 @@ class TransactionalWriter:
             if self._manager.is_open and self._manager.producer_id >= 0:
                 self._patience_ms = min(self._patience_ms, _LAST_WORDS_MS)
                 # If it cannot be, the coordinator aborts it after the transaction's timeout.
-                committing = self._manager.state is TxnState.COMMITTING
+                pending = self._manager.pending if self._manager.is_completing else None
                 with contextlib.suppress(OdradekError):
-                    (self.commit_transaction if committing else self.abort_transaction)()
+                    # An end that was given up goes on; it cannot become another one.
+                    if pending is not None:
+                        self._end(pending)
+                    else:
+                        self.abort_transaction()
         finally:
             self.abandon()
 

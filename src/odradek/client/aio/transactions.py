@@ -174,9 +174,7 @@ class Transactions:
 
     async def complete(self, prepared: PreparedTxnState) -> bool:
         """See `Producer.complete_transaction`."""
-        commit = prepared.has_transaction and prepared == self.manager.prepared
-        await self._end(lambda: self.manager.complete(prepared))
-        return commit
+        return (await self._end(lambda: self.manager.complete(prepared))).commits
 
     async def leave(self, failed: bool) -> None:
         """At the end of a `with` block: commit, or abort if it failed or the commit cannot be. Whatever was
@@ -203,9 +201,11 @@ class Transactions:
                 # What made the block fail is the news.
                 log.warning("the transaction could not be aborted: %s", problem)
 
-    async def _end(self, call: Callable[[], Call]) -> None:
+    async def _end(self, begin: Callable[[], Call]) -> Call:
         with self._in_a_hurry():
-            await self._done(call())
+            call = begin()
+            await self._done(call)
+        return call
 
     @contextlib.contextmanager
     def _in_a_hurry(self) -> Iterator[None]:
@@ -243,7 +243,9 @@ class Transactions:
         """
         if self.manager.is_open and self.manager.producer_id >= 0:
             try:
-                await (self.commit() if self.manager.state is TxnState.COMMITTING else self.abort())
+                # An end that was given up goes on; it cannot become another one.
+                pending = self.manager.pending if self.manager.is_completing else None
+                await self._end(lambda: pending or self.manager.abort())
             except OdradekError as problem:
                 log.warning("the open transaction was not ended while closing: %s", problem)
 

@@ -13,14 +13,16 @@ class Call:
     Attributes:
         error: why it failed; None if it did not, or is not done.
         acked: the application has seen the outcome.
+        commits: it commits a transaction.
     """
 
-    __slots__ = ("_waiters", "acked", "done", "error", "name")
+    __slots__ = ("_waiters", "acked", "commits", "done", "error", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.done = False
         self.acked = False
+        self.commits = False
         self.error: OdradekError | None = None
         self._waiters: list[Callable[[], None]] = []
 

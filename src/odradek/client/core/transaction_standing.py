@@ -53,6 +53,11 @@ class Standing:
             raise IllegalStateError(f"{pending.name} timed out and has to be called again before {name}")
         return pending, True
 
+    @property
+    def pending(self) -> Call | None:
+        """The call whose outcome the application has not seen; None if there is none."""
+        return None if self._call is None or self._call.acked else self._call
+
     def _nothing_pending(self, name: str) -> None:
         if self._call is not None and not self._call.acked:
             raise IllegalStateError(f"{self._call.name} timed out and has to be called again before {name}")

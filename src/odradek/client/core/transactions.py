@@ -176,14 +176,16 @@ class TransactionManager(Standing):
         """End a prepared transaction: commit it if it is the one that was decided on, else abort it
         (KIP-939). Raises as `begin`.
         """
+        call, again = self._cached("complete_transaction")
+        if again:
+            return call
         if self.state is TxnState.READY and not prepared.has_transaction:
-            call, _ = self._cached("complete_transaction")
             call.finish()
             return call
-        if self.state not in (TxnState.PREPARED, TxnState.COMMITTING, TxnState.ABORTING):
+        if self.state is not TxnState.PREPARED:
             self._check()
             raise IllegalStateError(f"there is no prepared transaction when {self._where}")
-        return self.commit() if prepared == self.prepared else self.abort()
+        return self._end("complete_transaction", commit=prepared == self.prepared)
 
     def _end(self, name: str, *, commit: bool) -> Call:
         call, again = self._cached(name)
@@ -191,6 +193,7 @@ class TransactionManager(Standing):
             return call
         if commit or self.state is not TxnState.ABORTABLE_ERROR:
             self._check()
+        call.commits = commit
         cause = self.last_error
         self._move(TxnState.COMMITTING if commit else TxnState.ABORTING)
         if not commit:
