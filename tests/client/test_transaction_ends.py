@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
-from client.scripted_transactions import ByProducer, ByWriter, TransactionalBroker
+from client.scripted_transactions import ByProducer, ByWriter, Problem, TransactionalBroker
 from odradek.client import Producer, TransactionalWriter
 from odradek.client.errors import ClientTimeoutError, DeliveryTimeoutError
-from odradek.errors import ErrorCode
+from odradek.errors import ErrorCode, RecordTooLargeError, TransactionAbortableError
+from odradek.wire.api import ApiKey
+
+REFUSED = ErrorCode.INVALID_TXN_STATE
 
 
 class SlowBroker(TransactionalBroker):
@@ -92,3 +95,23 @@ def test_closing_waits_for_a_commit_that_was_given_up(shell: Any) -> None:
         broker.ready.set()
         side.client.close()
         assert "done" in broker.said
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ({ApiKey.END_TXN: [ErrorCode.TRANSACTION_ABORTABLE, REFUSED]}, TransactionAbortableError),
+        ({ApiKey.PRODUCE: [ErrorCode.MESSAGE_TOO_LARGE], ApiKey.END_TXN: [REFUSED]}, RecordTooLargeError),
+    ],
+    ids=["commit", "record"],
+)
+def test_why_a_block_failed_is_told_also_if_the_abort_fails(
+    script: dict[ApiKey, list[Problem]], told: type[Exception]
+) -> None:
+    with TransactionalBroker("3.9", script) as broker:
+        side = ByProducer(broker.at)
+        side.client.init_transactions()
+        with pytest.raises(told), side.client.begin_transaction():
+            side.send()
+        assert broker.said[-1] == "abort 7:0"
+        side.client.close()

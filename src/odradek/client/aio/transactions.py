@@ -186,20 +186,21 @@ class Transactions:
                 await self.commit()
             except OdradekError as problem:
                 if problem.requires_abort:
-                    await self.abort()
+                    await self._take_back()
                 raise
-            return
-        if manager.state is TxnState.ABORTABLE_ERROR and not failed:
+        elif manager.state in (TxnState.IN_TRANSACTION, TxnState.ABORTABLE_ERROR):
             cause = manager.last_error
+            await self._take_back()
+            if not failed:
+                assert cause is not None
+                raise cause
+
+    async def _take_back(self) -> None:
+        """Abort, as the block failed, which is the news."""
+        try:
             await self.abort()
-            assert cause is not None
-            raise cause
-        if failed and manager.state in (TxnState.IN_TRANSACTION, TxnState.ABORTABLE_ERROR):
-            try:
-                await self.abort()
-            except OdradekError as problem:
-                # What made the block fail is the news.
-                log.warning("the transaction could not be aborted: %s", problem)
+        except OdradekError as problem:
+            log.warning("the transaction could not be aborted: %s", problem)
 
     async def _end(self, begin: Callable[[], Call]) -> Call:
         with self._in_a_hurry():
