@@ -208,6 +208,14 @@ class FetchBuffer:
             if not keep(chunk.position) or chunk.stale:
                 self._remove(chunk)
 
+    def _takeable(self) -> Iterator[Chunk]:
+        """What may be given to the application, in order; what nobody wants any more is thrown away."""
+        for chunk in list(self._chunks):
+            if chunk.stale:
+                self._remove(chunk)
+            elif chunk.position.fetchable:
+                yield chunk
+
     def take(self, limit: int) -> list[ConsumerRecord]:
         """Up to `limit` records. Those of paused partitions wait on.
 
@@ -215,14 +223,9 @@ class FetchBuffer:
         then stands at that record, to be skipped with `seek`.
         """
         out: list[ConsumerRecord] = []
-        for chunk in list(self._chunks):
+        for chunk in self._takeable():
             if len(out) >= limit:
                 break
-            if chunk.stale:
-                self._remove(chunk)
-                continue
-            if not chunk.position.fetchable:
-                continue
             try:
                 records, done = chunk.take(limit - len(out), self._check_crcs)
             except KafkaError:
@@ -279,14 +282,9 @@ class FetchBuffer:
         """As `take`, as columns; deserializers are not asked."""
         out: list[tuple[Position, pa.RecordBatch]] = []
         rows = 0
-        for chunk in list(self._chunks):
+        for chunk in self._takeable():
             if rows >= limit:
                 break
-            if chunk.stale:
-                self._remove(chunk)
-                continue
-            if not chunk.position.fetchable:
-                continue
             try:
                 batches, done = chunk.take_columns(limit - rows, self._check_crcs, with_headers, options)
             except KafkaError:
