@@ -10,13 +10,11 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from odradek.broker.auto_creation import create_internal
-from odradek.broker.coordination.leading import follow_leaders
 from odradek.broker.coordination.replicated_log import ReplicatedLog
+from odradek.broker.coordination.shell import CoordinatorShell
 from odradek.broker.groups.stored_offsets import StoredOffsets
 from odradek.coordinators.groups.config import GroupConfig
 from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC, GroupCoordinator
-from odradek.errors.codes import ErrorCode
 from odradek.records.compression import Codec
 
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from odradek.util.timers import Timers
 
 
-class GroupRuntime:
+class GroupRuntime(CoordinatorShell):
     """Keeps the group coordinator in step with the cluster.
 
     Args:
@@ -57,11 +55,9 @@ class GroupRuntime:
         timers: Timers,
         config: BrokerConfig,
     ) -> None:
-        self._broker_id = broker_id
-        self._controller = controller
-        self._config = config
+        super().__init__(GROUP_METADATA_TOPIC, broker_id, controller, config)
         self.stored_offsets = StoredOffsets(controller.store)
-        self.coordinator = GroupCoordinator(
+        self.coordinator: GroupCoordinator = GroupCoordinator(
             config=group_config(config),
             log=ReplicatedLog(replicas, purgatory, clock),
             clock=clock,
@@ -77,8 +73,7 @@ class GroupRuntime:
             image: the cluster; the replicas have followed it already.
             delta: what has changed; `None` at the start. Offsets of deleted topics are removed.
         """
-        topic = image.topic(GROUP_METADATA_TOPIC)
-        follow_leaders(self.coordinator, topic, self._broker_id, self.coordinator.runtime.load)
+        self._follow_leaders(image, self.coordinator.runtime.load)
         if delta is not None:
             deleted: dict[str, set[int] | None] = dict.fromkeys(
                 delta.topics_marked | delta.topics_gone.keys()
@@ -86,18 +81,6 @@ class GroupRuntime:
             deleted.pop(GROUP_METADATA_TOPIC, None)
             if deleted:
                 self.coordinator.on_partitions_deleted(deleted)
-
-    def ensure_topic(self) -> ErrorCode:
-        """Create `__consumer_offsets` through the controller.
-
-        Returns:
-            COORDINATOR_NOT_AVAILABLE when it could not be created; the client asks again.
-        """
-        return create_internal(self._controller, self._config, GROUP_METADATA_TOPIC)
-
-    def stop(self) -> None:
-        """Give all groups up; whoever waits is told NOT_COORDINATOR."""
-        self.coordinator.runtime.unload_all()
 
 
 def group_config(config: BrokerConfig) -> GroupConfig:

@@ -15,10 +15,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from odradek.broker.auto_creation import create_internal
 from odradek.broker.coordination.answer import Answer
-from odradek.broker.coordination.leading import follow_leaders
 from odradek.broker.coordination.replicated_log import ReplicatedLog
+from odradek.broker.coordination.shell import CoordinatorShell
 from odradek.broker.features import TRANSACTION_VERSION
 from odradek.broker.metrics import VerificationMetrics
 from odradek.broker.transactions.markers import MarkerWriter
@@ -91,7 +90,7 @@ class LocalMarkers:
         )
 
 
-class TransactionRuntime:
+class TransactionRuntime(CoordinatorShell):
     """Keeps the transaction coordinator in step with the cluster.
 
     Args:
@@ -130,11 +129,9 @@ class TransactionRuntime:
         config: BrokerConfig,
         transaction_version: int,
     ) -> None:
-        self._broker_id = broker_id
+        super().__init__(TRANSACTION_STATE_TOPIC, broker_id, controller, config)
         self._replicas = replicas
-        self._controller = controller
         self._producer_ids = producer_ids
-        self._config = config
         self._loop = loop
         self.send_markers: MarkerSender = LocalMarkers(broker_id, writer)
         self.writer = writer
@@ -142,7 +139,7 @@ class TransactionRuntime:
         self._without_leader: dict[str, int] = {}
         self.verified = VerificationMetrics()
         self._claim: asyncio.Future[None] | None = None
-        self.coordinator = TransactionCoordinator(
+        self.coordinator: TransactionCoordinator = TransactionCoordinator(
             config=transaction_config(config, transaction_version),
             log=ReplicatedLog(replicas, purgatory, clock),
             clock=clock,
@@ -164,25 +161,12 @@ class TransactionRuntime:
             or TRANSACTION_STATE_TOPIC in delta.topics_gone
         ):
             return
-        topic = image.topic(TRANSACTION_STATE_TOPIC)
-        if follow_leaders(self.coordinator, topic, self._broker_id, self.coordinator.load):
+        if self._follow_leaders(image, self.coordinator.load):
             self._without_leader.clear()
 
     def set_version(self, transaction_version: int) -> None:
         """Go on at another level of the feature `transaction.version`."""
         self.coordinator.config = replace(self.coordinator.config, transaction_version=transaction_version)
-
-    def ensure_topic(self) -> ErrorCode:
-        """Create `__transaction_state` through the controller.
-
-        Returns:
-            COORDINATOR_NOT_AVAILABLE when it could not be created; the client asks again.
-        """
-        return create_internal(self._controller, self._config, TRANSACTION_STATE_TOPIC)
-
-    def stop(self) -> None:
-        """Give everything up; whoever waits is told NOT_COORDINATOR."""
-        self.coordinator.runtime.unload_all()
 
     def register_gauges(self, metrics: Metrics) -> None:
         """Kafka's metrics of a transaction coordinator; the load times are those since the start."""

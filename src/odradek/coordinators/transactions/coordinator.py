@@ -27,7 +27,6 @@ from odradek.errors import (
     CoordinatorLoadInProgressError,
     ErrorCode,
     KafkaError,
-    NotCoordinatorError,
     error_for,
 )
 from odradek.util.clock import Clock
@@ -151,8 +150,6 @@ class TransactionCoordinator:
         Raises:
             NotCoordinatorError: the topic does not exist yet, so nobody does.
         """
-        if self.partition_count <= 0:
-            raise NotCoordinatorError
         return partition_for(transactional_id, self.partition_count)
 
     # Requests
