@@ -70,6 +70,35 @@ class Transactions(RuleBasedStateMachine):
         self.producers.setdefault(who, []).append(producer)
         self.touched[who] = set()
 
+    @rule(who=IDS, pick=st.integers(0, 9))
+    def resume(self, who: str, pick: int) -> None:
+        """Go on after an error, with the id and epoch that a producer holds."""
+        producer = self.holder(who, pick)
+        before = self.world.shard.transactions.get(who)
+        newest = self.is_newest(who, producer)
+        result = self.world.init(producer, who=who)
+        if before is not None and before.state in PREPARED:
+            assert result.error is E.CONCURRENT_TRANSACTIONS
+        elif before is not None and before.state is S.ONGOING:
+            assert result.error is (E.CONCURRENT_TRANSACTIONS if newest else E.PRODUCER_FENCED)
+            if newest:
+                self.promised[who] = False
+                self.settle(who)
+        elif result.error is E.NONE:
+            given = result.producer_id, result.epoch
+            told = before is not None and given == before.client
+            # The same again where the last answer may have been lost, else more than anybody has.
+            assert newest or before is None or (told and producer[1] == before.last_epoch)
+            assert all(given > old or (told and given == old) for old in self.producers.get(who, ()))
+            if given not in self.producers.setdefault(who, []):
+                self.producers[who].append(given)
+            self.touched[who] = set()
+        else:
+            assert result.error is E.PRODUCER_FENCED
+            assert not newest
+        if result.error is E.PRODUCER_FENCED:
+            assert self.world.shard.transactions.get(who) == before
+
     @rule(who=IDS)
     def keep(self, who: str) -> None:
         """Come back for a prepared transaction."""
