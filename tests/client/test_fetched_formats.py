@@ -22,11 +22,16 @@ pytest.importorskip("pyarrow")
 Row = tuple[int, int, int, bytes | None, bytes | None]
 
 
-def polled(log: bytes, offset: int, limit: int) -> tuple[list[Row], int | None]:
-    """What `poll` gives, so many at a time, and where it ends: at damage at the latest."""
+def chunk_of(log: bytes, offset: int) -> Chunk:
+    """What was fetched at an offset."""
     position = Position(TopicPartition("t", 0))
     position.seek(offset)
-    chunk = Chunk(position, log, None)
+    return Chunk(position, log, None)
+
+
+def polled(log: bytes, offset: int, limit: int) -> tuple[list[Row], int | None]:
+    """What `poll` gives, so many at a time, and where it ends: at damage at the latest."""
+    chunk = chunk_of(log, offset)
     rows: list[Row] = []
     done = False
     while not done:
@@ -35,14 +40,12 @@ def polled(log: bytes, offset: int, limit: int) -> tuple[list[Row], int | None]:
         except KafkaError:
             break
         rows += [(r.offset, r.timestamp, r.timestamp_type, r.key, r.value) for r in records]
-    return rows, position.offset
+    return rows, chunk.position.offset
 
 
 def columns(log: bytes, offset: int, limit: int) -> tuple[list[Row], int | None]:
     """The same of `poll_arrow`."""
-    position = Position(TopicPartition("t", 0))
-    position.seek(offset)
-    chunk = Chunk(position, log, None)
+    chunk = chunk_of(log, offset)
     rows: list[Row] = []
     done = False
     while not done:
@@ -55,7 +58,7 @@ def columns(log: bytes, offset: int, limit: int) -> tuple[list[Row], int | None]
                 (r["offset"], r["timestamp"], r["timestampType"], r["key"], r["value"])
                 for r in batch.to_pylist()
             ]
-    return rows, position.offset
+    return rows, chunk.position.offset
 
 
 @given(st.lists(PART, max_size=6), st.integers(0, 20), st.integers(1, 7))

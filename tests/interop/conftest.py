@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -84,26 +85,36 @@ class OdradekServer:
         self.start()
 
 
+def needs_java_for(version: str) -> None:
+    """Skips, by name, where a Kafka needs a Java that cannot be had."""
+    if kafka_peer.needs_old_java(version):
+        try:
+            kafka_peer.old_java()
+        except RuntimeError as why:
+            pytest.skip(f"Kafka {version} needs Java 11: {why}")
+
+
+@contextmanager
+def _running(server: OdradekServer) -> Iterator[OdradekServer]:
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[OdradekServer]:
     """A fresh odradek server process."""
-    running = OdradekServer(tmp_path)
-    running.start()
-    try:
+    with _running(OdradekServer(tmp_path)) as running:
         yield running
-    finally:
-        running.stop()
 
 
 @pytest.fixture
 def tapped(tmp_path: Path) -> Iterator[OdradekServer]:
     """A fresh odradek server process behind a tap."""
-    running = OdradekServer(tmp_path, Tap())
-    running.start()
-    try:
+    with _running(OdradekServer(tmp_path, Tap())) as running:
         yield running
-    finally:
-        running.stop()
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 
 import odradek
 from interop import kafka_peer, members
+from interop.conftest import needs_java_for
 from odradek.client import simple
 from odradek.client.raw import RawReader, RawWriter
 from odradek.records.batch import TimestampType
@@ -44,11 +45,7 @@ class Peer:
 def peer(
     request: pytest.FixtureRequest, kafka_toolchain: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Peer]:
-    if kafka_peer.needs_old_java(request.param):
-        try:
-            kafka_peer.old_java()
-        except RuntimeError as why:
-            pytest.skip(f"Kafka {request.param} needs Java 11: {why}")
+    needs_java_for(request.param)
     directory = tmp_path_factory.mktemp(f"kafka-{request.param}")
     with kafka_peer.RealKafka(request.param, directory, SETTINGS) as kafka:
         running = Peer(kafka)

@@ -10,6 +10,7 @@ import pytest
 
 import odradek
 from interop import kafka_peer
+from interop.conftest import needs_java_for
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
@@ -32,11 +33,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def kafka(
     request: pytest.FixtureRequest, kafka_toolchain: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[kafka_peer.RealKafka]:
-    if kafka_peer.needs_old_java(request.param):
-        try:
-            kafka_peer.old_java()
-        except RuntimeError as why:
-            pytest.skip(f"Kafka {request.param} needs Java 11: {why}")
+    needs_java_for(request.param)
     directory = tmp_path_factory.mktemp(f"kafka-{request.param}")
     settings = {"offsets.topic.num.partitions": "1"}
     with kafka_peer.RealKafka(request.param, directory, settings) as running:
