@@ -326,6 +326,20 @@ def test_markers_are_tried_again(world: World, error: ErrorCode) -> None:
     assert world.now().state is S.COMPLETE_COMMIT
 
 
+def test_an_answer_that_comes_late_is_not_taken_for_one_of_the_next_transaction(world: World) -> None:
+    world.init()
+    told: list[Markers] = []
+    for _ in range(2):
+        world.add(1000, 0, A)
+        world.end(1000, 0)
+        # Before V2 the next transaction has the same id and epoch.
+        for markers in told:
+            world.coordinator.markers_answered(markers, {A: E.NONE})
+        assert world.now().state is S.PREPARE_COMMIT
+        told += world.mark()
+        assert world.now().state is S.COMPLETE_COMMIT
+
+
 @pytest.mark.parametrize("error", [E.INVALID_PRODUCER_EPOCH, E.TRANSACTION_COORDINATOR_FENCED])
 def test_markers_are_given_up_when_somebody_took_over(world: World, error: ErrorCode) -> None:
     world.init()

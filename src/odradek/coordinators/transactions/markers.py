@@ -7,7 +7,7 @@ What an answer to WriteTxnMarkers means for the transaction is Kafka's
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from odradek.coordinators.transactions.transaction import Partition
@@ -27,6 +27,8 @@ class Markers:
         partitions: that still have to get their marker.
         transaction_version: 2 if the epoch was raised for this end (KIP-890), so that a marker which comes
             late can be told from one of the next transaction (KIP-1228).
+        decision: which of the shard's decisions they are of; not sent. Before V2 the next transaction has the
+            same id and epoch, and an answer may come late.
     """
 
     transactional_id: str
@@ -36,6 +38,7 @@ class Markers:
     commit: bool
     partitions: frozenset[Partition]
     transaction_version: int = 0
+    decision: int = field(default=0, compare=False)
 
 
 class Effect(Enum):

@@ -86,6 +86,9 @@ class TransactionShard:
         self.transactions: dict[str, Transaction] = {}
         self.ongoing: set[str] = set()
         self.owed: dict[str, set[Partition]] = {}
+        self._decisions: dict[str, int] = {}
+        """The number of the decision whose markers are owed."""
+        self._last_decision = 0
         self._unloaded = False
 
     # Replay
@@ -142,6 +145,7 @@ class TransactionShard:
         self._unloaded = True
         self.env.deadlines.cancel_all()
         self.owed.clear()
+        self._decisions.clear()
 
     # Writing
 
@@ -183,6 +187,8 @@ class TransactionShard:
     # Markers
 
     def _owe(self, transaction: Transaction) -> None:
+        self._last_decision += 1
+        self._decisions[transaction.transactional_id] = self._last_decision
         self.owed[transaction.transactional_id] = set(transaction.partitions)
         self._give_out(transaction.transactional_id, transaction.partitions)
 
@@ -197,6 +203,7 @@ class TransactionShard:
             transaction.state is TransactionState.PREPARE_COMMIT,
             frozenset(partitions),
             transaction.client_version,
+            self._decisions[transactional_id],
         )
 
         def committed(answer: object) -> None:
@@ -214,16 +221,24 @@ class TransactionShard:
         self.env.outbox.append((Reply(committed, lambda _: None), markers))
 
     def _send(self, markers: Markers) -> None:
-        if markers.transactional_id not in self.owed:
+        if not self._is_owed(markers):
             return
         if markers.partitions:
             self.env.send(markers)
         else:
             self.env.run("complete", lambda: self._complete(markers.transactional_id))
 
+    def _is_owed(self, markers: Markers) -> bool:
+        return self._decisions.get(markers.transactional_id) == markers.decision
+
+    def _nothing_owed(self, transactional_id: str) -> None:
+        del self.owed[transactional_id], self._decisions[transactional_id]
+
     def _give_out_later(self, transactional_id: str, partitions: frozenset[Partition]) -> None:
+        decision = self._decisions.get(transactional_id)
+
         def again() -> Outcome:
-            if transactional_id in self.owed:
+            if decision is not None and self._decisions.get(transactional_id) == decision:
                 self._give_out(transactional_id, partitions & self.owed[transactional_id])
             return NOTHING
 
@@ -240,19 +255,16 @@ class TransactionShard:
             markers: as they were given out; those of an earlier decision or leader change nothing.
             results: by partition; one that is missing (the connection broke) is tried again.
         """
-        owed = self.owed.get(markers.transactional_id)
-        transaction = self.transactions.get(markers.transactional_id)
-        if owed is None or transaction is None or markers.coordinator_epoch != self.env.coordinator_epoch:
+        if not self._is_owed(markers) or markers.coordinator_epoch != self.env.coordinator_epoch:
             return NOTHING
-        if (transaction.producer_id, transaction.epoch) != (markers.producer_id, markers.producer_epoch):
-            return NOTHING
+        owed = self.owed[markers.transactional_id]
         again: set[Partition] = set()
         for partition in markers.partitions & owed:
             error = results.get(partition, ErrorCode.NETWORK_EXCEPTION)
             effect = effect_of(error)
             if effect is Effect.CANCEL:
                 logger.warning("%s: markers are given up: %s", markers.transactional_id, error.name)
-                del self.owed[markers.transactional_id]
+                self._nothing_owed(markers.transactional_id)
                 return NOTHING
             if effect is Effect.DONE:
                 owed.discard(partition)
@@ -270,7 +282,7 @@ class TransactionShard:
 
         def appended() -> None:
             self.transactions[transactional_id] = after
-            del self.owed[transactional_id]
+            self._nothing_owed(transactional_id)
 
         def failed(error: ErrorCode) -> None:
             logger.warning("%s: its completion could not be written: %s", transactional_id, error.name)
