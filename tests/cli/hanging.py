@@ -1,4 +1,4 @@
-"""Transactions that nobody will end, for the tools to find."""
+"""Transactions for the tools to find: ended ones, open ones, and some that nobody will end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from odradek import Admin
+from odradek import Admin, NewTopic, Producer
 from odradek.errors import ErrorCode
 from odradek.records.builder import build_batch
 from odradek.wire.api import ApiKey
@@ -58,3 +58,27 @@ def unverified(admin: Admin) -> Iterator[None]:
         yield
     finally:
         admin.incremental_alter_configs({("broker", ""): dict.fromkeys(config)})
+
+
+@contextmanager
+def ended_and_open(servers: str) -> Iterator[None]:
+    """Within, topic `t` has two partitions: in 0 the id `ended` has committed a, aborted b and committed c;
+    in both, the id `open` has a transaction with d.
+    """
+    with Admin(bootstrap_servers=servers) as admin:
+        admin.create_topics([NewTopic("t", num_partitions=2)])
+    with Producer(bootstrap_servers=servers, transactional_id="ended") as ended:
+        ended.init_transactions()
+        for word, commit in (("a", True), ("b", False), ("c", True)):
+            ended.begin_transaction()
+            ended.send("t", word.encode(), partition=0).result(10)
+            (ended.commit_transaction if commit else ended.abort_transaction)()
+    with Producer(
+        bootstrap_servers=servers, transactional_id="open", transaction_timeout_ms=600_000
+    ) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        for partition in range(2):
+            producer.send("t", b"d", partition=partition).result(10)
+        yield
+        producer.close(timeout=0)

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from cli.hanging import ended_and_open
 from interop import kafka_peer
 from interop.kafka_tools import KafkaTools, Outcome, ours
-from odradek import Admin, NewTopic, Producer
+from odradek import Admin, Producer
 from odradek.testing import Broker
 
 pytestmark = pytest.mark.interop
@@ -23,24 +24,9 @@ pytestmark = pytest.mark.interop
 
 @pytest.fixture(scope="module")
 def broker(kafka_toolchain: None) -> Iterator[Broker]:
-    """Topic `t`: committed and aborted transactions in 0, one open in both partitions."""
-    with Broker() as broker:
-        servers = {"bootstrap_servers": broker.bootstrap_servers}
-        with Admin(**servers) as admin:
-            admin.create_topics([NewTopic("t", num_partitions=2)])
-        with Producer(transactional_id="ended", **servers) as ended:
-            ended.init_transactions()
-            for word, commit in (("a", True), ("b", False), ("c", True)):
-                ended.begin_transaction()
-                ended.send("t", word.encode(), partition=0).result(10)
-                (ended.commit_transaction if commit else ended.abort_transaction)()
-        with Producer(transactional_id="open", transaction_timeout_ms=600_000, **servers) as producer:
-            producer.init_transactions()
-            producer.begin_transaction()
-            for partition in range(2):
-                producer.send("t", b"d", partition=partition).result(10)
-            yield broker
-            producer.close(timeout=0)
+    """A broker with transactions in topic `t`."""
+    with Broker() as broker, ended_and_open(broker.bootstrap_servers):
+        yield broker
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cli.hanging import hang
+from cli.hanging import ended_and_open, hang
 from interop import kafka_peer
 from interop.kafka_tools import KafkaTools, Outcome, ours
 from odradek import Admin, NewTopic, Producer, TopicPartition
@@ -25,27 +25,13 @@ OLD = "3.9.1"
 
 @pytest.fixture(scope="module")
 def broker(kafka_toolchain: None) -> Iterator[Broker]:
-    """Topic `t`: committed and aborted transactions in 0, one open in both partitions. Topic `lost`: one that
-    hangs, an hour old.
-    """
+    """A broker with transactions in topic `t`, and in `lost` one that hangs, an hour old."""
     with Broker(transaction_partition_verification_enable=False) as broker:
-        servers = {"bootstrap_servers": broker.bootstrap_servers}
-        with Admin(**servers) as admin:
-            admin.create_topics([NewTopic("t", num_partitions=2), NewTopic("lost", num_partitions=1)])
+        with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.create_topics(["lost"])
         hang(broker.bootstrap_servers, "lost", int(time.time() * 1000) - HOUR_MS)
-        with Producer(transactional_id="ended", **servers) as ended:
-            ended.init_transactions()
-            for commit in (True, False, True):
-                ended.begin_transaction()
-                ended.send("t", b"v", partition=0).result(10)
-                (ended.commit_transaction if commit else ended.abort_transaction)()
-        with Producer(transactional_id="open", transaction_timeout_ms=600_000, **servers) as producer:
-            producer.init_transactions()
-            producer.begin_transaction()
-            for partition in range(2):
-                producer.send("t", b"v", partition=partition).result(10)
+        with ended_and_open(broker.bootstrap_servers):
             yield broker
-            producer.close(timeout=0)
 
 
 @pytest.fixture(scope="module", params=[OLD, kafka_peer.NEWEST])
