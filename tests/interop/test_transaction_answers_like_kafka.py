@@ -5,7 +5,8 @@ Each request is sent twice. Compared are both answers with the ids and epochs th
 that they lead to. What passes (CONCURRENT_TRANSACTIONS) is waited for.
 
 The last epochs of a producer id cannot be waited for. They are written into `__transaction_state` as an admin
-client may, and both brokers are started again on that.
+client may, and both brokers are started again on that. At the end the feature `transaction.version` is
+lowered, and what was there before V2 is gone through again.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from odradek.wire.messages.add_partitions_to_txn import (
 )
 from odradek.wire.messages.end_txn import EndTxnRequest
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest
+from odradek.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 pytestmark = pytest.mark.interop
 
@@ -61,6 +63,9 @@ STATES = {
     TIMED_OUT: "short add wait",
 }
 
+#: What can be come to before V2, where a producer that goes on within its transaction is fenced.
+BEFORE_V2 = {name: steps for name, steps in STATES.items() if "5" not in steps and name != "resumed within"}
+
 HELD = ("present", "former", "next", "stranger")
 REQUESTS = [
     ("init", 4),
@@ -76,6 +81,7 @@ REQUESTS = [
     ("produce", 11),
     ("produce", 12),
 ]
+REQUESTS_OF_V2 = {("add", 5), ("commit", 5), ("abort", 5), ("produce", 12)}
 #: The last versions that do not know PRODUCER_FENCED.
 OLDER = [("resume", 3), ("add", 1), ("offsets", 1), ("commit", 1), ("abort", 1)]
 AT_ONCE = 4
@@ -99,6 +105,7 @@ KAFKA_TAKES_FOR_REPEATED = {
 
 SETTINGS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "50"}
 LAST = MAX_EPOCH - 1
+SAFE_DOWNGRADE = 2
 OLD, NEW = 0, 1
 _S = TransactionState
 
@@ -120,6 +127,8 @@ WRITTEN = {
 def cases(states: Any) -> Iterator[Case]:
     for state in states:
         for request, version in REQUESTS:
+            if states is BEFORE_V2 and (request, version) in REQUESTS_OF_V2:
+                continue
             for held in ("present",) if request == "init" else HELD:
                 if state == TIMED_OUT and request in JOINS and held == "next":
                     continue  # it joins, and is timed out itself
@@ -295,6 +304,16 @@ async def write_states(port: int, records: bytes) -> None:
     client.close()
 
 
+async def end_v2(port: int) -> None:
+    """Lower the feature `transaction.version`."""
+    client = Client(*await asyncio.open_connection("127.0.0.1", port))
+    update = FeatureUpdateKey(feature="transaction.version", max_version_level=1, upgrade_type=SAFE_DOWNGRADE)
+    answer = await client.call(UpdateFeaturesRequest(feature_updates=[update]), 1)
+    assert not answer.error_code
+    assert not any(result.error_code for result in answer.results)
+    client.close()
+
+
 def test_the_same_answers_in_every_state(tmp_path: Path, kafka_toolchain: None) -> None:
     kafka = kafka_peer.RealKafka(kafka_peer.NEWEST, tmp_path / "kafka", KAFKA_SETTINGS | SETTINGS)
     broker = Broker(
@@ -311,4 +330,7 @@ def test_the_same_answers_in_every_state(tmp_path: Path, kafka_toolchain: None) 
         kafka.start()
         broker.restart()
         different |= asyncio.run(compare("t", WRITTEN, (broker.port, kafka.port)))
+        for port in (broker.port, kafka.port):
+            asyncio.run(end_v2(port))
+        different |= asyncio.run(compare("t1", BEFORE_V2, (broker.port, kafka.port)))
     assert different == KAFKA_TAKES_FOR_REPEATED
