@@ -124,3 +124,20 @@ def test_who_never_got_a_producer_id_has_to_ask_for_one_again(api: ApiKey) -> No
     assert manager.state is S.UNINITIALIZED
     bench.done(manager.init_transactions())
     assert manager.state is S.READY and manager.producer_id >= 0
+
+
+def test_an_abort_that_failed_is_not_sent_beside_the_next_one() -> None:
+    bench = Bench().with_record()
+    manager = bench.manager
+    first = manager.abort()
+    ending = bench.ask()
+    assert ending is not None
+    manager.not_answered(ending)
+    finding = bench.ask()
+    assert finding is not None and finding.api is ApiKey.FIND_COORDINATOR
+    bench.answer(finding, ErrorCode.TRANSACTION_ABORTABLE)
+    assert first.error is not None and first.error.requires_abort
+    first.acked = True
+    bench.seen.clear()
+    bench.done(manager.abort())
+    assert bench.apis == [ApiKey.FIND_COORDINATOR, ApiKey.END_TXN] and manager.state is S.READY

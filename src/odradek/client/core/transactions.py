@@ -256,6 +256,8 @@ class TransactionManager(Standing):
             if request.api is ApiKey.END_TXN and batches_left:
                 return None
             self._queue.take(request)
+            if request.call is not None and request.call.done:
+                continue  # what it was for has failed; the application asks anew
             if self.last_error is not None and (
                 self.state is TxnState.FATAL_ERROR or request.api is not ApiKey.FIND_COORDINATOR
             ):
@@ -283,7 +285,7 @@ class TransactionManager(Standing):
         if self.state is not TxnState.ABORTING:
             return False
         for_group = request.find is not None and request.find[0] is CoordinatorKind.GROUP
-        return for_group or request.priority in (Priority.INIT, Priority.ADD)
+        return for_group or request.priority == Priority.ADD
 
     def target(self, request: TxnRequest) -> int | None:
         """Which broker is to be asked; None: any."""
