@@ -106,9 +106,7 @@ def _config(
         config = BrokerConfig({**config.given, "listeners": listeners})
     log = logging.getLogger("odradek.broker.config")
     for name in config.unknown:
-        log.warning(
-            "unknown config is ignored name=%s", name
-        )
+        log.warning("unknown config is ignored name=%s", name)
     for name in config.without_effect():
         logging.getLogger("odradek.broker.config.broker_config").warning(
             "config has no effect here name=%s", name
