@@ -29,7 +29,7 @@ def send_range(out: int, file: int, position: int, size: int, patience_ms: int) 
         try:
             count = os.sendfile(out, file, position, left)
         except BlockingIOError:
-            if patience_ms and _has_room_within(out, patience_ms):
+            if patience_ms and has_room_within(out, patience_ms):
                 continue
             if left == size:
                 raise
@@ -45,7 +45,8 @@ def send_range(out: int, file: int, position: int, size: int, patience_ms: int) 
     return size - left
 
 
-def _has_room_within(out: int, patience_ms: int) -> bool:
+def has_room_within(out: int, patience_ms: int) -> bool:
+    """Wait until a socket takes something, at most so long; whether it does."""
     room = select.poll()
     room.register(out, select.POLLOUT)
     return bool(room.poll(patience_ms))

@@ -7,7 +7,6 @@ it: the loop goes on with other requests meanwhile, and whoever reads old record
 from __future__ import annotations
 
 import errno
-import select
 import socket
 import threading
 from collections import deque
@@ -17,6 +16,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from odradek.broker.conversion.lazy_records import LazyRecords
+from odradek.broker.network._pysending import has_room_within
 from odradek.broker.network.send_range import send_range
 from odradek.log.files import FileRange
 
@@ -92,17 +92,13 @@ class Outbox:
                 except BlockingIOError:
                     count = 0
                 turn -= count
-                # Asking a socket that is full a second time would only cost.
-                if count < size and not (patience_ms and self._has_room_within(patience_ms)):
+                # Asking a socket that is full a second time would only cost; for a range it was waited.
+                waits = patience_ms and part.__class__ is not FileRange
+                if count < size and not (waits and has_room_within(self._fd, patience_ms)):
                     break
         except Exception as error:
             self.error = error.with_traceback(None)  # whose frames hold the file
         self.sent = TURN_BYTES - turn
-
-    def _has_room_within(self, patience_ms: int) -> bool:
-        room = select.poll()
-        room.register(self._fd, select.POLLOUT)
-        return bool(room.poll(patience_ms))
 
     def _send_range(self, part: FileRange, size: int, patience_ms: int) -> int:
         position = self._position
