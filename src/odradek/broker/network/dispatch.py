@@ -156,15 +156,7 @@ class Dispatcher:
         # with a Metadata request for all topics.
         request, _ = message_class.decode_from(frame, version, body_offset)
         started_ms = self._clock.monotonic_ms()
-        context = RequestContext(
-            self._broker,
-            header,
-            now_ms=self._clock.now_ms(),
-            client_host=peer.host,
-            client_port=peer.port,
-            connection_id=peer.connection_id,
-            listener_name=peer.listener_name,
-        )
+        context = RequestContext.of_frame(self._broker, header, peer)
         metrics.requests += 1
         metrics.request_bytes += len(frame)
         try:
