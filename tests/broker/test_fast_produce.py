@@ -34,16 +34,10 @@ from odradek.wire.messages.produce import (
 from .live import batch, create_topic, running
 from .net import run
 from .test_produce import REFUSED
+from .twins import ABSENT, twins
 from .two_ways import Later, dispatch, plain
 
-CODECS = [pytest.param(_pyproduce, id="python")]
-try:
-    from odradek import _produce
-
-    CODECS.append(pytest.param(_produce, id="native"))
-except ImportError:
-    pass
-
+CODECS = twins(_pyproduce, "odradek._produce")
 NOW_MS = 1_700_000_000_000
 TOPICS: dict[str, dict[str, str]] = {
     "plain": {},
@@ -392,9 +386,9 @@ def test_a_transactional_batch_needs_a_producer(codec: Any) -> None:
     assert codec.check_batch(somebodys, 0, len(somebodys), *limits) == (0, NOW_MS, 5)
 
 
-@pytest.mark.skipif(len(CODECS) < 2, reason="the kernel is not compiled")
 @pytest.mark.parametrize("seed", range(6))
 def test_both_codecs_read_and_check_the_same(seed: int) -> None:
+    _produce: Any = pytest.importorskip("odradek._produce", reason=ABSENT)
     shape = Shape(seed)
     ids = {name: bytes([number]) * 16 for number, name in enumerate(TOPICS)}
     usual = good = 0

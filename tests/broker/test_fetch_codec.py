@@ -18,15 +18,9 @@ from odradek.wire.messages.fetch import (
 )
 
 from .fetch_frames import TOPICS, Shape
+from .twins import twins
 
-CODECS = [pytest.param(_pyfetch, id="python")]
-try:
-    from odradek import _fetch
-
-    CODECS.append(pytest.param(_fetch, id="native"))
-except ImportError:
-    pass
-
+CODECS = twins(_pyfetch, "odradek._fetch")
 IDS = {name: bytes([number]) * 16 for number, name in enumerate(TOPICS, 1)}
 
 
@@ -93,15 +87,15 @@ def test_a_mutated_frame_is_parsed_rightly_or_not_at_all(codec: Any, seed: int) 
     assert parsed_ones > 100
 
 
-def test_other_apis_and_versions_are_not_parsed() -> None:
+@pytest.mark.parametrize("codec", CODECS)
+def test_other_apis_and_versions_are_not_parsed(codec: Any) -> None:
     frame = Shape(1, IDS).frame(12, odd=0)
-    for codec in CODECS:
-        parse = codec.values[0].parse_fetch  # type: ignore[attr-defined]
-        assert parse(frame) is not None
-        assert parse(b"") is None
-        assert parse(b"\0\0" + frame[2:]) is None
-        assert parse(frame[:3] + b"\x03" + frame[4:]) is None
-        assert parse(frame[:3] + b"\x13" + frame[4:]) is None
+    parse = codec.parse_fetch
+    assert parse(frame) is not None
+    assert parse(b"") is None
+    assert parse(b"\0\0" + frame[2:]) is None
+    assert parse(frame[:3] + b"\x03" + frame[4:]) is None
+    assert parse(frame[:3] + b"\x13" + frame[4:]) is None
 
 
 @pytest.mark.parametrize("codec", CODECS)

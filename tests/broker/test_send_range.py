@@ -13,20 +13,17 @@ import pytest
 
 from odradek.broker.network import _pysending
 
+from .twins import twins
+
+MODULES = twins(_pysending, "odradek._sending")
 SendRange = Callable[[int, int, int, int, int], int]
 CONTENT = random.Random(7).randbytes(3_000_000)
 
-TWINS = [pytest.param(_pysending.send_range, id="python")]
-try:
-    from odradek import _sending
-except ImportError:
-    TWINS.append(
-        pytest.param(None, id="compiled", marks=pytest.mark.skip(reason="the kernel is not compiled"))
-    )
-else:
-    TWINS.append(pytest.param(_sending.send_range, id="compiled"))
 
-pytestmark = pytest.mark.parametrize("send_range", TWINS)
+@pytest.fixture(params=MODULES)
+def send_range(request: pytest.FixtureRequest) -> SendRange:
+    function: SendRange = request.param.send_range
+    return function
 
 
 @pytest.fixture
