@@ -12,7 +12,19 @@ from odradek.log.memory_files import Killed, MemoryFileSystem
 from odradek.log.producer_state import Origin
 
 from .batches import NOW_MS, batch, marker, values_of
-from .two_folders import CONFIG, KEY, TOPIC_ID, A, B, C, World, advance, files_of, folders_marked
+from .two_folders import (
+    CONFIG,
+    KEY,
+    TOPIC_ID,
+    A,
+    B,
+    C,
+    World,
+    advance,
+    advance_to_the_swap,
+    files_of,
+    folders_marked,
+)
 
 pytestmark = pytest.mark.usefixtures("small_pieces")
 
@@ -311,10 +323,7 @@ def test_deleted_meanwhile() -> None:
 def test_deleted_just_behind_the_swap() -> None:
     world = World()
     move = world.begin()
-    steps = move.steps()
-    wait = next(steps)
-    while not move.has_swapped:
-        wait = advance(steps, wait)
+    steps, wait = advance_to_the_swap(move)
     world.manager.delete(*KEY)
     with pytest.raises(StopIteration):
         while True:

@@ -11,7 +11,7 @@ import pytest
 from odradek.errors import KafkaStorageError
 from odradek.log.moving import MoveError
 
-from .two_folders import KEY, A, B, C, World, advance, folders_marked
+from .two_folders import KEY, A, B, C, World, advance, advance_to_the_swap, folders_marked
 
 pytestmark = pytest.mark.usefixtures("small_pieces")
 
@@ -52,10 +52,7 @@ def test_the_new_disk_is_full() -> None:
 def test_the_old_disk_fails_just_behind_the_swap() -> None:
     world = World()
     move = world.begin()
-    steps = move.steps()
-    wait = next(steps)
-    while not move.has_swapped:
-        wait = advance(steps, wait)
+    steps, wait = advance_to_the_swap(move)
     world.files.failing["rename"] = under(A)
     with pytest.raises(StopIteration):
         while True:

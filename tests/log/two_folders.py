@@ -102,6 +102,15 @@ def advance(steps: Iterator[Wait], wait: Wait) -> Wait:
     return next(steps)
 
 
+def advance_to_the_swap(move: Move) -> tuple[Iterator[Wait], Wait]:
+    """The steps behind it, and what is to be waited for before the first of them."""
+    steps = move.steps()
+    wait = next(steps)
+    while not move.has_swapped:
+        wait = advance(steps, wait)
+    return steps, wait
+
+
 def files_of(files: MemoryFileSystem, directory: Path) -> dict[str, bytes]:
     return {
         path.name: bytes(inode.data).rstrip(b"\0")
