@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,10 +15,16 @@ import pytest
 from odradek.broker.app import Broker
 from odradek.cluster.embedded import EmbeddedStore
 from odradek.errors.codes import ErrorCode
+from odradek.log.checkpoints import read_offsets
 from odradek.log.real_files import RealFileSystem
 from odradek.wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from odradek.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from odradek.wire.messages.delete_topics import DeleteTopicsRequest
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest
@@ -81,13 +88,13 @@ def slow(disk: SlowDisk, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         disk.go = threading.Event()
 
 
-async def goes_on(broker: Broker) -> None:
+async def goes_on(broker: Broker, topic: str = "there") -> None:
     """Others write and read."""
     other = await connect(broker)
     for _ in range(3):
-        answer = await append(other, "there", batch())
+        answer = await append(other, topic, batch())
         assert answer.error_code == 0
-    read = await other.call(fetch("there"), 12)
+    read = await other.call(fetch(topic), 12)
     assert read.responses[0].partitions[0].error_code == 0
     other.close()
 
@@ -272,5 +279,110 @@ def test_checkpoints_wait_beside_the_loop(tmp_path: Path, monkeypatch: pytest.Mo
                 await settle(lambda: not broker.housekeeping._checkpointing, "for the checkpoints")
         text = (tmp_path / "replication-offset-checkpoint").read_text()
         assert "there 0 6" in text
+
+    run(main)
+
+
+def delete_records(*ends: tuple[str, int], timeout_ms: int = 1) -> DeleteRecordsRequest:
+    return DeleteRecordsRequest(
+        topics=[
+            DeleteRecordsTopic(
+                name=name, partitions=[DeleteRecordsPartition(partition_index=0, offset=offset)]
+            )
+            for name, offset in ends
+        ],
+        timeout_ms=timeout_ms,
+    )
+
+
+def starts_on_disk(data: Path) -> dict[tuple[str, int], int]:
+    return read_offsets(RealFileSystem(), data / "log-start-offset-checkpoint")
+
+
+def test_deleted_records_are_gone_for_good_when_that_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        disk = SlowDisk()
+        async with running(tmp_path, files=disk) as broker:
+            create_topic(broker, "there")
+            create_topic(broker, "beside")
+            create_topic(broker, "other")
+            clients = [await connect(broker) for _ in range(4)]
+            for topic in ("there", "other"):
+                assert (await append(clients[0], topic, batch([b"x"] * 9))).error_code == 0
+            with slow(disk, monkeypatch):
+                asking = [
+                    asyncio.ensure_future(client.call(delete_records(("there", 2 + n)), 2))
+                    for n, client in enumerate(clients)
+                ]
+                await settle(lambda: disk.waiting > 0, "for the disk")
+                await goes_on(broker, "beside")
+                assert not any(one.done() for one in asking)
+                disk.slow = False
+                disk.go.set()
+                for n, one in enumerate(asking):
+                    # The time that the disk takes is not the replicas'.
+                    answer = (await one).topics[0].partitions[0]
+                    assert (answer.error_code, answer.low_watermark) in {(0, low) for low in range(2 + n, 6)}
+            assert starts_on_disk(tmp_path) == {("there", 0): 5}
+            # Several in one request; and what is there already is answered at once.
+            await clients[0].call(delete_records(("there", 7), ("other", -1)), 2)
+            assert starts_on_disk(tmp_path) == {("there", 0): 7, ("other", 0): 9}
+            with slow(disk, monkeypatch):
+                answer = await clients[0].call(delete_records(("there", 3)), 2)
+                assert answer.topics[0].partitions[0].low_watermark == 7
+            for client in clients:
+                client.close()
+
+    run(main)
+
+
+def test_a_peer_that_goes_while_records_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        disk = SlowDisk()
+        async with running(tmp_path, files=disk) as broker:
+            create_topic(broker, "there")
+            create_topic(broker, "beside")
+            client = await connect(broker)
+            await append(client, "there", batch([b"x"] * 9))
+            with slow(disk, monkeypatch):
+                client.send(delete_records(("there", 4)), 2)
+                await settle(lambda: disk.waiting > 0, "for the disk")
+                client.abort()
+                await settle(lambda: not broker.listeners[0].connections, "for the peer to be missed")
+                disk.slow = False
+                disk.go.set()
+                await settle(lambda: starts_on_disk(tmp_path) == {("there", 0): 4}, "for the file")
+            await goes_on(broker, "beside")
+            assert not len(broker.purgatory)
+
+    run(main)
+
+
+def test_records_that_may_come_back_are_not_said_to_be_deleted(tmp_path: Path) -> None:
+    class FullDisk(RealFileSystem):
+        full = False
+
+        def write_atomically(self, path: Path, content: bytes, *, sync: bool = True) -> None:
+            if self.full and path.name == "log-start-offset-checkpoint":
+                raise OSError(errno.ENOSPC, "No space left on device", str(path))
+            super().write_atomically(path, content, sync=sync)
+
+    async def main() -> None:
+        disk = FullDisk()
+        async with running(tmp_path, files=disk) as broker:
+            create_topic(broker, "there")
+            create_topic(broker, "beside")
+            client = await connect(broker)
+            await append(client, "there", batch([b"x"] * 9))
+            disk.full = True
+            answer = (await client.call(delete_records(("there", 4)), 2)).topics[0].partitions[0]
+            assert (answer.error_code, answer.low_watermark) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+            disk.full = False
+            answer = (await client.call(delete_records(("there", 4)), 2)).topics[0].partitions[0]
+            assert (answer.error_code, answer.low_watermark) == (0, 4)
+            assert starts_on_disk(tmp_path) == {("there", 0): 4}
+            client.close()
 
     run(main)

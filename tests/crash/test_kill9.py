@@ -19,12 +19,12 @@ from pathlib import Path
 
 import pytest
 
-from odradek import Admin, NewTopic, Producer
+from odradek import Admin, Consumer, NewTopic, Producer, TopicPartition
 from odradek.log import LogConfig, LogManager, RealFileSystem
 from odradek.records.batch import iter_batches, iter_records
 from odradek.util.clock import SystemClock
 
-from .server import Server, free_port
+from .server import SETTINGS, Server, free_port
 
 SEED = int(os.environ.get("ODRADEK_CRASH_SEED", "20261121"))
 KILLS = int(os.environ.get("ODRADEK_CRASH_KILLS", "200"))
@@ -179,3 +179,36 @@ def test_nothing_acknowledged_is_lost_moved_or_doubled(tmp_path):
             assert wrong == []
         sys.stdout.write(f"{sender.total()} records were acknowledged\n")
         assert sender.total() > KILLS
+
+
+@pytest.mark.slow
+def test_records_that_were_deleted_stay_deleted(tmp_path):
+    """Kill as soon as DeleteRecords was answered, several times; the checkpoints' time never comes."""
+    data, port = tmp_path / "data", free_port()
+    settings = {
+        name: value for name, value in SETTINGS.items() if not name.endswith("checkpoint.interval.ms")
+    }
+    partition = TopicPartition(TOPIC, 0)
+    deleted = 0
+    for life in range(6):
+        server = Server(data, port, settings)
+        try:
+            server.wait_ready()
+            with Admin(bootstrap_servers=f"127.0.0.1:{port}") as admin:
+                if not life:
+                    admin.create_topics([NewTopic(TOPIC, 1, 1)])
+                with Consumer(bootstrap_servers=f"127.0.0.1:{port}") as consumer:
+                    assert consumer.beginning_offsets([partition])[partition] == deleted
+                with Producer(bootstrap_servers=f"127.0.0.1:{port}") as producer:
+                    for number in range(50):
+                        producer.send(TOPIC, b"%d-%d" % (life, number) * 200, partition=0)
+                deleted = 50 * life + 20 + life
+                admin.delete_records({partition: deleted})
+        finally:
+            server.end(signal.SIGKILL)
+    manager = LogManager([data], RealFileSystem(), SystemClock(), LogConfig())
+    manager.load()
+    log = manager.get(TOPIC, 0)
+    assert log is not None
+    assert log.log_start_offset == deleted
+    manager.close()

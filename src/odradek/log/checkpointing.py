@@ -7,7 +7,7 @@ and syncs them, `finish` takes note. What a later job has written is not replace
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ class CheckpointJob:
     """Files to be written. `run` may be called in another thread.
 
     Attributes: `errors`: the folders of which a file could not be written; `forgets`: partitions that the
-    files will not speak of any more.
+    files will not speak of any more; `syncs_all`: also high watermarks are synced.
     """
 
     def __init__(self, checkpoints: Checkpoints, number: int, entries: list[tuple[Path, Offsets]]) -> None:
@@ -37,6 +37,7 @@ class CheckpointJob:
         self.entries = entries
         self.errors: dict[Path, OSError] = {}
         self.forgets: frozenset[TopicPartition] = frozenset()
+        self.syncs_all = False
         self._checkpoints = checkpoints
 
     def run(self) -> None:
@@ -67,32 +68,40 @@ class Checkpoints:
     ) -> CheckpointJob:
         """What is to be written, of the logs as they are now, and of those `coming` to other folders."""
         entries: list[tuple[Path, Offsets]] = []
-        by_directory: dict[Path, dict[TopicPartition, PartitionLog]] = {path: {} for path in directories}
-        for key, log in logs.items():
-            here = by_directory.get(log.directory.parent)
-            if here is not None:
-                here[key] = log
-        for move in coming:
-            by_directory[move.parent][move.key] = move.log
-        for directory, here in by_directory.items():
-            for name, offsets in (
-                (RECOVERY_POINTS, {key: log.recovery_point for key, log in here.items()}),
-                (
-                    LOG_START_OFFSETS,
-                    {
-                        key: log.log_start_offset
-                        for key, log in here.items()
-                        if log.log_start_offset > log.segments[0].base_offset
-                    },
-                ),
-                (HIGH_WATERMARKS, {key: log.high_watermark for key, log in here.items()}),
-            ):
-                path = directory / name
-                if self._said.get(path) != offsets:
-                    self._said.pop(path, None)
-                    entries.append((path, offsets))
+        for directory, here in _by_directory(directories, logs, coming).items():
+            for name, offset_of in _FILES.items():
+                self._add(entries, directory / name, offset_of(here))
         self._count += 1
         return CheckpointJob(self, self._count, entries)
+
+    def begin_log_starts(
+        self,
+        directories: Iterable[Path],
+        logs: Mapping[TopicPartition, PartitionLog],
+        coming: Iterable[Move] = (),
+    ) -> CheckpointJob:
+        """As `begin`, of what lets the log starts outlive everything: these, and the high watermarks.
+
+        A log start is believed after a power failure that took records above it along only if the high
+        watermark was as high, so that is written before it, and synced.
+        """
+        entries: list[tuple[Path, Offsets]] = []
+        marks: list[tuple[Path, Offsets]] = []
+        for directory, here in _by_directory(directories, logs, coming).items():
+            before = len(entries)
+            self._add(entries, directory / LOG_START_OFFSETS, _log_starts(here))
+            if len(entries) > before:
+                marks.append((directory / HIGH_WATERMARKS, _high_watermarks(here)))
+                self._said.pop(marks[-1][0], None)
+        self._count += 1
+        job = CheckpointJob(self, self._count, [*marks, *entries])
+        job.syncs_all = True
+        return job
+
+    def _add(self, entries: list[tuple[Path, Offsets]], path: Path, offsets: Offsets) -> None:
+        if self._said.get(path) != offsets:
+            self._said.pop(path, None)
+            entries.append((path, offsets))
 
     def write(self, job: CheckpointJob) -> None:
         """See `CheckpointJob.run`."""
@@ -102,7 +111,8 @@ class Checkpoints:
                     continue
                 try:
                     # High watermarks change with every append and are found again: no need to wait for them.
-                    write_offsets(self._files, path, offsets, sync=path.name != HIGH_WATERMARKS)
+                    sync = job.syncs_all or path.name != HIGH_WATERMARKS
+                    write_offsets(self._files, path, offsets, sync=sync)
                     self._newest[path] = job.number
                 except OSError as error:
                     logger.error("writing %s failed: %s", path, error)
@@ -113,3 +123,43 @@ class Checkpoints:
         for path, offsets in job.entries:
             if path.parent not in job.errors and self._newest.get(path) == job.number == self._count:
                 self._said[path] = offsets
+
+
+Here = dict[TopicPartition, "PartitionLog"]
+"""The logs of one data folder."""
+
+
+def _by_directory(
+    directories: Iterable[Path], logs: Mapping[TopicPartition, PartitionLog], coming: Iterable[Move]
+) -> dict[Path, Here]:
+    found: dict[Path, Here] = {path: {} for path in directories}
+    for key, log in logs.items():
+        here = found.get(log.directory.parent)
+        if here is not None:
+            here[key] = log
+    for move in coming:
+        found[move.parent][move.key] = move.log
+    return found
+
+
+def _recovery_points(logs: Here) -> Offsets:
+    return {key: log.recovery_point for key, log in logs.items()}
+
+
+def _log_starts(logs: Here) -> Offsets:
+    return {
+        key: log.log_start_offset
+        for key, log in logs.items()
+        if log.log_start_offset > log.segments[0].base_offset
+    }
+
+
+def _high_watermarks(logs: Here) -> Offsets:
+    return {key: log.high_watermark for key, log in logs.items()}
+
+
+_FILES: dict[str, Callable[[Here], Offsets]] = {
+    RECOVERY_POINTS: _recovery_points,
+    LOG_START_OFFSETS: _log_starts,
+    HIGH_WATERMARKS: _high_watermarks,
+}

@@ -445,6 +445,10 @@ class LogManager:
         job.forgets = frozenset(self._stale)
         return job
 
+    def begin_log_starts(self) -> CheckpointJob:
+        """As `begin_checkpoint`, of what keeps deleted records deleted when the process dies."""
+        return self.checkpoints.begin_log_starts(self.online_dirs, self._logs, self.moves.coming())
+
     def finish_checkpoint(self, job: CheckpointJob) -> bool:
         """Take note of what was written; whether all could be."""
         self.checkpoints.finish(job)

@@ -1,8 +1,9 @@
 """DeleteRecords 0-2: move the log start of partitions forward.
 
-Offset -1 means the high watermark. The answer waits until every replica has moved, at most `timeout_ms`
-(REQUEST_TIMED_OUT); an offset beyond the high watermark gets OFFSET_OUT_OF_RANGE, a topic whose
-cleanup.policy lacks `delete` POLICY_VIOLATION.
+Offset -1 means the high watermark. The answer waits until the new log starts are on the disk (Kafka's does
+not: there, what was deleted may be back after a crash), KAFKA_STORAGE_ERROR where they cannot be written; and
+until every replica has moved, at most `timeout_ms` (REQUEST_TIMED_OUT). An offset beyond the high watermark
+gets OFFSET_OUT_OF_RANGE, a topic whose cleanup.policy lacks `delete` POLICY_VIOLATION.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from odradek.wire.messages.delete_records import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.upkeep.log_starts import Errors
     from odradek.replication.partition import Partition
 
 log = logging.getLogger(__name__)
@@ -54,7 +56,7 @@ def handle(
 ) -> DeleteRecordsResponse | asyncio.Future[DeleteRecordsResponse]:
     """Move the log starts, and answer when all replicas have."""
     response = DeleteRecordsResponse(topics=[])
-    pending: list[_Pending] = []
+    moved: list[_Pending] = []
     for topic in request.topics:
         allowed = context.authorize(Operation.DELETE, topic_resource(topic.name))
         results = []
@@ -62,15 +64,46 @@ def handle(
             if not allowed:
                 results.append(_failed(wanted.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             else:
-                results.append(_delete(context, topic.name, wanted.partition_index, wanted.offset, pending))
+                results.append(_delete(context, topic.name, wanted.partition_index, wanted.offset, moved))
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
-    if not pending:
+    if not moved:
         return response
-    return wait_for_replicas(context, request.timeout_ms, response, pending, _settle, _give_up)
+    return _wait_for_disk(context, request.timeout_ms, response, moved)
+
+
+def _wait_for_disk(
+    context: RequestContext, timeout_ms: int, response: DeleteRecordsResponse, moved: list[_Pending]
+) -> asyncio.Future[DeleteRecordsResponse]:
+    future: asyncio.Future[DeleteRecordsResponse] = context.broker.loop.create_future()
+
+    def finish(_: object = None) -> None:
+        if not future.done():
+            future.set_result(response)
+
+    # The peer may go meanwhile; then nothing waits for replicas.
+    context.on_disconnect = finish
+
+    def on_written(errors: Errors) -> None:
+        if future.done():
+            return
+        pending = []
+        for partition, offset, result in moved:
+            if partition.log.directory.parent in errors:
+                _fail(result, ErrorCode.KAFKA_STORAGE_ERROR)
+            elif partition.low_watermark < offset:
+                pending.append((partition, offset, result))
+        if not pending:
+            finish()
+            return
+        waiting = wait_for_replicas(context, timeout_ms, response, pending, _settle, _give_up)
+        waiting.add_done_callback(finish)
+
+    context.broker.housekeeping.log_starts.write(on_written)
+    return future
 
 
 def _delete(
-    context: RequestContext, topic: str, index: int, offset: int, pending: list[_Pending]
+    context: RequestContext, topic: str, index: int, offset: int, moved: list[_Pending]
 ) -> DeleteRecordsPartitionResult:
     try:
         partition = context.broker.replicas.get(topic, index)
@@ -81,8 +114,7 @@ def _delete(
         log.error("records not deleted topic=%s partition=%d: %s", topic, index, error)
         return _failed(index, ErrorCode.KAFKA_STORAGE_ERROR)
     result = DeleteRecordsPartitionResult(partition_index=index, low_watermark=partition.low_watermark)
-    if partition.low_watermark < resolved:
-        pending.append((partition, resolved, result))
+    moved.append((partition, resolved, result))
     return result
 
 
@@ -90,10 +122,14 @@ def _failed(index: int, error: ErrorCode) -> DeleteRecordsPartitionResult:
     return DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1, error_code=int(error))
 
 
+def _fail(result: DeleteRecordsPartitionResult, error: ErrorCode) -> None:
+    result.error_code = int(error)
+    result.low_watermark = -1
+
+
 def _settle(partition: Partition, offset: int, result: DeleteRecordsPartitionResult) -> bool:
     if not partition.is_leader:
-        result.error_code = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        result.low_watermark = -1
+        _fail(result, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return True
     if partition.low_watermark < offset:
         return False

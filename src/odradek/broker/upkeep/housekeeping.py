@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.broker.process.loop_timers import Periodic
 from odradek.broker.upkeep.cleaning import Cleaning
+from odradek.broker.upkeep.log_starts import LogStarts
 from odradek.broker.upkeep.moving import Moving
 from odradek.log.cleaner.manager import LogCleaner
 from odradek.log.real_files import RealFileSystem
@@ -23,7 +24,8 @@ _NEVER_MS = 366 * 24 * 3600 * 1000
 class Housekeeping:
     """The periodic work of one broker.
 
-    Attributes: `cleaner`: decides what is compacted, None where compaction is off; `moving`: moves replicas.
+    Attributes: `cleaner`: decides what is compacted, None where compaction is off; `moving`: moves replicas;
+    `log_starts`: writes down what DeleteRecords has done.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -34,11 +36,13 @@ class Housekeeping:
         self._cleaning: Cleaning | None = None
         self.cleaner: LogCleaner | None = None
         self.moving: Moving | None = None
+        self.log_starts: LogStarts
 
     def start(self) -> None:
         """Begin; the logs are loaded."""
         broker, config, logs = self._broker, self._broker.config, self._broker.logs
         now_ms = broker.clock.now_ms
+        self.log_starts = LogStarts(broker.loop, logs)
         self._every("retention", config.log_retention_check_interval_ms, self._retain)
         # Also without flush.ms: complete segments are synced, so that a recovery need not read them again.
         self._every("flush", min(_FLUSH_CHECK_MS, config.log_flush_scheduler_interval_ms), self._flush)
