@@ -31,7 +31,7 @@ INTRODUCTION = """# Configuration
 <!-- Made by tests/broker/test_configuration_doc.py from the tables in the code; UPDATE_DOCS=1 writes it. -->
 
 The names, types, defaults and limits are those of Apache Kafka 3.9; a `server.properties` of Kafka can
-be used as it is. The broker takes its configs from
+be used as it is, but for what asks for security or for other brokers. The broker takes its configs from
 
 - `odradek server --config FILE` (Java's properties format) and `--set name=value`, which is stronger;
 - keywords of `odradek.testing.Broker`, with underscores: `num_partitions=3`;
@@ -40,6 +40,19 @@ be used as it is. The broker takes its configs from
 Stronger beats weaker: this broker dynamically, all brokers dynamically, given at the start, default. A
 topic's own configs beat the broker's. Names that Kafka does not know are warned about and otherwise
 ignored; a value that its config cannot have stops the start.
+
+**Security** is not there yet, nor are clusters of several brokers. A broker that is given
+`authorizer.class.name`, `super.users`, `ssl.*`, `sasl.*` (under a listener's prefix, too), a protocol other
+than PLAINTEXT, keys of delegation tokens, classes of policies, `zookeeper.connect` or several KRaft voters
+does not start, and names them: it would serve everybody everything, in plain text. Remove them, or say
+`--insecure` (`odradek.insecure=true`) where that is meant; each is then warned about. Quotas and
+`password.encoder.*` are only warned about: quotas keep nobody out, and passwords are refused in dynamic
+configs.
+
+`--host` and `--port` say where to listen *and* what to advertise, whatever the file says of either; what
+they leave open is the file's. `--set advertised.listeners=…` is the last word. 0.0.0.0 is listened on and
+never advertised: with `--host 0.0.0.0` it is the host of the file's `advertised.listeners`, else this
+machine's name; in `listeners` alone it is refused, as by Kafka.
 
 **●** marks what this release acts upon. The rest is read, checked, kept and shown to tools, and changes
 nothing yet; the broker warns when it is given. *Update*: `read-only` at the start only;

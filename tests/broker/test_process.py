@@ -193,6 +193,11 @@ def test_a_log_damaged_beyond_its_tail_is_refused(tmp_path: Path) -> None:
     [
         (["--set", "num.partitions=many"], "num.partitions"),
         (["--set", "listeners=SSL://127.0.0.1:0"], "PLAINTEXT"),
+        (["--set", "listeners=PLAINTEXT://0.0.0.0:0"], "nonroutable meta-address 0.0.0.0"),
+        (
+            ["--set", "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"],
+            "--insecure",
+        ),
     ],
 )
 def test_wrong_configs_are_refused(arguments: list[str], words: str, tmp_path: Path) -> None:
@@ -206,3 +211,46 @@ def test_wrong_usage() -> None:
         done = subprocess.run([*COMMAND, *arguments], capture_output=True, timeout=60, check=False)
         assert done.returncode == 2
         assert b"Usage" in done.stderr
+
+
+def test_security_that_is_not_there_is_passed_over_only_when_that_is_meant(tmp_path: Path) -> None:
+    data, file = tmp_path / "data", tmp_path / "server.properties"
+    file.write_text(
+        f"log.dirs={data}\nlisteners=PLAINTEXT://127.0.0.1:0\nauthorizer.class.name=kafka.Acls\n"
+        "listener.name.plaintext.ssl.keystore.password=hunter2\nzookeeper.connect=h:2181\n"
+    )
+    text = refused("--config", str(file))
+    for name in (
+        "authorizer.class.name",
+        "listener.name.plaintext.ssl.keystore.password",
+        "zookeeper.connect",
+    ):
+        assert name in text
+    assert "hunter2" not in text
+    assert not data.exists()
+    with server("--config", str(file), "--insecure") as (process, host, port):
+        assert metadata(host, port)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=20)
+    warned = [line for line in errors.decode().splitlines() if "asks for what is not there" in line]
+    assert len(warned) == 3
+    assert b"hunter2" not in errors
+    assert b"has no effect" not in errors
+
+
+def test_all_addresses_are_listened_on_and_not_advertised(tmp_path: Path) -> None:
+    with server("--data", str(tmp_path), "--host", "0.0.0.0", "--port", "0") as (_, host, port):
+        assert host == "127.0.0.1"
+        (broker,) = metadata(host, port).brokers  # type: ignore[attr-defined]
+        assert (broker.host, broker.port) == (socket.getfqdn(), port)
+
+
+def test_options_win_over_what_the_file_advertises(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        f"log.dirs={tmp_path / 'd'}\nlisteners=PLAINTEXT://127.0.0.1:9092\n"
+        "advertised.listeners=PLAINTEXT://broker.example:9092\n"
+    )
+    with server("--config", str(file), "--port", "0") as (_, host, port):
+        (broker,) = metadata(host, port).brokers  # type: ignore[attr-defined]
+        assert (broker.host, broker.port) == ("broker.example", port)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import Authorizer
 from odradek.broker.auto_creation import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from odradek.broker.config.broker_config import BrokerConfig
+from odradek.broker.config.protection import check_promises
 from odradek.broker.controller_thread import ControllerThread
 from odradek.broker.conversion.conversions import Conversions
 from odradek.broker.features import Features
@@ -33,6 +34,7 @@ from odradek.broker.gauges import register_gauges
 from odradek.broker.metrics import Metrics
 from odradek.broker.network.dispatch import Dispatcher
 from odradek.broker.network.limits import network_limits
+from odradek.broker.network.listeners import ALL_ADDRESSES
 from odradek.broker.network.server import AddressInUse, Listener
 from odradek.broker.process.loop_timers import LoopTimers
 from odradek.broker.producer_ids import ProducerIds
@@ -156,7 +158,10 @@ class Broker:
     @property
     def host(self) -> str:
         """Where the first listener listens, as an address that a client on this machine can use."""
-        return self.listeners[0].host or "127.0.0.1"
+        host = self.listeners[0].host
+        if host in ALL_ADDRESSES:
+            return "::1" if ":" in host else "127.0.0.1"
+        return host or "127.0.0.1"
 
     @property
     def port(self) -> int:
@@ -244,6 +249,8 @@ class Broker:
             raise
 
     def _start(self) -> None:
+        for name, instead in check_promises(self.config):
+            log.warning("config asks for what is not there name=%s instead=%s", name, instead)
         self._open_request_log()
         self._bind(Dispatcher(self, self.handlers))
         self._open_logs()
@@ -286,10 +293,13 @@ class Broker:
             # What was decided before the last stop is completed, also if nobody asks.
             self.loop.call_soon(self._load_transactions)
         log.info(
-            "broker started broker_id=%d cluster_id=%s listeners=%s partitions=%d",
+            "broker started broker_id=%d cluster_id=%s listeners=%s advertised=%s partitions=%d",
             self.broker_id,
             self.cluster_id,
             ",".join(f"{one.name}://{one.host}:{one.port}" for one in self.listeners),
+            ",".join(
+                one.connection_string for one in self.image.brokers[self.broker_id].registration.endpoints
+            ),
             len(self.replicas),
         )
 
@@ -312,7 +322,8 @@ class Broker:
             if endpoint.security_protocol != "PLAINTEXT":
                 raise ConfigError(
                     f"listener {endpoint.listener}: {endpoint.security_protocol} is not available, "
-                    "only PLAINTEXT listeners are"
+                    "only PLAINTEXT listeners are: there is no encryption and no login yet. "
+                    f"Listen on PLAINTEXT://{endpoint.host}:{endpoint.port}, if everybody may connect."
                 )
             listener = Listener(dispatcher, limits, name=endpoint.listener)
             try:

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="Where to listen; 0 takes a free port. [default: 9092]"
 )
-@click.option("--host", help="The address to listen on and to advertise. [default: 127.0.0.1]")
+@click.option(
+    "--host",
+    help="The address to listen on and to advertise; 0.0.0.0 listens on all, and advertises the machine's "
+    "name or what advertised.listeners says. [default: 127.0.0.1]",
+)
 @click.option(
     "--config",
     "config_file",
@@ -41,6 +45,12 @@ if TYPE_CHECKING:
     metavar="X",
     help="Be that release of Kafka, 0.8.2 to the newest, such as 2.2: its APIs and versions, its defaults, "
     "its answers (odradek.kafka.version). 3.9-kraft for a broker with KRaft.",
+)
+@click.option(
+    "--insecure",
+    is_flag=True,
+    help="Start although configs ask for security that there is not yet: everybody may do everything "
+    "(odradek.insecure).",
 )
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option(
@@ -61,6 +71,7 @@ def command(
     config_file: Path | None,
     settings: tuple[str, ...],
     kafka_version: str | None,
+    insecure: bool,
     log_format: str,
     log_level: str,
     request_log: Path | None,
@@ -75,6 +86,8 @@ def command(
     try:
         if kafka_version is not None:
             settings = (*settings, f"odradek.kafka.version={kafka_version}")
+        if insecure:
+            settings = (*settings, "odradek.insecure=true")
         config = _config(data, port, host, config_file, settings)
     except ConfigError as error:
         _refuse(str(error))
@@ -84,9 +97,7 @@ def command(
 def _config(
     data: Path | None, port: int | None, host: str | None, config_file: Path | None, settings: tuple[str, ...]
 ) -> BrokerConfig:
-    import logging
-
-    from odradek.broker.config.broker_config import BrokerConfig
+    from odradek.broker.process.options import read_config, warn_of
 
     overrides: dict[str, str] = {}
     for setting in settings:
@@ -96,30 +107,11 @@ def _config(
         overrides[name.strip()] = value.strip()
     if data is not None:
         overrides["log.dirs"] = str(data)
-    config = (
-        BrokerConfig.from_file(config_file, overrides) if config_file is not None else BrokerConfig(overrides)
-    )
+    config = read_config(config_file, overrides, host=host, port=port)
     if data is None and not (config.is_given("log.dirs") or config.is_given("log.dir")):
         raise click.UsageError("where to keep the data: give --data DIR, or log.dirs in --config or --set")
-    if port is not None or host is not None or not _says_where_to_listen(config):
-        listeners = f"PLAINTEXT://{_bracketed(host or '127.0.0.1')}:{9092 if port is None else port}"
-        config = BrokerConfig({**config.given, "listeners": listeners})
-    log = logging.getLogger("odradek.broker.config")
-    for name in config.unknown:
-        log.warning("unknown config is ignored name=%s", name)
-    for name in config.without_effect():
-        logging.getLogger("odradek.broker.config.broker_config").warning(
-            "config has no effect here name=%s", name
-        )
+    warn_of(config)
     return config
-
-
-def _says_where_to_listen(config: BrokerConfig) -> bool:
-    return any(config.is_given(name) for name in ("listeners", "port", "host.name"))
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 def _say_ready(address: str) -> None:

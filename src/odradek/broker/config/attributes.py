@@ -344,4 +344,5 @@ class ConfigAttributes:
     follower_replication_throttled_rate: int
     replica_alter_log_dirs_io_max_bytes_per_second: int
     odradek_event_loop_stall_ms: int
+    odradek_insecure: bool
     odradek_kafka_version: str | None

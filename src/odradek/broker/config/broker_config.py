@@ -22,7 +22,12 @@ from odradek.broker.config.table import (
     PER_BROKER,
     UPDATE_MODES,
 )
-from odradek.broker.network.listeners import advertise, parse_listeners, parse_protocol_map
+from odradek.broker.network.listeners import (
+    ALL_ADDRESSES,
+    advertise,
+    parse_listeners,
+    parse_protocol_map,
+)
 from odradek.cluster.config_def import ConfigError, ConfigKey, ConfigValue
 from odradek.cluster.nodes import Endpoint
 from odradek.cluster.topic_config import SYNONYMS, TOPIC_CONFIGS
@@ -155,13 +160,10 @@ class BrokerConfig(ConfigAttributes):
         Raises:
             ConfigError: it cannot be read, or a value is wrong; the file is named.
         """
+        properties = read_properties(path)
         try:
-            text = path.read_text(encoding="utf-8", errors="replace")
-            properties = parse_properties(text)
             return cls({**properties, **(overrides or {})}, standalone=standalone)
-        except OSError as error:
-            raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
-        except (ConfigError, ValueError) as error:
+        except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from error
 
     if not TYPE_CHECKING:
@@ -194,7 +196,8 @@ class BrokerConfig(ConfigAttributes):
         """Given names that Kafka knows and that change nothing here, sorted: to be warned about."""
         from odradek.broker.config.effect import EFFECTIVE_BROKER_CONFIGS
 
-        return sorted(name for name in self.given if name in _KNOWN and name not in EFFECTIVE_BROKER_CONFIGS)
+        known = (name for name in self.given if find_key(name) is not None)
+        return sorted(name for name in known if name not in EFFECTIVE_BROKER_CONFIGS)
 
     # --- derived values -----------------------------------------------------------------------------------
 
@@ -308,10 +311,12 @@ class BrokerConfig(ConfigAttributes):
                 f"listeners. Found {','.join(strange)}. The valid options based on the current configuration "
                 f"are {','.join(sorted(names))}"
             )
-        if self.is_given("advertised.listeners") and any(e.host == "0.0.0.0" for e in advertised):
+        nonroutable = next((e.host for e in advertised if e.host in ALL_ADDRESSES), None)
+        if nonroutable is not None:
             raise ConfigError(
-                "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. "
-                "Use a routable IP address."
+                f"advertised.listeners cannot use the nonroutable meta-address {nonroutable}. "
+                "Use a routable IP address. Without advertised.listeners the addresses of listeners are "
+                "advertised; an empty host there listens on all addresses and advertises this machine's name."
             )
 
     # --- dynamic configs (KIP-226) ------------------------------------------------------------------------
@@ -440,6 +445,20 @@ class BrokerConfig(ConfigAttributes):
 
     def _is_release_default(self, name: str) -> bool:
         return name in self._release_defaults and name not in self.given
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """Read a `server.properties`: Kafka's names to text.
+
+    Raises:
+        ConfigError: it cannot be read; the file is named.
+    """
+    try:
+        return parse_properties(path.read_text(encoding="utf-8", errors="replace"))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from error
 
 
 def _defaults_of_release(text: str | None) -> dict[str, str]:

@@ -402,6 +402,8 @@ remote.fetch.max.wait.ms How long a fetch waits for remote data, in ms.
 _OWN = _docs("""
 odradek.event.loop.stall.ms After how long without a sign of life from the event loop a line is logged that
   says how long it was held up and where; 0 for never.
+odradek.insecure Start although configs ask for security, or for a cluster of several brokers, that there is
+  not yet: everybody may do everything, and nothing is encrypted. Each such config is warned about.
 odradek.kafka.version Release of Kafka that the broker is to be: its APIs and versions, its defaults, its
   answers; without it everything that there is.
 """)

@@ -84,6 +84,7 @@ EFFECTIVE_BROKER_CONFIGS = _OF_TOPICS | {
     "num.partitions",
     "num.replica.alter.log.dirs.threads",
     "odradek.event.loop.stall.ms",
+    "odradek.insecure",
     "odradek.kafka.version",
     "offset.metadata.max.bytes",
     "offsets.commit.timeout.ms",

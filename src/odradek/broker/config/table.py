@@ -477,6 +477,7 @@ _QUOTAS: tuple[_Row, ...] = (
 _OWN: tuple[_Row, ...] = (
     # Ours, not Kafka's: their names say so.
     ("odradek.event.loop.stall.ms", _T.INT, "50", LOW, at_least(0), READ_ONLY),
+    ("odradek.insecure", _T.BOOLEAN, "false", MEDIUM, None, READ_ONLY),
     ("odradek.kafka.version", _T.STRING, None, MEDIUM, _KAFKA_RELEASE, READ_ONLY),
 )
 

@@ -10,6 +10,9 @@ from odradek.cluster.nodes import Endpoint
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
+ALL_ADDRESSES = ("0.0.0.0", "::")
+"""Hosts to listen on that nobody can connect to from elsewhere."""
+
 
 def parse_protocol_map(text: str) -> dict[str, str]:
     """Read `listener.security.protocol.map`: listener name to security protocol.

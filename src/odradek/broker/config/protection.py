@@ -1,0 +1,122 @@
+"""Configs that ask for protection, or for a cluster, that this release does not have.
+
+A broker that passed over them would serve everybody, in plain text, while its operator believes otherwise.
+So it does not start, unless `odradek.insecure` says that this is meant
+(docs/decisions/security-configs-refuse-the-start.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.broker.config.broker_config import base_name
+from odradek.cluster.config_def import ConfigError
+
+if TYPE_CHECKING:
+    from odradek.broker.config.broker_config import BrokerConfig
+
+INSECURE = "odradek.insecure"
+
+_NOT_ENCRYPTED = "nothing is encrypted"
+_NOT_AUTHENTICATED = "nobody is authenticated"
+_NOT_AUTHORIZED = "everybody may do everything"
+_NO_POLICY = "no class has a say in what is created or changed"
+_NO_CLUSTER = "the broker is alone, a cluster of its own"
+
+
+class Unkept(NamedTuple):
+    """A config whose promise is not kept: its name, and what holds instead."""
+
+    name: str
+    instead: str
+
+
+def _always(text: str) -> bool:
+    return True
+
+
+def _unless(harmless: str) -> Callable[[str], bool]:
+    return lambda text: text.strip().lower() != harmless.lower()
+
+
+def _maps_to_security(text: str) -> bool:
+    """Whether a listener is encrypted or authenticated; `SSL:SSL` stands in Kafka's own default."""
+    for entry in text.split(","):
+        name, _, protocol = (part.strip().upper() for part in entry.partition(":"))
+        if protocol not in ("", "PLAINTEXT", name):
+            return True
+    return False
+
+
+def _several(text: str) -> bool:
+    return sum(1 for part in text.split(",") if part.strip()) > 1
+
+
+def _is_half_a_node(text: str) -> bool:
+    return {part.strip().lower() for part in text.split(",")} != {"broker", "controller"}
+
+
+_PROMISES: Mapping[str, tuple[Callable[[str], bool], str]] = {
+    "authorizer.class.name": (_always, _NOT_AUTHORIZED),
+    "super.users": (_always, _NOT_AUTHORIZED),
+    "allow.everyone.if.no.acl.found": (_unless("true"), _NOT_AUTHORIZED),
+    "security.inter.broker.protocol": (_unless("PLAINTEXT"), _NOT_ENCRYPTED),
+    "listener.security.protocol.map": (_maps_to_security, _NOT_ENCRYPTED),
+    "security.providers": (_always, _NOT_ENCRYPTED),
+    "ssl.client.auth": (_unless("none"), _NOT_AUTHENTICATED),
+    "connections.max.reauth.ms": (_unless("0"), _NOT_AUTHENTICATED),
+    "delegation.token.master.key": (_always, _NOT_AUTHENTICATED),
+    "delegation.token.secret.key": (_always, _NOT_AUTHENTICATED),
+    "principal.builder.class": (
+        _unless("org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"),
+        _NOT_AUTHENTICATED,
+    ),
+    "create.topic.policy.class.name": (_always, _NO_POLICY),
+    "alter.config.policy.class.name": (_always, _NO_POLICY),
+    "zookeeper.connect": (_always, _NO_CLUSTER),
+    "process.roles": (_is_half_a_node, _NO_CLUSTER),
+    "controller.quorum.voters": (_several, _NO_CLUSTER),
+    "controller.quorum.bootstrap.servers": (_several, _NO_CLUSTER),
+}
+"""Config → which values promise something, and what holds instead; also under a listener's prefix."""
+
+_PREFIXES = {"ssl.": _NOT_ENCRYPTED, "sasl.": _NOT_AUTHENTICATED}
+
+
+def unkept_promises(config: BrokerConfig) -> list[Unkept]:
+    """The given configs whose promise is not kept, by name. An empty value promises nothing."""
+    found = []
+    for name, text in sorted(config.given.items()):
+        if not text.strip():
+            continue
+        base = base_name(name)
+        promise = _PROMISES.get(base)
+        if promise is None:
+            promise = next(
+                ((_always, why) for prefix, why in _PREFIXES.items() if base.startswith(prefix)), None
+            )
+        if promise is not None and promise[0](text):
+            found.append(Unkept(name, promise[1]))
+    return found
+
+
+def check_promises(config: BrokerConfig) -> list[Unkept]:
+    """The promises that are not kept, and need not be: `odradek.insecure` is set.
+
+    Raises:
+        ConfigError: it is not set; the message names the configs, what holds instead, and the remedy. No
+            value is shown, as some are passwords.
+    """
+    unkept = unkept_promises(config)
+    if not unkept or config.odradek_insecure:
+        return unkept
+    reasons: dict[str, list[str]] = {}
+    for name, instead in unkept:
+        reasons.setdefault(instead, []).append(name)
+    told = "; ".join(f"{', '.join(names)} ({instead})" for instead, names in reasons.items())
+    raise ConfigError(
+        f"there is no security and no cluster of several brokers yet, and these configs ask for it: {told}. "
+        f"Remove them, or say with --insecure ({INSECURE}=true) that the broker may do without. "
+        "Nothing was started."
+    )

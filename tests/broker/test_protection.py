@@ -1,0 +1,80 @@
+"""Configs that ask for protection that there is not: which count, and that no broker starts with them."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.broker.app import StartError
+from odradek.broker.config.broker_config import BrokerConfig
+from odradek.broker.config.protection import check_promises, unkept_promises
+from odradek.cluster.config_def import ConfigError
+from odradek.testing import Broker
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("authorizer.class.name", "kafka.security.authorizer.AclAuthorizer"),
+        ("super.users", "User:admin"),
+        ("allow.everyone.if.no.acl.found", "false"),
+        ("ssl.keystore.location", "/k.jks"),
+        ("ssl.client.auth", "required"),
+        ("listener.name.external.ssl.client.auth", "required"),
+        ("sasl.enabled.mechanisms", "SCRAM-SHA-256"),
+        ("listener.name.external.scram-sha-256.sasl.jaas.config", "x required;"),
+        ("security.inter.broker.protocol", "SSL"),
+        ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,EXTERNAL:SASL_SSL"),
+        ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_SSL"),
+        ("security.providers", "a.b.Provider"),
+        ("connections.max.reauth.ms", "3600000"),
+        ("delegation.token.secret.key", "s"),
+        ("delegation.token.master.key", "s"),
+        ("principal.builder.class", "a.b.Builder"),
+        ("create.topic.policy.class.name", "a.b.Policy"),
+        ("alter.config.policy.class.name", "a.b.Policy"),
+        ("zookeeper.connect", "zk1:2181,zk2:2181/kafka"),
+        ("process.roles", "broker"),
+        ("controller.quorum.voters", "1@a:9093,2@b:9093,3@c:9093"),
+        ("controller.quorum.bootstrap.servers", "a:9093,b:9093"),
+    ],
+)
+def test_what_asks_for_protection_counts(name: str, value: str) -> None:
+    config = BrokerConfig({name: value})
+    assert [one.name for one in unkept_promises(config)] == [name]
+    with pytest.raises(ConfigError) as caught:
+        check_promises(config)
+    assert name in str(caught.value)
+    assert "--insecure" in str(caught.value)
+    meant = BrokerConfig({name: value, "odradek.insecure": "true"})
+    assert [one.name for one in check_promises(meant)] == [name]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("authorizer.class.name", ""),
+        ("ssl.keystore.location", " "),
+        ("ssl.client.auth", "none"),
+        ("allow.everyone.if.no.acl.found", "true"),
+        ("security.inter.broker.protocol", "PLAINTEXT"),
+        (
+            "listener.security.protocol.map",
+            "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
+        ),
+        ("process.roles", "controller, broker"),
+        ("controller.quorum.voters", "1@localhost:9093"),
+        ("quota.producer.default", "1048576"),
+        ("password.encoder.secret", "s"),
+        ("num.partitions", "3"),
+    ],
+)
+def test_what_promises_nothing_does_not_count(name: str, value: str) -> None:
+    assert check_promises(BrokerConfig({name: value})) == []
+
+
+def test_a_broker_in_a_test_does_not_start_either() -> None:
+    broker = Broker(sasl_enabled_mechanisms="PLAIN")
+    with pytest.raises(StartError, match=r"sasl\.enabled\.mechanisms"):
+        broker.start()
+    with Broker(sasl_enabled_mechanisms="PLAIN", odradek_insecure=True) as running:
+        assert running.port
