@@ -9,6 +9,7 @@ from odradek.broker.authorization import Operation, Resource
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.context import RequestContext
 from odradek.broker.features import Features
+from odradek.broker.kafka_versions.release import find
 from odradek.broker.registry import Handlers
 from odradek.broker.telemetry import ClientTelemetry
 from odradek.cluster.controller import Controller
@@ -59,7 +60,8 @@ class World:
         self.controller.open()
         self.controller.start(BrokerRegistration((Endpoint("PLAINTEXT", host, port),)))
         self.sessions = {other: self.add_broker(other) for other in others}
-        self.handlers = Handlers()
+        version = self.config.odradek_kafka_version
+        self.handlers = Handlers(release=None if version is None else find(version))
         self.features = Features(self.controller, self.handlers)
         self.telemetry = ClientTelemetry(self.config.telemetry_max_bytes)
 

@@ -141,7 +141,8 @@ def test_each_topic_fails_for_itself(version: int) -> None:
         "uneven": (
             _topic("uneven", -1, -1, {0: [0], 1: [0, 1]}),
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "All partitions should have the same number of replicas",
+            "The manual partition assignment includes a partition with 2 replica(s), but this is not "
+            "consistent with previous partitions, which have 1 replica(s).",
         ),
         "gap": (
             _topic("gap", -1, -1, {1: [0]}),
@@ -196,21 +197,69 @@ def test_names_that_collide_within_one_request() -> None:
 def test_a_partition_assigned_twice_is_refused() -> None:
     topic = _topic("t", -1, -1, {0: [0]})
     topic.assignments.append(CreatableReplicaAssignment(partition_index=0, broker_ids=[1]))
-    response = World(others=(1,)).call(_create(topic), 7)
-    assert _errors(response) == {"t": ErrorCode.INVALID_REPLICA_ASSIGNMENT}
+    (result,) = World(others=(1,)).call(_create(topic), 7).topics
+    assert result.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert result.error_message == "Found multiple manual partition assignments for partition 0"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_manual_assignment_is_kept(version: int) -> None:
     world = World(others=(1,))
-    response = world.call(_create(_topic("t", -1, -1, {0: [1, 0], 1: [0, 1], 2: [0, 77]})), version)
+    response = world.call(_create(_topic("t", -1, -1, {0: [1, 0], 1: [0, 1]})), version)
     assert _errors(response) == {"t": 0}
     partitions = world.image.topics["t"].partitions
     assert [(p.replicas, p.leader, p.isr) for p in partitions.values()] == [
         ((1, 0), 1, (1, 0)),
         ((0, 1), 0, (0, 1)),
-        ((0, 77), 0, (0,)),
     ]
+
+
+UNKNOWN = "The manual partition assignment includes broker 99, but no such broker is registered."
+
+
+@pytest.mark.parametrize("release", [None, "3.9-kraft", "4.3"])
+@pytest.mark.parametrize("validate_only", [False, True])
+@pytest.mark.parametrize("replicas", [[1, 99], [99], [99, 99], [99, 98]])
+def test_brokers_that_are_not_there(replicas: list[int], validate_only: bool, release: str | None) -> None:
+    world = World({} if release is None else {"odradek.kafka.version": release}, broker_id=1)
+    unknown = min(set(replicas) - {1})
+    wanted = _create(_topic("t", -1, -1, {0: replicas}), validate_only=validate_only)
+    (result,) = world.call(wanted, 7).topics
+    assert result.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert result.error_message == UNKNOWN.replace("99", str(unknown))
+    assert world.image.topics == {}
+
+
+@pytest.mark.parametrize(
+    ("assignment", "error"),
+    [
+        ({0: [1, 99]}, 0),
+        ({0: [99]}, ErrorCode.REQUEST_TIMED_OUT),
+        ({0: [1], 1: [99]}, ErrorCode.REQUEST_TIMED_OUT),
+        ({0: [99, 99]}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ({0: [99], 2: [1]}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+    ],
+)
+@pytest.mark.parametrize("release", ["2.8", "3.9"])
+def test_brokers_that_are_not_there_with_zookeeper(
+    assignment: dict[int, list[int]], error: int, release: str
+) -> None:
+    world = World({"odradek.kafka.version": release}, broker_id=1)
+    topic = _topic("t", -1, -1, assignment)
+    looked = world.call(_create(topic, validate_only=True), 5)
+    refused = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert _errors(looked) == {"t": refused if error == refused else 0}
+    (result,) = world.call(_create(topic), 5).topics
+    assert (result.error_code, result.error_message is None) == (error, error != refused)
+    assert ("t" in world.image.topics) is (error != refused)
+
+
+def test_the_last_of_two_assignments_holds_with_zookeeper() -> None:
+    world = World({"odradek.kafka.version": "3.9"}, others=(1,))
+    topic = _topic("t", -1, -1, {0: [0]})
+    topic.assignments.append(CreatableReplicaAssignment(partition_index=0, broker_ids=[1]))
+    assert _errors(world.call(_create(topic), 5)) == {"t": 0}
+    assert world.image.topics["t"].partitions[0].replicas == (1,)
 
 
 def test_permissions() -> None:

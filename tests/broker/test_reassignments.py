@@ -37,7 +37,6 @@ def reassign(world: World, version: int, topic: str, index: int, replicas: Any, 
     assert (answer.error_code, answer.responses[0].name) == (0, topic)
     (partition,) = answer.responses[0].partitions
     assert partition.partition_index == index
-    assert bool(partition.error_message) is bool(partition.error_code)
     return int(partition.error_code)
 
 
@@ -51,9 +50,12 @@ def reassign(world: World, version: int, topic: str, index: int, replicas: Any, 
         ("t", [], INVALID),
         ("t", [0, 0], INVALID),
         ("t", [-1], INVALID),
+        ("t", [0, 99], INVALID),
         ("t", None, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
         ("missing", [0], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        ("missing", [1], INVALID),
+        ("missing", [1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("missing", [], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("missing", [-1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("missing", None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
@@ -63,6 +65,30 @@ def test_a_broker_that_is_alone(topic: str, replicas: Any, error: ErrorCode, ver
     before = world.image
     assert reassign(world, version, topic, 0, replicas) == error
     assert world.image == before
+
+
+@pytest.mark.parametrize("release", ["2.8", "3.9"])
+@pytest.mark.parametrize(
+    ("replicas", "error"),
+    [
+        ([0], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ([1], INVALID),
+        ([], INVALID),
+        ([-1], INVALID),
+        ([0, 0], INVALID),
+        (None, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
+    ],
+)
+def test_a_partition_that_is_not_there_with_zookeeper(replicas: Any, error: ErrorCode, release: str) -> None:
+    world = World({"odradek.kafka.version": release})
+    assert reassign(world, 0, "missing", 0, replicas) == error
+
+
+def test_a_replica_on_a_dead_broker_may_stay() -> None:
+    world = World(others=(1,))
+    world.controller.create_topic(NewTopic("t", assignment={0: [0, 1]}))
+    world.sessions[1].close()
+    assert reassign(world, 1, "t", 0, [1, 0]) == 0
 
 
 @pytest.mark.parametrize("version", range(2))

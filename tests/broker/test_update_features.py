@@ -17,13 +17,15 @@ from .admin_world import Denying, World
 from .transactional import arena
 
 UPGRADE, SAFE, UNSAFE = 1, 2, 3
+UNKNOWN = "Local controller 0 does not support this feature."
 CASES = [
-    ("", 1, UPGRADE, "Feature name can not be empty."),
-    ("metadata.version", 9, UPGRADE, "the provided feature is not supported"),
-    ("metadata.version", 9, SAFE, "the provided feature is not supported"),
-    ("metadata.version", 0, SAFE, "Can not delete non-existing finalized feature."),
-    ("metadata.version", 0, UPGRADE, "Can not provide versionLevel: 0 less than 1"),
+    ("", 1, UPGRADE, UNKNOWN),
+    ("metadata.version", 9, UPGRADE, UNKNOWN),
+    ("metadata.version", 9, SAFE, UNKNOWN),
+    ("metadata.version", 0, SAFE, "Feature metadata.version not found."),
+    ("metadata.version", -1, UPGRADE, "A feature version cannot be less than 0."),
 ]
+OF_ALL = "The update failed for all features since the following feature had an error: "
 
 
 def request(version: int, feature: str, level: int, kind: int) -> UpdateFeaturesRequest:
@@ -36,26 +38,106 @@ def request(version: int, feature: str, level: int, kind: int) -> UpdateFeatures
 
 
 @pytest.mark.parametrize("version", range(3))
+@pytest.mark.parametrize("release", [None, "4.3"])
 @pytest.mark.parametrize(("feature", "level", "kind", "why"), CASES)
 def test_other_features_cannot_be_updated(
+    feature: str, level: int, kind: int, why: str, release: str | None, version: int
+) -> None:
+    if release is not None:
+        feature, why = feature.replace("metadata", "no.such"), why.replace("metadata", "no.such")
+    answer = world_of(release).call(request(version, feature, level, kind), version)
+    assert (answer.error_code, answer.results) == (ErrorCode.INVALID_UPDATE_VERSION, [])
+    assert answer.error_message == f"{OF_ALL}Invalid update version {level} for feature {feature}. {why}"
+
+
+def world_of(release: str | None) -> World:
+    return World({} if release is None else {"odradek.kafka.version": release})
+
+
+@pytest.mark.parametrize("version", range(2))
+@pytest.mark.parametrize(("feature", "level", "kind", "why"), CASES)
+def test_before_4_0_each_feature_is_answered(
     feature: str, level: int, kind: int, why: str, version: int
 ) -> None:
-    answer = World().call(request(version, feature, level, kind), version)
-    if version < 2:
-        assert (answer.error_code, answer.error_message) == (0, None)
-        (answer,) = answer.results
-        assert answer.feature == feature
+    asked = request(version, feature.replace("metadata", "no.such"), level, kind)
+    answer = world_of("3.9-kraft").call(asked, version)
+    assert (answer.error_code, answer.error_message) == (0, "")
+    (result,) = answer.results
+    if level == 0:
+        # What nobody knows can be at level 0.
+        assert (result.error_code, result.error_message) == (0, None)
     else:
-        assert answer.error_message.startswith("The update failed for all features")
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
+        assert result.error_code == ErrorCode.INVALID_UPDATE_VERSION
+        assert result.error_message.endswith(why)
+
+
+@pytest.mark.parametrize("version", range(1, 3))
+@pytest.mark.parametrize(
+    ("level", "kind", "why"),
+    [
+        (99, UPGRADE, "Local controller 0 only supports versions 7-30"),
+        (0, SAFE, "Local controller 0 only supports versions 7-30"),
+        (7, UPGRADE, "Can't downgrade the version of this feature without setting the upgrade type"),
+        (7, UNSAFE, "cannot change its level"),
+    ],
+)
+def test_the_metadata_s_level_of_a_release(level: int, kind: int, why: str, version: int) -> None:
+    answer = world_of("4.3").call(request(version, "metadata.version", level, kind), version)
+    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert why in answer.error_message
+    same = world_of("4.3").call(request(version, "metadata.version", 30, UPGRADE), version)
+    assert same.error_code == 0
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_an_update_of_no_known_kind(version: int) -> None:
-    answer = World().call(request(version, "x", 1, 9), version)
-    message = answer.error_message if version == 2 else answer.results[0].error_message
-    assert message.endswith("Received unknown upgrade type.")
+WITH_ZOOKEEPER = [
+    ("", 1, UPGRADE, "Feature name can not be empty."),
+    ("metadata.version", 9, UPGRADE, "the provided feature is not supported"),
+    ("metadata.version", 9, SAFE, "the provided feature is not supported"),
+    ("metadata.version", 0, SAFE, "Can not delete non-existing finalized feature."),
+    ("metadata.version", 0, UPGRADE, "Can not provide versionLevel: 0 less than 1"),
+]
+
+
+@pytest.mark.parametrize("version", range(2))
+@pytest.mark.parametrize(("feature", "level", "kind", "why"), WITH_ZOOKEEPER)
+def test_with_zookeeper_there_are_no_features(
+    feature: str, level: int, kind: int, why: str, version: int
+) -> None:
+    answer = world_of("3.9").call(request(version, feature, level, kind), version)
+    assert (answer.error_code, answer.error_message) == (0, None)
+    (result,) = answer.results
+    assert (result.feature, result.error_code) == (feature, ErrorCode.INVALID_REQUEST)
+    assert why in result.error_message
+
+
+def test_an_update_of_no_known_kind() -> None:
+    for version in (1, 2):
+        answer = World().call(request(version, "x", 1, 9), version)
+        assert answer.error_message.endswith("The controller does not support the given upgrade type.")
+    answer = world_of("3.9").call(request(1, "x", 1, 9), 1)
+    assert answer.results[0].error_message.endswith("Received unknown upgrade type.")
+
+
+def test_what_is_granted_is_named() -> None:
+    asked = request(1, "transaction.version", 2, UPGRADE)
+    asked.validate_only = True
+    answer = World().call(asked, 1)
+    (result,) = answer.results
+    assert (answer.error_code, answer.error_message) == (0, None)
+    # The word stands there in Kafka's answers, too.
+    assert (result.feature, result.error_code, result.error_message) == ("transaction.version", 0, "NONE")
+
+
+def test_all_or_none_are_updated() -> None:
+    world = World()
+    asked = UpdateFeaturesRequest(
+        feature_updates=[
+            FeatureUpdateKey(feature="transaction.version", max_version_level=1, upgrade_type=SAFE),
+            FeatureUpdateKey(feature="nope", max_version_level=1, upgrade_type=UPGRADE),
+        ]
+    )
+    assert world.call(asked, 1).error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert world.features.level("transaction.version") == 2
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -78,7 +160,7 @@ def test_who_may(version: int) -> None:
 REFUSED = [
     (3, UPGRADE, "only supports versions 0-2"),
     (-1, UPGRADE, "cannot be less than 0"),
-    (1, UPGRADE, "has to be asked for as a downgrade"),
+    (1, UPGRADE, "Can't downgrade the version of this feature without setting the upgrade type"),
 ]
 
 
@@ -86,8 +168,6 @@ REFUSED = [
 @pytest.mark.parametrize(("level", "kind", "why"), REFUSED)
 def test_levels_that_transactions_cannot_have(level: int, kind: int, why: str, version: int) -> None:
     answer = World().call(request(version, "transaction.version", level, kind), version)
-    if version < 2:
-        (answer,) = answer.results
     assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert why in answer.error_message
 
@@ -118,9 +198,13 @@ def test_the_level_of_transactions_changes_and_stays(tmp_path: Path, version: in
                 look.validate_only = True
                 assert (await client.call(look, version)).error_code == 0
                 assert (await told(client, 4))[1] == [("transaction.version", 2)]
+            if version == 0:
+                # It has a flag for this, and as in Kafka nobody looks at it.
+                refused = await client.call(request(0, "transaction.version", 1, SAFE), 0)
+                assert refused.error_code == ErrorCode.INVALID_UPDATE_VERSION
             for level in (1, 0):
-                asked = request(version, "transaction.version", level, SAFE)
-                answer = await client.call(asked, version)
+                later = max(1, version)
+                answer = await client.call(request(later, "transaction.version", level, SAFE), later)
                 assert answer.error_code == 0
                 assert [one.error_code for one in answer.results] == ([] if version == 2 else [0])
                 assert transactions.coordinator.config.transaction_version == level

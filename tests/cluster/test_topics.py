@@ -58,7 +58,26 @@ def test_manual_assignments_that_cannot_be(assignment: dict[int, list[int]], why
         topics.check_new_assignment(assignment)
 
 
-def test_unknown_brokers_are_allowed_in_a_new_topic_only() -> None:
+@pytest.mark.parametrize(
+    ("assignment", "why"),
+    [
+        ({0: []}, "an empty replica list."),
+        ({0: [1, 99]}, "broker 99, but no such broker is registered."),
+        ({0: [99], 2: [1]}, "broker 99, but no such broker is registered."),
+        ({0: [-1]}, "broker -1, but no such broker is registered."),
+        ({0: [1, 1]}, "the broker 1 more than once."),
+        ({0: [1], 1: [1, 2]}, r"a partition with 2 replica\(s\), .* which have 1 replica\(s\)."),
+        ({1: [1]}, "consecutive 0-based"),
+        ({-1: [1], 0: [1]}, "consecutive 0-based"),
+    ],
+)
+def test_manual_assignments_that_cannot_be_with_kraft(assignment: dict[int, list[int]], why: str) -> None:
+    with pytest.raises(InvalidReplicaAssignmentError, match=why):
+        topics.check_manual_assignment(assignment, {1, 2})
+    topics.check_manual_assignment({1: [2, 1], 0: [1, 2]}, {1, 2})
+
+
+def test_unknown_brokers_are_allowed_in_a_new_topic_with_zookeeper_only() -> None:
     topics.check_new_assignment({0: [99], 1: [98]})
     with pytest.raises(InvalidReplicaAssignmentError, match=r"Unknown broker\(s\).*: 98, 99\."):
         topics.check_added_assignments([[99], [98]], 2, 1, {1})

@@ -285,7 +285,8 @@ def answers_metadata(port: int) -> bool:
 class RealKafka:
     """One real Kafka broker on loopback: KRaft from 4.0, ZooKeeper of the same jars before.
 
-    `ready_s` is the time from the start of its process to its first answer.
+    `ready_s` is the time from the start of its process to its first answer. `kraft` asks for KRaft before
+    4.0, too (from 2.8 on).
     """
 
     version: str
@@ -295,7 +296,11 @@ class RealKafka:
     port: int = 0
     pid: int = 0
     ready_s: float = 0.0
+    kraft: bool = False
     _children: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.kraft = self.kraft or version_tuple(self.version) >= (4,)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -331,8 +336,7 @@ class RealKafka:
             "group.initial.rebalance.delay.ms": "0",
             **self.settings,
         }
-        kraft = version_tuple(self.version) >= (4,)
-        if kraft:
+        if self.kraft:
             config |= {
                 "node.id": "1",
                 "process.roles": "broker,controller",
@@ -350,7 +354,7 @@ class RealKafka:
                 config |= {"host.name": "127.0.0.1", "port": str(self.port)}
         properties = self.directory / "server.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
-        if kraft:
+        if self.kraft:
             cluster = "4L6g3nShT-eMCtK--X86sw"
             storage = java_command(self.version, "kafka.tools.StorageTool")
             subprocess.run(

@@ -197,6 +197,11 @@ class Handlers:
             }
             self._served = {key: entry for key, entry in served.items() if key in release.answered}
 
+    @property
+    def with_zookeeper(self) -> bool:
+        """Whether the broker is to answer as one with ZooKeeper; as one with KRaft, where nothing is said."""
+        return self.release is not None and not self.release.kraft
+
     def get(self, api_key: int) -> Handler | None:
         """The handler of an API, None when it is not served.
 

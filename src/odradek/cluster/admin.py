@@ -101,9 +101,15 @@ class TopicAdmin(ABC):
         return result
 
     def create_topics(
-        self, wanted: Sequence[NewTopic], validate_only: bool = False
+        self, wanted: Sequence[NewTopic], validate_only: bool = False, *, unknown_brokers: bool = False
     ) -> list[PlannedTopic | KafkaError]:
         """Create topics, or only say what would be created.
+
+        Args:
+            wanted: the topics.
+            validate_only: create nothing.
+            unknown_brokers: whether a manual assignment may name brokers that are not there, as with
+                ZooKeeper; a partition that has no other stays without a leader.
 
         Returns:
             For each wanted topic, in order, what was created or the error.
@@ -117,7 +123,7 @@ class TopicAdmin(ABC):
         new_partitions = 0
         for topic in wanted:
             try:
-                plan = self._plan(topic, taken, new_partitions)
+                plan = self._plan(topic, taken, new_partitions, unknown_brokers)
                 taken.add(topic.name)
                 new_partitions += len(plan.assignment)
                 results.append(plan)
@@ -143,7 +149,9 @@ class TopicAdmin(ABC):
                     failed |= {plan.name: as_kafka(error, plan.name) for plan in group}
         return failed
 
-    def _plan(self, topic: NewTopic, taken: set[str], new_partitions: int) -> PlannedTopic:
+    def _plan(
+        self, topic: NewTopic, taken: set[str], new_partitions: int, unknown_brokers: bool
+    ) -> PlannedTopic:
         image, name = self.image, topic.name
         if name in image.topics:
             marked = "is marked for deletion" if name in image.marked else "already exists"
@@ -168,7 +176,10 @@ class TopicAdmin(ABC):
             assignment = assign_replicas(self._racks(), count, factor, chance=self.chance)
         topics.check_name(name)
         topics.check_collision(name, image.topics.keys() | taken)
-        topics.check_new_assignment(assignment)
+        if topic.assignment and unknown_brokers:
+            topics.check_new_assignment(assignment)
+        elif topic.assignment:
+            topics.check_manual_assignment(assignment, image.brokers)
         try:
             validate_topic_configs(configs, self.config.topic_defaults())
         except ConfigError as error:

@@ -21,6 +21,7 @@ from odradek.cluster.nodes import (
     encode_topic,
 )
 from odradek.cluster.store import SetData, StoreError
+from odradek.cluster.topics import check_manual_replicas
 from odradek.errors import (
     ElectionNotNeededError,
     EligibleLeadersNotAvailableError,
@@ -76,6 +77,7 @@ class PartitionAdmin(TopicAdmin):
         replicas: Sequence[int] | None,
         *,
         allow_replication_factor_change: bool = True,
+        partition_last: bool = False,
     ) -> None:
         """Give a partition other replicas, at once.
 
@@ -85,6 +87,7 @@ class PartitionAdmin(TopicAdmin):
             replicas: the brokers that shall hold it, the preferred leader first; None takes a reassignment
                 that is under way back, and there is none.
             allow_replication_factor_change: whether there may be fewer than now (KIP-860).
+            partition_last: whether the replicas are looked at before the partition, as with ZooKeeper.
 
         Raises:
             UnknownTopicOrPartitionError: no such partition.
@@ -95,21 +98,18 @@ class PartitionAdmin(TopicAdmin):
             NotControllerError: this broker does not hold the office.
         """
         self.check_active()
+        if partition_last:
+            if replicas is None:
+                raise NoReassignmentInProgressError
+            self._check_replicas(topic, index, replicas)
+        partition = self._partition(topic, index)
         if replicas is None:
-            self._partition(topic, index)
             raise NoReassignmentInProgressError
-        _check_replicas(replicas)
-        partition = self.image.partition(topic, index)
-        present = () if partition is None else partition.replicas
+        present = partition.replicas
         adding = [broker for broker in replicas if broker not in present]
-        live = sorted(self.image.brokers)
-        if any(broker not in live for broker in adding):
-            raise InvalidReplicaAssignmentError(
-                "Replica assignment has brokers that are not alive. Replica list: "
-                f"{adding}, live broker list: {live}"
-            )
-        if partition is None:
-            raise UnknownTopicOrPartitionError(_NO_SUCH_PARTITION)
+        if not partition_last:
+            # What there is may stay, though its broker is not alive.
+            check_manual_replicas(replicas, {*self.image.brokers, *present})
         if adding:
             raise InvalidReplicaAssignmentError(f"Brokers {adding} do not take up replicas.")
         if len(replicas) != len(present) and not allow_replication_factor_change:
@@ -143,23 +143,32 @@ class PartitionAdmin(TopicAdmin):
         after = PartitionImage.of(assignment, state, partition.partition_epoch + 1)
         return _change(self.image, topic, index, after, _state(topic, index, partition, state))
 
+    def _check_replicas(self, topic: str, index: int, replicas: Sequence[int]) -> None:
+        """Check wanted replicas as a controller with ZooKeeper does."""
+        if not replicas:
+            raise InvalidReplicaAssignmentError("Empty replica list specified in partition reassignment.")
+        if len(set(replicas)) != len(replicas):
+            raise InvalidReplicaAssignmentError(
+                f"Duplicate replica ids in partition reassignment replica list: {list(replicas)}"
+            )
+        if any(broker < 0 for broker in replicas):
+            raise InvalidReplicaAssignmentError(f"Invalid broker id in replica list: {list(replicas)}")
+        partition = self.image.partition(topic, index)
+        present = () if partition is None else partition.replicas
+        live = sorted(self.image.brokers)
+        adding = [broker for broker in replicas if broker not in present]
+        if any(broker not in live for broker in adding):
+            raise InvalidReplicaAssignmentError(
+                "Replica assignment has brokers that are not alive. Replica list: "
+                f"{adding}, live broker list: {live}"
+            )
+
     def _partition(self, topic: str, index: int) -> PartitionImage:
         found = self.image.topics.get(topic)
         partition = None if found is None else found.partitions.get(index)
         if partition is None:
             raise UnknownTopicOrPartitionError(_NO_SUCH_PARTITION)
         return partition
-
-
-def _check_replicas(replicas: Sequence[int]) -> None:
-    if not replicas:
-        raise InvalidReplicaAssignmentError("Empty replica list specified in partition reassignment.")
-    if len(set(replicas)) != len(replicas):
-        raise InvalidReplicaAssignmentError(
-            f"Duplicate replica ids in partition reassignment replica list: {list(replicas)}"
-        )
-    if any(broker < 0 for broker in replicas):
-        raise InvalidReplicaAssignmentError(f"Invalid broker id in replica list: {list(replicas)}")
 
 
 def _state(topic: str, index: int, before: PartitionImage, state: PartitionState) -> Write:

@@ -61,8 +61,60 @@ def check_collision(name: str, existing: Iterable[str]) -> None:
         raise InvalidTopicError(f"Topic '{name}' collides with existing topics: {', '.join(others)}")
 
 
+def check_manual_replicas(
+    replicas: Sequence[int], brokers: Collection[int], replication_factor: int | None = None
+) -> None:
+    """Check the replicas that somebody wants a partition to have, as a KRaft controller does.
+
+    Args:
+        replicas: as they are wanted.
+        brokers: those that are registered.
+        replication_factor: how many replicas there must be; None for any number.
+
+    Raises:
+        InvalidReplicaAssignmentError: none, an unknown broker, one twice, or another number of replicas.
+    """
+    if not replicas:
+        raise InvalidReplicaAssignmentError("The manual partition assignment includes an empty replica list.")
+    before = None
+    for broker in sorted(replicas):
+        if broker not in brokers:
+            raise InvalidReplicaAssignmentError(
+                f"The manual partition assignment includes broker {broker}, but no such broker is registered."
+            )
+        if broker == before:
+            raise InvalidReplicaAssignmentError(
+                f"The manual partition assignment includes the broker {broker} more than once."
+            )
+        before = broker
+    if replication_factor not in (None, len(replicas)):
+        raise InvalidReplicaAssignmentError(
+            f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this "
+            f"is not consistent with previous partitions, which have {replication_factor} replica(s)."
+        )
+
+
+def check_manual_assignment(assignment: Mapping[int, Sequence[int]], brokers: Collection[int]) -> None:
+    """Check the manual assignment of a new topic, as a KRaft controller does.
+
+    Args:
+        assignment: replicas by partition, in the order in which they were named.
+        brokers: those that are registered.
+
+    Raises:
+        InvalidReplicaAssignmentError: see `check_manual_replicas`, or indexes that are not 0, 1, 2 …
+    """
+    factor = None
+    for replicas in assignment.values():
+        check_manual_replicas(replicas, brokers, factor)
+        factor = len(replicas)
+    _check_consecutive(assignment)
+
+
 def check_new_assignment(assignment: Mapping[int, Sequence[int]]) -> None:
-    """Check the manual assignment of a new topic. Unknown brokers are allowed, as in Kafka.
+    """Check the manual assignment of a new topic, as a controller with ZooKeeper does.
+
+    Brokers may be unknown.
 
     Raises:
         InvalidReplicaAssignmentError: partitions with different numbers of replicas, a broker twice in one,
@@ -77,6 +129,10 @@ def check_new_assignment(assignment: Mapping[int, Sequence[int]]) -> None:
             raise InvalidReplicaAssignmentError(
                 f"Duplicate replica assignment found: partition {index} has {list(replicas)}"
             )
+    _check_consecutive(assignment)
+
+
+def _check_consecutive(assignment: Mapping[int, Sequence[int]]) -> None:
     if sorted(assignment) != list(range(len(assignment))):
         raise InvalidReplicaAssignmentError("partitions should be a consecutive 0-based integer sequence")
 

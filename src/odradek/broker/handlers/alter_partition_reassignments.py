@@ -1,8 +1,9 @@
 """AlterPartitionReassignments 0-1: give partitions other replicas, or with null take that back (KIP-455).
 
-Each partition for itself: INVALID_REPLICA_ASSIGNMENT (none, one twice, a negative one, a broker that is not
-alive: on a broker that is alone, every other one), UNKNOWN_TOPIC_OR_PARTITION, NO_REASSIGNMENT_IN_PROGRESS.
-Version 1 may forbid a change of the number of replicas: INVALID_REPLICATION_FACTOR (KIP-860).
+Each partition for itself: UNKNOWN_TOPIC_OR_PARTITION, NO_REASSIGNMENT_IN_PROGRESS, INVALID_REPLICA_ASSIGNMENT
+(none, one twice, a broker that is not alive: on a broker that is alone, every other one). As a release with
+ZooKeeper the broker looks at the partition last. Version 1 may forbid a change of the number of replicas:
+INVALID_REPLICATION_FACTOR (KIP-860).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def handle(
     context.broker.controller.check_active()
     allow_change = context.api_version < _FACTOR_CHANGE_FROM or request.allow_replication_factor_change
     response = AlterPartitionReassignmentsResponse(
-        error_message=None,
+        error_message="" if context.broker.handlers.with_zookeeper else None,
         responses=[
             ReassignableTopicResponse(
                 name=topic.name,
@@ -58,7 +59,11 @@ def _reassign(
 ) -> ReassignablePartitionResponse:
     try:
         context.broker.controller.reassign(
-            topic, wanted.partition_index, wanted.replicas, allow_replication_factor_change=allow_change
+            topic,
+            wanted.partition_index,
+            wanted.replicas,
+            allow_replication_factor_change=allow_change,
+            partition_last=context.broker.handlers.with_zookeeper,
         )
     except KafkaError as error:
         return ReassignablePartitionResponse(

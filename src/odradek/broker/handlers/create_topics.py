@@ -7,6 +7,9 @@
 - From 5 on the answer has the topic's size and configs, if these may be described (KIP-525); its id from 7
   on.
 - Topics exist and have leaders when the answer goes out, whatever `timeout_ms` says.
+- A manual assignment names brokers that are there, and no partition twice: INVALID_REPLICA_ASSIGNMENT. As a
+  release with ZooKeeper the broker takes others, too, and the last of two assignments; where a partition then
+  has no leader, the topic exists and the answer is REQUEST_TIMED_OUT, without the wait for it.
 """
 
 from __future__ import annotations
@@ -50,6 +53,7 @@ def _error_response(
 @in_controllers_turn
 def handle(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create what can be created."""
+    with_zookeeper = context.broker.handlers.with_zookeeper
     times = Counter(topic.name for topic in request.topics)
     may_create_any = context.authorize(Operation.CREATE, CLUSTER)
     results: dict[str, CreatableTopicResult | None] = {}
@@ -66,23 +70,39 @@ def handle(context: RequestContext, request: CreateTopicsRequest) -> CreateTopic
             results[name] = _failed(name, ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
         elif not may_create_any and not context.authorize(Operation.CREATE, topic_resource(name)):
             results[name] = _failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
-        elif len({a.partition_index for a in topic.assignments}) < len(topic.assignments):
+        elif not with_zookeeper and (twice := _assigned_twice(topic)) is not None:
             results[name] = _failed(
-                name, ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A partition is assigned more than once."
+                name,
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {twice}",
             )
         else:
             results[name] = None
             wanted.append(_new_topic(topic))
     try:
-        outcomes = context.broker.controller.create_topics(wanted, request.validate_only)
+        outcomes = context.broker.controller.create_topics(
+            wanted, request.validate_only, unknown_brokers=with_zookeeper
+        )
     except KafkaError as error:
         outcomes = [error for _ in wanted]
     for new, outcome in zip(wanted, outcomes, strict=True):
         if isinstance(outcome, KafkaError):
             results[new.name] = _failed(new.name, outcome.code, outcome.message)
+        elif with_zookeeper and not request.validate_only and _has_no_leader(context, outcome):
+            results[new.name] = _failed(new.name, ErrorCode.REQUEST_TIMED_OUT, None)
         else:
             results[new.name] = _created(context, outcome, request.validate_only)
     return CreateTopicsResponse(topics=[result for result in results.values() if result is not None])
+
+
+def _assigned_twice(topic: CreatableTopic) -> int | None:
+    times = Counter(one.partition_index for one in topic.assignments)
+    return next((index for index, count in times.items() if count > 1), None)
+
+
+def _has_no_leader(context: RequestContext, topic: PlannedTopic) -> bool:
+    live = context.broker.controller.image.brokers
+    return any(live.keys().isdisjoint(replicas) for replicas in topic.assignment.values())
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:

@@ -1,10 +1,13 @@
 """UpdateFeatures 0-2: raise or lower levels of the cluster's features (KIP-584).
 
 - Of the features that there are (`odradek.broker.features`) the level of `transaction.version` can be
-  changed, at once and for transactions to come: INVALID_UPDATE_VERSION for a level that is not supported, or
-  a lower one without saying that it may be lower. Any other feature is INVALID_REQUEST.
-- All or none are changed. Versions 0 and 1 answer for each feature; 2 has one error for all (KIP-1022). From
-  1 on the request may be only looked at. An empty request is granted.
+  changed, at once and for transactions to come: INVALID_UPDATE_VERSION for a feature or a level that is not
+  supported, or a lower one without saying that it may be lower. Version 0 cannot say that: its flag is not
+  looked at.
+- All or none are changed. One error tells of the first that cannot be (KIP-1022); versions 0 and 1 name what
+  was granted. From 1 on the request may be only looked at. An empty request is granted.
+- As a release before 4.0 the broker answers for each feature; as one with ZooKeeper it knows none, and says
+  INVALID_REQUEST.
 - NOT_CONTROLLER is told by any other broker.
 """
 
@@ -35,7 +38,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
-_ONE_ERROR_FROM = 2
+_NO_RESULTS_FROM = 2
+_ONE_ERROR_RELEASE = "4.0"
 
 _Refusal = tuple[ErrorCode, str]
 
@@ -50,11 +54,19 @@ def handle(
     broker, version = context.broker, context.api_version
     broker.controller.check_active()
     known = {one.name: one for one in broker.features.known()}
-    results = {one.feature: _why_not(one, known.get(one.feature), version) for one in request.feature_updates}
-    response = _response(results, version)
-    if request.validate_only or any(results.values()) or not results:
+    with_zookeeper = broker.handlers.with_zookeeper
+    results = {
+        one.feature: _why_not_with_zookeeper(one, version)
+        if with_zookeeper
+        else _why_not(context, one, known.get(one.feature))
+        for one in request.feature_updates
+    }
+    response = _response(context, results)
+    levels = {
+        one.feature: one.max_version_level for one in request.feature_updates if one.feature in CHANGEABLE
+    }
+    if request.validate_only or any(results.values()) or not levels:
         return response
-    levels = {one.feature: one.max_version_level for one in request.feature_updates}
     written = broker.controller.turns.run(lambda: broker.features.write(levels))
     if asyncio.isfuture(written):
         return asyncio.ensure_future(_when_written(context, written, response))
@@ -77,64 +89,88 @@ def _use(context: RequestContext, stored: FeatureLevels) -> None:
     broker.transactions.set_version(level)
 
 
-def _response(results: dict[str, _Refusal | None], version: int) -> UpdateFeaturesResponse:
-    if version < _ONE_ERROR_FROM:
-        return UpdateFeaturesResponse(
-            error_message=None,
-            results=[
-                UpdatableFeatureResult(
-                    feature=feature,
-                    error_code=int(ErrorCode.NONE if refusal is None else refusal[0]),
-                    error_message=None if refusal is None else refusal[1],
-                )
-                for feature, refusal in results.items()
-            ],
-        )
-    for refusal in filter(None, results.values()):
+def _has_one_error(context: RequestContext) -> bool:
+    release = context.broker.handlers.release
+    return release is None or release.at_least(_ONE_ERROR_RELEASE)
+
+
+def _response(context: RequestContext, results: dict[str, _Refusal | None]) -> UpdateFeaturesResponse:
+    one_error, with_zookeeper = _has_one_error(context), context.broker.handlers.with_zookeeper
+    refusal = next(filter(None, results.values()), None)
+    if one_error and refusal is not None:
         why = f"The update failed for all features since the following feature had an error: {refusal[1]}"
         return UpdateFeaturesResponse(error_code=int(refusal[0]), error_message=why)
-    return UpdateFeaturesResponse(error_message=None)
+    names = list(results)
+    response = UpdateFeaturesResponse(error_message=None)
+    if not one_error and not with_zookeeper:
+        names.sort()
+        response.error_message = ""
+    if context.api_version < _NO_RESULTS_FROM:
+        response.results = [_result(name, results[name], "NONE" if one_error else None) for name in names]
+    return response
 
 
-def _why_not(update: FeatureUpdateKey, feature: Feature | None, version: int) -> _Refusal | None:
+def _result(feature: str, refusal: _Refusal | None, granted: str | None) -> UpdatableFeatureResult:
+    code, message = (ErrorCode.NONE, granted) if refusal is None else refusal
+    return UpdatableFeatureResult(feature=feature, error_code=int(code), error_message=message)
+
+
+def _why_not(context: RequestContext, update: FeatureUpdateKey, feature: Feature | None) -> _Refusal | None:
+    """Say as a KRaft controller does why a level cannot be had."""
+    why = _why_no_such_level(context, update, feature)
+    if why is None:
+        return None
+    return (
+        ErrorCode.INVALID_UPDATE_VERSION,
+        f"Invalid update version {update.max_version_level} for feature {update.feature}. {why}",
+    )
+
+
+def _why_no_such_level(
+    context: RequestContext, update: FeatureUpdateKey, feature: Feature | None
+) -> str | None:
+    broker_id = context.broker.controller.broker_id
+    # A KRaft controller does not look at what version 0 says of downgrades.
+    level, kind = update.max_version_level, update.upgrade_type
+    if kind not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
+        return "The controller does not support the given upgrade type."
+    if level < 0:
+        return "A feature version cannot be less than 0."
+    if feature is None and level == 0:
+        return f"Feature {update.feature} not found." if _has_one_error(context) else None
+    if feature is None:
+        return f"Local controller {broker_id} does not support this feature."
+    if not feature.least <= level <= feature.most:
+        return f"Local controller {broker_id} only supports versions {feature.least}-{feature.most}"
+    if level < feature.level and kind == _UPGRADE:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or "
+            "unsafe downgrade."
+        )
+    if level > feature.level and kind != _UPGRADE:
+        return "Can't downgrade to a newer version."
+    if level != feature.level and feature.name not in CHANGEABLE:
+        return "This broker cannot change its level."
+    return None
+
+
+def _why_not_with_zookeeper(update: FeatureUpdateKey, version: int) -> _Refusal:
+    """Say as a controller with ZooKeeper does why a level cannot be had: it knows no features."""
     kind = update.upgrade_type
     if version == 0:
         kind = _SAFE_DOWNGRADE if update.allow_downgrade else _UPGRADE
     level = update.max_version_level
     if not update.feature:
-        return ErrorCode.INVALID_REQUEST, "Feature name can not be empty."
-    if kind not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
-        return ErrorCode.INVALID_REQUEST, "Received unknown upgrade type."
-    if feature is not None and feature.name in CHANGEABLE:
-        why = _why_no_such_change(feature, level, kind)
-        if why is None:
-            return None
-        name = feature.name
-        return (
-            ErrorCode.INVALID_UPDATE_VERSION,
-            f"Invalid update version {level} for feature {name}. {why}",
+        why = "Feature name can not be empty."
+    elif kind not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
+        why = "Received unknown upgrade type."
+    elif level < 1 and kind != _UPGRADE:
+        why = "Can not delete non-existing finalized feature."
+    elif level < 1:
+        why = (
+            f"Can not provide versionLevel: {level} less than 1 without setting the SAFE downgradeType in "
+            "the request."
         )
-    if level < 1 and kind != _UPGRADE:
-        return ErrorCode.INVALID_REQUEST, "Can not delete non-existing finalized feature."
-    if level < 1:
-        return (
-            ErrorCode.INVALID_REQUEST,
-            f"Can not provide versionLevel: {level} less than 1 without setting the SAFE downgradeType "
-            "in the request.",
-        )
-    return (
-        ErrorCode.INVALID_REQUEST,
-        "Could not apply finalized feature update because the provided feature is not supported.",
-    )
-
-
-def _why_no_such_change(feature: Feature, level: int, kind: int) -> str | None:
-    if level < 0:
-        return "A feature version cannot be less than 0."
-    if not feature.least <= level <= feature.most:
-        return f"This broker only supports versions {feature.least}-{feature.most}."
-    if level < feature.level and kind == _UPGRADE:
-        return "A lower version has to be asked for as a downgrade, safe or unsafe."
-    if level > feature.level and kind != _UPGRADE:
-        return "A downgrade cannot lead to a newer version."
-    return None
+    else:
+        why = "Could not apply finalized feature update because the provided feature is not supported."
+    return ErrorCode.INVALID_REQUEST, why
