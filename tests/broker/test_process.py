@@ -68,7 +68,7 @@ def metadata(host: str, port: int) -> object:
         return decode_response(frame, ApiKey.METADATA, 9)[1]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_ready_serves_and_stops_on_a_signal(number: signal.Signals, tmp_path: Path) -> None:
     with server("--data", str(tmp_path), "--port", "0") as (process, host, port):
         assert host == "127.0.0.1"
@@ -77,6 +77,96 @@ def test_ready_serves_and_stops_on_a_signal(number: signal.Signals, tmp_path: Pa
         process.send_signal(number)
         assert process.wait(20) == 0
         assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_a_hangup_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
+    command = ["nohup", *COMMAND, "--data", str(tmp_path), "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        host, port = process.stdout.readline().decode().split()[1].rsplit(":", 1)
+        process.send_signal(signal.SIGHUP)
+        assert metadata(host, int(port))
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    assert b"SIGHUP" not in errors
+
+
+STOPPED_AGAIN = """
+import os, signal, sys
+from odradek.broker.app import Broker
+from odradek.cli.server import command
+stop = Broker.stop
+async def slow(self):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        os.kill(os.getpid(), number)
+    await stop(self)
+    os.kill(os.getpid(), signal.SIGINT)
+Broker.stop = slow
+command(["--data", sys.argv[1], "--port", "0"])
+"""
+
+
+def test_more_signals_while_it_stops_change_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", STOPPED_AGAIN, str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith(b"ready ")
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert b"Traceback" not in errors
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+STOPPED_WHILE_STARTING = """
+import os, signal, sys
+from odradek.cli.server import command
+from odradek.log.log_manager import LogManager
+load = LogManager.load
+def slow(self, *arguments, **named):
+    load(self, *arguments, **named)
+    os.kill(os.getpid(), signal.Signals[sys.argv[2]])
+    for _ in range(10):
+        pass
+    print("went on")
+LogManager.load = slow
+command(["--data", sys.argv[1], "--port", "0"])
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
+def test_a_signal_ends_a_start_that_takes_long(name: str, tmp_path: Path) -> None:
+    with_a_topic(tmp_path)
+    command = [sys.executable, "-c", STOPPED_WHILE_STARTING, str(tmp_path), name]
+    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, b""), done
+    assert b"Traceback" not in done.stderr
+    with Broker(data=tmp_path) as broker:
+        assert broker.call(lambda one: one.image.topic("t")) is not None
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux's /dev/full")
+def test_a_ready_line_that_nobody_takes_is_no_reason_to_stop(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with Path("/dev/full").open("wb") as full:
+        process = subprocess.Popen(
+            [*COMMAND, "--data", str(tmp_path), "--port", str(port)], stdout=full, stderr=subprocess.PIPE
+        )
+    assert process.stderr is not None
+    try:
+        while b"broker started" not in process.stderr.readline():
+            assert process.poll() is None
+        assert metadata("127.0.0.1", port)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert process.returncode == 0
 
 
 def test_a_file_and_settings(tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 """`odradek server`: run a broker.
 
 Standard output carries one line, `ready HOST:PORT`, when the broker accepts connections; everything else is
-logged on standard error. SIGTERM and SIGINT stop it in good order, exit code 0. A start that fails says why
-and what to do, exit code 1, and changes nothing.
+logged on standard error. SIGTERM, SIGINT and SIGHUP stop it in good order, exit code 0. A start that fails
+says why and what to do, exit code 1, and changes nothing.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,6 +81,7 @@ def command(
     # Imported here, so that `odradek --help` does not pay for a broker.
     from odradek.broker.process.logging import configure
     from odradek.broker.process.main import run
+    from odradek.broker.process.signals import ignore
     from odradek.cluster.config_def import ConfigError
 
     configure(log_format, log_level)
@@ -91,7 +93,9 @@ def command(
         config = _config(data, port, host, config_file, settings)
     except ConfigError as error:
         _refuse(str(error))
-    sys.exit(run(config, request_log=request_log, on_ready=_say_ready))
+    code = run(config, request_log=request_log, on_ready=_say_ready)
+    ignore()
+    sys.exit(code)
 
 
 def _config(
@@ -115,7 +119,12 @@ def _config(
 
 
 def _say_ready(address: str) -> None:
-    print(f"ready {address}", flush=True)
+    try:
+        print(f"ready {address}", flush=True)
+    except OSError:
+        # Whoever was to read the line has gone, or the disk behind it is full: no reason to stop, nor to fail
+        # when Python flushes what is left at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _refuse(message: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 from odradek.broker.app import Broker, StartError
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.process import collector
+from odradek.broker.process.signals import StoppedWhileStarting, StopSignals
 from odradek.broker.process.watchdog import Watchdog
 from odradek.broker.registry import SERVED, Handlers
 
@@ -32,7 +32,7 @@ def run(
     on_ready: Callable[[str], None] | None = None,
     observe: Callable[[Broker], None] | None = None,
 ) -> int:
-    """Run a broker until SIGTERM or SIGINT.
+    """Run a broker until SIGTERM, SIGINT or SIGHUP.
 
     Args:
         config: its configs.
@@ -44,24 +44,30 @@ def run(
         The exit code: 0 after a stop in good order, 1 when it could not start or could not go on (the reason
         is on standard error).
     """
+    signals = StopSignals()
+    signals.interrupt_the_start()
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            return runner.run(_main(config, request_log, on_ready, observe))
+            return runner.run(_main(config, signals, request_log, on_ready, observe))
+    except StoppedWhileStarting:
+        log.info("stopped while it was starting")
+        return 0
     except StartError as error:
         print(f"odradek server: {error}", file=sys.stderr)  # noqa: T201 - the one message for a person
         return 1
+    finally:
+        signals.let_go()
 
 
 async def _main(
     config: BrokerConfig,
+    signals: StopSignals,
     request_log: Path | None,
     on_ready: Callable[[str], None] | None,
     observe: Callable[[Broker], None] | None,
 ) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _on_signal, number, stop)
     broker = Broker(config, request_log=request_log)
     fatal: list[str] = []
 
@@ -71,6 +77,7 @@ async def _main(
 
     broker.on_fatal = on_fatal
     await broker.start()
+    signals.call(loop, stop.set)
     collector.settle()
     pauses = collector.Pauses()
     pauses.start()
@@ -83,7 +90,7 @@ async def _main(
     try:
         if observe is not None:
             observe(broker)
-        if on_ready is not None:
+        if on_ready is not None and not stop.is_set():
             on_ready(broker.bootstrap_servers)
         loop.call_later(_WARM_UP_AFTER_S, _warm_up, loop, broker.handlers, sorted(SERVED))
         await stop.wait()
@@ -102,11 +109,6 @@ def _warm_up(loop: asyncio.AbstractEventLoop, handlers: Handlers, keys: Sequence
     handlers.get(keys[0])
     if len(keys) > 1:
         loop.call_later(_WARM_UP_PAUSE_S, _warm_up, loop, handlers, keys[1:])
-
-
-def _on_signal(number: int, stop: asyncio.Event) -> None:
-    log.info("signal received name=%s", signal.Signals(number).name)
-    stop.set()
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
