@@ -116,10 +116,15 @@ class ArrowDelivery:
 
 
 class ArrowPlan:
-    """Rows that are to be sent. `topics` must be in the metadata before `batches` is run."""
+    """Rows that are to be sent.
+
+    `topics` must be in the metadata before `batches` is run, and so must `named`, or it has been asked for
+    since.
+    """
 
     def __init__(self, engine: Topics, tables: list[tuple[str, pa.Table]], rows: int) -> None:
         self.topics = sorted({topic for topic, _ in tables})
+        self.named = [tp for topic, table in tables for tp in _highest_named(topic, table)]
         self.rows = rows
         self._engine = engine
         self._tables = tables
@@ -265,6 +270,14 @@ def _partition_column(table: pa.Table, topic: str, partitions: int) -> Any:
             )
         ids = pc.coalesce(explicit, ids)
     return ids
+
+
+def _highest_named(topic: str, table: pa.Table) -> Iterator[TopicPartition]:
+    """The partition with the highest number that a row names: if it is there, all of them are."""
+    if "partition" in table.column_names:
+        highest = pc.max(table.column("partition")).as_py()
+        if highest is not None and highest > 0:
+            yield TopicPartition(topic, highest)
 
 
 def _one(column: Any) -> Any:

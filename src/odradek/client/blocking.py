@@ -318,6 +318,11 @@ class Retrying:
         self._failures = 0
         self._deadline = now_ms() + self._config.default_api_timeout_ms
 
+    @property
+    def over(self) -> bool:
+        """Whether the time has passed."""
+        return now_ms() > self._deadline
+
     def failed(self, problem: OdradekError) -> None:
         """Wait before the next try. Raises `problem` if it cannot be retried, else `ClientTimeoutError` in
         the end.
@@ -339,7 +344,7 @@ class Retrying:
 
     def idle(self, why: str) -> None:
         """An answer without data: raises `ClientTimeoutError` when that lasted too long."""
-        if now_ms() > self._deadline:
+        if self.over:
             raise ClientTimeoutError(
                 f"{self._what}: no progress within {self._config.default_api_timeout_ms} ms: {why}"
             )

@@ -8,19 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from odradek.client.blocking import BlockingCluster, BlockingConnection, Retrying
 from odradek.client.config import ConsumerConfig, build, python_name
-from odradek.client.core.fetch_requests import (
-    EARLIEST,
-    LATEST,
-    FetchAt,
-    fetch_ceiling,
-    fetch_request,
-    list_offsets_floor,
-    list_offsets_request,
-    offset_in,
-)
+from odradek.client.core.fetch_requests import EARLIEST, LATEST, FetchAt, fetch_ceiling, fetch_request
 from odradek.client.core.fetched import AbortedFilter, batch_too_large, end_of_fetched
 from odradek.client.core.produce import to_code
 from odradek.client.errors import ConnectionFailedError, PartitionLostError
+from odradek.client.raw_partitions import check_partitions, list_offsets, look_again, refresh
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, KafkaError, error_for
 from odradek.records.batch import BatchHeader
@@ -188,8 +180,11 @@ class RawReader:
 
     def partitions_for(self, topic: str) -> list[int]:
         """The partition numbers of a topic. Raises `KafkaError` UNKNOWN_TOPIC_OR_PARTITION."""
-        self._with_retries(f"topic {topic!r}", lambda: self._cluster.refresh([topic]))
-        return self._cluster.ensure_topic(topic)
+        self._with_retries(f"topic {topic!r}", lambda: refresh(self._cluster, [topic]))
+        state = self._cluster.metadata.topics.get(topic)
+        if state is None:
+            raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} does not exist")
+        return sorted(state.partitions)
 
     def topics(self, *, internal: bool = False) -> dict[str, list[int]]:
         """All topics (the internal ones if asked for), with their partition numbers."""
@@ -217,70 +212,6 @@ class RawReader:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
-
-
-def list_offsets(
-    cluster: BlockingCluster, isolation: int, timestamps: Mapping[tuple[str, int], int]
-) -> dict[tuple[str, int], int]:
-    """The offset for a time (or LATEST, EARLIEST) of each partition, from its leader; -1 where there is none.
-
-    Raises `KafkaError`; `ClientTimeoutError` when nothing gets on for `default_api_timeout_ms`.
-    """
-    wanted = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
-    found: dict[tuple[str, int], int] = {}
-    retrying = cluster.retrying("offsets")
-    check_partitions(cluster, wanted)
-    while left := {tp: ts for tp, ts in wanted.items() if tp not in found}:
-        try:
-            _ask_offsets(cluster, isolation, left, found)
-        except KafkaError as problem:
-            retrying.failed(problem)
-            _refresh_quietly(cluster)
-    return found
-
-
-def check_partitions(cluster: BlockingCluster, tps: Iterable[TopicPartition]) -> None:
-    """Raise `KafkaError` UNKNOWN_TOPIC_OR_PARTITION unless all of them exist."""
-    for tp in tps:
-        if tp.partition not in cluster.ensure_topic(tp.topic):
-            raise error_for(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {tp.topic!r} has no partition {tp.partition}"
-            )
-
-
-def _ask_offsets(
-    cluster: BlockingCluster,
-    isolation: int,
-    left: Mapping[TopicPartition, int],
-    found: dict[tuple[str, int], int],
-) -> None:
-    by_node: dict[int, dict[TopicPartition, int]] = {}
-    for tp, timestamp in left.items():
-        leader = cluster.leader(tp)
-        if leader is None:
-            raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp} has no leader")
-        by_node.setdefault(leader, {})[tp] = timestamp
-    problem: KafkaError | None = None
-    for node, part in by_node.items():
-        response = cluster.connection(node).call(
-            list_offsets_request(part, isolation), at_least=list_offsets_floor(part.values(), isolation)
-        )
-        for topic in response.topics:
-            for answer in topic.partitions:
-                if answer.error_code:
-                    code = to_code(answer.error_code)
-                    problem = error_for(code, f"{topic.name}-{answer.partition_index}: {code.message}")
-                else:
-                    found[(topic.name, answer.partition_index)] = offset_in(answer)
-    if problem is not None:
-        raise problem
-
-
-def _refresh_quietly(cluster: BlockingCluster) -> None:
-    try:
-        cluster.refresh([])
-    except KafkaError:
-        return  # the next try will tell
 
 
 class _Fetching:
@@ -439,7 +370,7 @@ class _Fetching:
 
     def _refresh(self) -> None:
         self._drop_connections()
-        _refresh_quietly(self._cluster)
+        look_again(self._cluster, self._left)
 
     def _drop_connections(self) -> None:
         """Forget what was asked; a connection that owes an answer cannot be used for anything else."""

@@ -33,13 +33,14 @@ from odradek.client.core.transaction_requests import build as build_request
 from odradek.client.core.transactions import TransactionManager
 from odradek.client.core.versions import v2_if_known
 from odradek.client.errors import ClientTimeoutError, ClosedError, ConnectionFailedError
+from odradek.client.raw_partitions import check_partitions
 from odradek.client.types import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
     PreparedTxnState,
     TopicPartition,
 )
-from odradek.errors import KafkaError, OdradekError
+from odradek.errors import KafkaError, OdradekError, UnknownTopicOrPartitionError
 from odradek.wire.api import ApiKey
 
 if TYPE_CHECKING:
@@ -142,6 +143,9 @@ class TransactionalWriter:
         plan = plan_rows(self._produce, batch, topic, **columns)
         for name in plan.topics:
             self._cluster.ensure_topic(name)
+        # What is not there after this is told by `batches`.
+        with contextlib.suppress(UnknownTopicOrPartitionError):
+            check_partitions(self._cluster, plan.named)
         with self._produce.whole_or_not():
             for built in plan.batches():
                 self._produce.write(built.tp, built.data, built.rows)

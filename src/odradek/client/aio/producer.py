@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.client.aio.producer_engine import (
     Prepared,
     ProducerEngine,
+    look_up_plan,
     partition_infos,
     producer_metrics,
     wait_for_outcomes,
@@ -188,8 +189,7 @@ class AsyncProducer:
         outcomes: list[BatchOutcome] = []
         deadline = engine.now_ms() + self._config.max_block_ms
         plan = plan_rows(engine, data, topic, **columns)
-        for name in plan.topics:
-            await engine.cluster.topic_partitions(name, max(0.0, deadline - engine.now_ms()))
+        await look_up_plan(engine, plan, deadline)
         try:
             await self._append_built(engine, plan, outcomes, deadline)
         except Exception as problem:

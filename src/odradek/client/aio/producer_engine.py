@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.sender import Sender
@@ -19,6 +19,7 @@ from odradek.client.core.backoff import Backoff
 from odradek.client.core.batches import Callback, record_size
 from odradek.client.core.kernel import Gate, TopicLanes
 from odradek.client.core.known_topics import KnownTopic, KnownTopics
+from odradek.client.core.metadata import LOOKS_BEFORE_GONE
 from odradek.client.core.partitioners import StickyPartitions, resolve_partitioner
 from odradek.client.core.sequences import Sequences
 from odradek.client.core.transactions import TransactionManager
@@ -35,6 +36,9 @@ from odradek.client.types import Headers, PartitionInfo, RecordMetadata, TopicPa
 from odradek.errors import KafkaError, OdradekError
 from odradek.records.compression import Codec
 from odradek.records.partitioner import partition_for_key
+
+if TYPE_CHECKING:
+    from odradek.client.arrow import ArrowPlan
 
 
 class ProducerRecord(NamedTuple):
@@ -389,22 +393,48 @@ async def wait_for_partition(
 
     Raises as `Cluster.topic_partitions`.
     """
-    block_ms = engine.config.max_block_ms
-    while True:
-        numbers = await engine.cluster.topic_partitions(topic, max(0.0, deadline - engine.now_ms()))
+    numbers = await look_for_partition(engine, topic, partition, deadline)
+    if partition is not None and partition not in numbers:
+        raise ClientTimeoutError(
+            f"partition {partition} of topic {topic!r} is not in the metadata: it has {len(numbers)}"
+        )
+
+
+async def look_up_plan(engine: ProducerEngine, plan: ArrowPlan, deadline: float) -> None:
+    """Look up the topics and partitions that a plan names. Raises as `look_for_partition`."""
+    for topic in plan.topics:
+        await look_for_partition(engine, topic, None, deadline)
+    for topic, partition in plan.named:
+        await look_for_partition(engine, topic, partition, deadline)
+
+
+async def look_for_partition(
+    engine: ProducerEngine, topic: str, partition: int | None, deadline: float
+) -> list[int]:
+    """The partitions of a topic. If `partition` is not among them, as many answers as time allows lack it
+    (`LOOKS_BEFORE_GONE` at most).
+
+    Args:
+        deadline: on the engine's clock, in ms.
+
+    Raises as `Cluster.topic_partitions`.
+    """
+    cluster, block_ms = engine.cluster, engine.config.max_block_ms
+    backoff = Backoff(engine.config.retry_backoff_ms, engine.config.retry_backoff_max_ms)
+    numbers = await cluster.topic_partitions(topic, max(0.0, deadline - engine.now_ms()))
+    for look in range(LOOKS_BEFORE_GONE):
         if partition is None or partition in numbers:
-            return
-        # The topic may have grown since: ask once more before the number counts as wrong.
-        if not await engine.cluster.wait_update(max(0.0, deadline - engine.now_ms())):
-            raise engine.cluster.timeout_error(
-                f"partition {topic}-{partition} is not in the metadata", block_ms
-            )
-        state = engine.cluster.metadata.topics.get(topic)
-        if state is not None and partition not in state.partitions:
-            raise ClientTimeoutError(
-                f"partition {partition} of topic {topic!r} is not in the metadata: "
-                f"it has {len(state.partitions)}"
-            )
+            break
+        if look:
+            delay_ms = backoff.delay_ms(look)
+            if delay_ms >= deadline - engine.now_ms():
+                break
+            await asyncio.sleep(delay_ms / 1000)
+        # The first answer may be to a question that was on its way before.
+        if not await cluster.wait_update(max(0.0, deadline - engine.now_ms())):
+            raise cluster.timeout_error(f"partition {topic}-{partition} is not in the metadata", block_ms)
+        numbers = await cluster.topic_partitions(topic, max(0.0, deadline - engine.now_ms()))
+    return numbers
 
 
 def _set_soon(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:

@@ -16,6 +16,10 @@ NO_LEADER = -1
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 """What no application writes to; before version 1, Metadata does not say so itself."""
 
+LOOKS_BEFORE_GONE = 6
+"""How many answers have to lack a partition before it counts as missing, the retry backoff between them: a
+cluster's brokers learn of a new partition one after the other."""
+
 
 CREATION_FROM = 4
 """The first version of Metadata by which a missing topic can be asked for without being made."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.client.aio.producer_engine import (
     ProducerEngine,
+    look_up_plan,
     partition_infos,
     producer_metrics,
     wait_for_outcomes,
@@ -198,8 +199,7 @@ class Producer:
             timestamp_column=timestamp_column,
             headers_column=headers_column,
         )
-        for name in plan.topics:
-            self._thread.run(engine.cluster.topic_partitions(name, self._config.max_block_ms))
+        self._thread.run(look_up_plan(engine, plan, engine.now_ms() + self._config.max_block_ms))
         try:
             outcomes = [self._append_built(built) for built in plan.batches()]
         except Exception as problem:

@@ -1,0 +1,122 @@
+"""Which partitions exist, and at which offsets they begin and end, asked over blocking sockets.
+
+What is remembered of the cluster tells where to ask. It never tells that something is gone: only an answer to
+a question asked after that can, and several of them, as brokers learn of new partitions one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from odradek.client.blocking import BlockingCluster
+from odradek.client.core.fetch_requests import list_offsets_floor, list_offsets_request, offset_in
+from odradek.client.core.metadata import LOOKS_BEFORE_GONE
+from odradek.client.core.produce import to_code
+from odradek.client.types import TopicPartition
+from odradek.errors import ErrorCode, KafkaError, error_for
+
+
+def check_partitions(cluster: BlockingCluster, partitions: Iterable[TopicPartition]) -> None:
+    """Raise `KafkaError` UNKNOWN_TOPIC_OR_PARTITION unless all of them exist.
+
+    Raises too what else the brokers answer for a topic, and `ClientTimeoutError` when none of them answers.
+    """
+    wanted = list(partitions)
+    topics = {tp.topic for tp in wanted}
+    retrying = cluster.retrying(f"the partitions of {', '.join(sorted(topics))}")
+    looks = 0
+    while (problem := _missing(cluster, wanted)) is not None:
+        if looks == LOOKS_BEFORE_GONE or (looks and retrying.over):
+            raise problem
+        if looks:
+            retrying.pause()
+        try:
+            refresh(cluster, topics)
+        except KafkaError as failed:
+            retrying.failed(failed)
+            continue
+        looks += 1
+
+
+def refresh(cluster: BlockingCluster, topics: Iterable[str]) -> None:
+    """Ask once for the metadata of some topics. One that does not exist is known not to exist after that.
+
+    Raises what the brokers answer otherwise for one of them.
+    """
+    cluster.refresh(topics)
+    for topic in topics:
+        code = cluster.metadata.errors.get(topic, ErrorCode.NONE)
+        if code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+            raise error_for(code, f"topic {topic!r}: {code.message}")
+
+
+def _missing(cluster: BlockingCluster, wanted: Iterable[TopicPartition]) -> KafkaError | None:
+    """The error for the first of the partitions that the metadata lacks."""
+    for topic, partition in wanted:
+        state = cluster.metadata.topics.get(topic)
+        if state is None:
+            return error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} does not exist")
+        if partition not in state.partitions:
+            return error_for(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} has no partition {partition}"
+            )
+    return None
+
+
+def list_offsets(
+    cluster: BlockingCluster, isolation: int, timestamps: Mapping[tuple[str, int], int]
+) -> dict[tuple[str, int], int]:
+    """The offset for a time (or LATEST, EARLIEST) of each partition, from its leader; -1 where there is none.
+
+    Raises `KafkaError`: UNKNOWN_TOPIC_OR_PARTITION for a partition that does not exist,
+    `ClientTimeoutError` when nothing gets on for `default_api_timeout_ms`.
+    """
+    wanted = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
+    found: dict[tuple[str, int], int] = {}
+    retrying = cluster.retrying("offsets")
+    check_partitions(cluster, wanted)
+    while left := {tp: ts for tp, ts in wanted.items() if tp not in found}:
+        try:
+            _ask_offsets(cluster, isolation, left, found)
+        except KafkaError as problem:
+            retrying.failed(problem)
+            look_again(cluster, left)
+    return found
+
+
+def look_again(cluster: BlockingCluster, partitions: Iterable[TopicPartition]) -> None:
+    """After an error: learn where the partitions are now. Raises as `check_partitions` if they are gone."""
+    wanted = list(partitions)
+    try:
+        refresh(cluster, {tp.topic for tp in wanted})
+    except KafkaError:
+        return  # the next try will tell
+    check_partitions(cluster, wanted)
+
+
+def _ask_offsets(
+    cluster: BlockingCluster,
+    isolation: int,
+    left: Mapping[TopicPartition, int],
+    found: dict[tuple[str, int], int],
+) -> None:
+    by_node: dict[int, dict[TopicPartition, int]] = {}
+    for tp, timestamp in left.items():
+        leader = cluster.leader(tp)
+        if leader is None:
+            raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp} has no leader")
+        by_node.setdefault(leader, {})[tp] = timestamp
+    problem: KafkaError | None = None
+    for node, part in by_node.items():
+        response = cluster.connection(node).call(
+            list_offsets_request(part, isolation), at_least=list_offsets_floor(part.values(), isolation)
+        )
+        for topic in response.topics:
+            for answer in topic.partitions:
+                if answer.error_code:
+                    code = to_code(answer.error_code)
+                    problem = error_for(code, f"{topic.name}-{answer.partition_index}: {code.message}")
+                else:
+                    found[(topic.name, answer.partition_index)] = offset_in(answer)
+    if problem is not None:
+        raise problem
