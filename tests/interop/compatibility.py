@@ -35,6 +35,11 @@ Real clients, each from its registry, against one odradek broker. This page is w
 (`make compatibility`), never by hand: a cell says what was done and held. "–": the client has no such thing,
 or another row of the same client shows it. Under `produce` stand the codecs that were written and read back.
 """
+NOTES_HEAD = """\
+## What to know of them
+
+Seen in these runs, with Apache Kafka as with this broker.
+"""
 REQUESTS_HEAD = """\
 ## What they asked
 
@@ -52,6 +57,7 @@ class Row:
         registry: where it comes from.
         did: column → what was done: codecs, or `yes`.
         requests: API name → the newest version that it sent.
+        notes: what its users have to know, in sentences.
         result: one of `RESULTS`, with the reason behind a colon.
     """
 
@@ -61,6 +67,7 @@ class Row:
     registry: str
     did: dict[str, str] = field(default_factory=dict)
     requests: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
     result: str = ""
 
     def does(self, *columns: str, what: str = "yes") -> None:
@@ -70,8 +77,9 @@ class Row:
             before = self.did.get(column, "")
             if before in ("", "yes"):
                 self.did[column] = what
-            elif what not in ("yes", before):
-                self.did[column] = f"{before}; {what}"
+            else:
+                new = [one for one in what.split("; ") if one not in ("yes", *before.split("; "))]
+                self.did[column] = "; ".join([before, *new])
 
     def asked(self, seen: dict[int, int]) -> None:
         """Note the requests that a tap has seen: API key → newest version."""
@@ -103,6 +111,7 @@ def merged(rows: Iterable[dict[str, Any]]) -> list[Row]:
             present.does(column, what=what)
         for name, version in row.requests.items():
             present.requests[name] = max(version, present.requests.get(name, -1))
+        present.notes += [note for note in row.notes if note not in present.notes]
         present.result = min(
             present.result, row.result, key=lambda result: RESULTS.index(result.split(":")[0])
         )
@@ -133,6 +142,9 @@ def document(rows: Iterable[dict[str, Any]]) -> str:
             if row.family == family:
                 done = [row.did.get(column, "–") for column in COLUMNS]
                 text += _line((row.client, row.version, row.registry, *done, row.result))
+    if any(row.notes for row in table):
+        text += "\n" + NOTES_HEAD + "\n"
+        text += "".join(f"- {row.client} {row.version}: {note}\n" for row in table for note in row.notes)
     text += "\n" + REQUESTS_HEAD + "\n" + _line(("client", "version", "API and newest version"))
     text += _line(["---"] * 3)
     for row in table:

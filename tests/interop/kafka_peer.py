@@ -298,6 +298,8 @@ class RealKafka:
     ready_s: float = 0.0
     kraft: bool = False
     _children: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _command: list[str] = field(init=False)
+    _broker: subprocess.Popen[bytes] = field(init=False)
 
     def __post_init__(self) -> None:
         self.kraft = self.kraft or version_tuple(self.version) >= (4,)
@@ -373,9 +375,8 @@ class RealKafka:
             self._spawn("zookeeper", [*java_command(self.version, quorum, jmx, server=True), str(zoo)])
         kafka = java_command(self.version, "kafka.Kafka", heap="1g", collector=self.collector, server=True)
         began = time.monotonic()
-        broker = self._spawn("broker", [*kafka, str(properties)])
-        self.pid = broker.pid
-        self._await(broker)
+        self._command = [*kafka, str(properties)]
+        self.start_again()
         self.ready_s = time.monotonic() - began
 
     def _await(self, broker: subprocess.Popen[bytes], limit_s: float = 90) -> None:
@@ -387,6 +388,18 @@ class RealKafka:
                 self.stop()
                 raise RuntimeError(f"Kafka {self.version} did not become ready:\n{tail}")
             time.sleep(0.01)
+
+    def kill(self) -> None:
+        """End the broker at once, as a crash does."""
+        self._broker.kill()
+        self._broker.wait()
+        self._children.remove(self._broker)
+
+    def start_again(self) -> None:
+        """Start a broker that is not running on its port and folder, and wait until it answers."""
+        self._broker = self._spawn("broker", self._command)
+        self.pid = self._broker.pid
+        self._await(self._broker)
 
     def stop(self) -> None:
         """End the broker, then its ZooKeeper."""

@@ -36,6 +36,7 @@ def test_tests_of_one_release_share_a_row() -> None:
     two = compatibility.Row("Go", "sarama", "1.26.4", "Go", result="known to fail: a|b")
     two.does("produce", "admin")
     two.asked({1: 10, 77: 0})
+    two.notes.append("Set this.")
     newer = compatibility.Row("Go", "sarama", "1.60.0", "Go", result="passed")
     old = compatibility.Row("Go", "sarama", "1.9.0", "Go", result="passed")
     rows = [compatibility.as_property(row)[1] for row in (newer, one, old, two)]
@@ -43,10 +44,18 @@ def test_tests_of_one_release_share_a_row() -> None:
     assert [row.version for row in merged] == ["1.9.0", "1.26.4", "1.60.0"]
     assert merged[1].did == {"produce": "none gzip", "admin": "yes"}
     assert merged[1].requests == {"Produce": 3, "Fetch": 10, "ShareGroupDescribe": 0}
-    page = compatibility.document(rows)
+    page = compatibility.document([*rows, rows[-1]])
+    assert page.count("- sarama 1.26.4: Set this.\n") == 1
     assert "| sarama | 1.26.4 | Go | none gzip |" in page
     assert "known to fail: a\\|b |" in page
     assert "| sarama | 1.26.4 | Produce 3, Fetch 10, ShareGroupDescribe 0 |" in page
+
+
+def test_what_was_done_stands_once() -> None:
+    row = compatibility.Row("Go", "sarama", "1.26.4", "Go")
+    for what in ("yes", "commit, abort; fencing", "fencing", "yes", "with offsets; commit, abort"):
+        row.does("transactions", what=what)
+    assert row.did == {"transactions": "commit, abort; fencing; with offsets"}
 
 
 def test_a_source_for_each_release() -> None:

@@ -43,8 +43,10 @@ LIBRARIES = [
     Library("sarama", ("go.mod", "github.com/IBM/sarama"), "Go", lambda: _go("saramatx")),
     Library("kafkajs", ("package-lock.json", "kafkajs"), "Node", _node),
     Library("aiokafka", ("", "aiokafka"), "Python", lambda: _python("aiokafka", "aiokafkatx")),
+    Library("confluent-kafka", ("", "confluent-kafka"), "Python",
+            lambda: _python("confluent_kafka", "confluenttx")),
     Library("kafka-python", ("", "kafka-python"), "Python", lambda: _python("kafka", "kafkapythontx")),
-]
+]  # fmt: skip
 ENDS = {f"end-{i}" for i in range(PARTITIONS)}
 #: How the libraries name INVALID_PRODUCER_EPOCH, PRODUCER_FENCED, and the state that these leave.
 FENCED = ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED", "fenced", "Fenced", "epoch")
