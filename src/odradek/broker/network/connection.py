@@ -22,11 +22,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.network.dispatch import Answer
 from odradek.broker.network.sending import FileSender, can_send_ranges, read_ranges
 from odradek.errors import ProtocolError
+from odradek.util.gathered_writes import Writelines, gathering_write
 from odradek.wire.framing import FrameReceiver
 
 if TYPE_CHECKING:
@@ -45,6 +47,10 @@ WRITE_HIGH_WATER = 1024 * 1024
 
 GATHERED_BYTES = 64 * 1024
 """Bytes of answers that may be kept until the requests of a read have been worked off."""
+
+
+def _drop(buffers: Sequence[Any]) -> None:
+    """Write nothing, as nobody is connected."""
 
 
 class Peer:
@@ -112,6 +118,7 @@ class Connection(asyncio.BufferedProtocol):
         "_unanswered_bytes",
         "_unprocessed",
         "_writable",
+        "_writelines",
         "active_at",
         "partial_bytes",
         "peer",
@@ -125,6 +132,7 @@ class Connection(asyncio.BufferedProtocol):
         self._borrowing = False
         """Whether the frame in work is in memory that is used again."""
         self._transport: asyncio.Transport | None = None
+        self._writelines: Writelines = _drop
         self._unprocessed: deque[Any] = deque()
         self._unanswered: deque[_Slot] = deque()
         self._unanswered_bytes = 0
@@ -152,6 +160,7 @@ class Connection(asyncio.BufferedProtocol):
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "writelines")
         self._transport = transport  # type: ignore[assignment]
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)  # type: ignore[union-attr]
+        self._writelines = gathering_write(self._transport)  # type: ignore[arg-type]
         self._listener.opened(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -228,6 +237,7 @@ class Connection(asyncio.BufferedProtocol):
             self._file_sender.stop()
             self._file_sender = self._sending = None
         self._transport = None
+        self._writelines = _drop
         self._listener.closed(self)
 
     # ------------------------------------------------------------------ requests
@@ -288,7 +298,7 @@ class Connection(asyncio.BufferedProtocol):
                 elif len(ready.buffers) == 1:
                     transport.write(ready.buffers[0])
                 else:
-                    transport.writelines(ready.buffers)
+                    self._writelines(ready.buffers)
             if ready.close:
                 self.close("closed instead of an answer")
                 return
@@ -313,7 +323,7 @@ class Connection(asyncio.BufferedProtocol):
             elif self._gathered_bytes <= GATHERED_BYTES:
                 transport.write(b"".join(gathered))
             else:
-                transport.writelines(gathered)
+                self._writelines(gathered)
         self._gathered = []
         self._gathered_bytes = 0
 
@@ -333,7 +343,7 @@ class Connection(asyncio.BufferedProtocol):
                 )
             if sender is None:
                 try:
-                    transport.writelines(read_ranges(buffers))
+                    self._writelines(read_ranges(buffers))
                 except OSError as error:
                     self.abort(f"records could not be read: {error}", warn=True)
                 return

@@ -14,6 +14,7 @@ from odradek.client.core.handshake import PATIENCE_MS, Approach, KnownBrokers, O
 from odradek.client.core.inbound import InboundFrames
 from odradek.client.errors import ClientTimeoutError, ClosedError, ConnectionFailedError
 from odradek.errors import OdradekError, ProtocolError
+from odradek.util.gathered_writes import gathering_write
 
 log = logging.getLogger("odradek.client")
 
@@ -54,6 +55,7 @@ class Connection(asyncio.BufferedProtocol):
         """See `asyncio.BaseProtocol`."""
         # uvloop's transports are transports without being subclasses.
         self._transport = transport = cast(asyncio.Transport, transport)
+        self._writelines = gathering_write(transport)
         if self.closed:  # given up while it was being made
             transport.abort()
             return
@@ -62,7 +64,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.state.versions is not None:
             self._handshake.set_result(None)
             return
-        transport.writelines(opening)
+        self._writelines(opening)
         self._arm(deadline)
         self._wait_patiently()
 
@@ -86,7 +88,7 @@ class Connection(asyncio.BufferedProtocol):
             if again is not None:
                 assert self._transport is not None
                 if again:
-                    self._transport.writelines(again)
+                    self._writelines(again)
                     self._wait_patiently()
                 return
             if self._patience is not None:
@@ -147,7 +149,7 @@ class Connection(asyncio.BufferedProtocol):
         now = self._loop.time()
         self.last_used = now
         deadline = now * 1000 + (timeout_ms if timeout_ms is not None else self._config.request_timeout_ms)
-        self._transport.writelines(self.state.request(message, version, future, deadline))
+        self._writelines(self.state.request(message, version, future, deadline))
         if deadline < self._timer_at:
             self._arm(deadline)
         return future
@@ -156,7 +158,7 @@ class Connection(asyncio.BufferedProtocol):
         """Write a request that has no answer (Produce with acks=0)."""
         if self.closed or self._transport is None:
             raise ConnectionFailedError(f"the connection to {self.address} is closed")
-        self._transport.writelines(self.state.request(message, version, None, 0.0, answered=False))
+        self._writelines(self.state.request(message, version, None, 0.0, answered=False))
 
     def close(self, reason: Exception | None = None) -> None:
         """Close; what is in flight fails with `reason`."""
@@ -185,7 +187,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _still_silent(self) -> None:
         if not self.closed and self._transport is not None and (more := self.state.broker_is_silent()):
-            self._transport.writelines(more)
+            self._writelines(more)
 
     def _arm(self, deadline_ms: float) -> None:
         if self._timer is not None:
