@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from odradek.client.aio.consumer_engine import CommitCallback, ConsumerEngine
+from odradek.client.aio.consumer_engine import (
+    CLOSE_TIMEOUT_MS,
+    CommitCallback,
+    ConsumerEngine,
+    at_least_one,
+)
 from odradek.client.config import ConsumerConfig, build
 from odradek.client.core.assignors import resolve_assignors
 from odradek.client.core.fetch_requests import EARLIEST, LATEST
@@ -115,7 +121,7 @@ class AsyncConsumer:
             KafkaError: not authorized, fenced, damaged data, ….
         """
         engine = await self._started()
-        limit = self._config.max_poll_records if max_records is None else max_records
+        limit = at_least_one(self._config.max_poll_records if max_records is None else max_records)
         return await engine.poll(timeout_ms, lambda: engine.take(limit))
 
     async def poll_arrow(
@@ -130,7 +136,7 @@ class AsyncConsumer:
         from odradek.client.arrow_read import empty_table, to_table
 
         engine = await self._started()
-        limit = 100_000 if max_rows is None else max_rows
+        limit = at_least_one(100_000 if max_rows is None else max_rows)
         parts: list[tuple[Position, Any]] = await engine.poll(
             timeout_ms, lambda: engine.buffer.take_columns(limit, with_headers, columns)
         )
@@ -140,9 +146,11 @@ class AsyncConsumer:
         return self._iterate()
 
     async def _iterate(self) -> AsyncIterator[ConsumerRecord]:
+        engine = await self._started()
         while True:
-            for record in await self.poll(self._config.request_timeout_ms):
+            for record in engine.hand_out(engine.after_take):
                 yield record
+            await engine.something_to_take(engine.cluster.now_ms() + self._config.request_timeout_ms)
 
     async def seek(
         self, partition: TopicPartition | tuple[str, int], offset: int, leader_epoch: int = -1
@@ -250,13 +258,16 @@ class AsyncConsumer:
         member = (await self._started()).group_needed().member
         return member.generation.number, member.member_id
 
-    async def close(self, timeout_ms: float = 30_000) -> None:
-        """Commit (with auto-commit), leave the group, close."""
+    async def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
+        """Commit (with auto-commit), leave the group, close. See `Consumer.close`."""
+        await self._close(timeout_ms, failed=sys.exception() is not None)
+
+    async def _close(self, timeout_ms: float, *, failed: bool) -> None:
         if self._engine is not None:
-            await self._engine.close(timeout_ms)
+            await self._engine.close(timeout_ms, failed=failed)
 
     async def __aenter__(self) -> AsyncConsumer:
         return await self.start()
 
-    async def __aexit__(self, *exc: object) -> None:
-        await self.close()
+    async def __aexit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        await self._close(CLOSE_TIMEOUT_MS, failed=kind is not None)

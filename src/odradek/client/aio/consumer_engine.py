@@ -6,7 +6,8 @@ import asyncio
 import inspect
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.client.aio.cluster import Cluster
@@ -38,6 +39,9 @@ log = logging.getLogger("odradek.client.consumer")
 T = TypeVar("T")
 CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], Any]
 
+CLOSE_TIMEOUT_MS = 30_000
+"""How long taking leave of the group may take, by default."""
+
 _TOPIC_FATAL = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
@@ -67,26 +71,37 @@ class ConsumerEngine:
         assignors = resolve_assignors(config.partition_assignment_strategy)
         if config.group_id is not None:
             self.group = GroupCoordinator(
-                config, self.cluster, self.positions, assignors, invoke or _call, self._group_changed
+                config,
+                self.cluster,
+                self.positions,
+                assignors,
+                invoke or _call,
+                self._group_changed,
+                self.buffer.iteration_moved,
             )
         self.resolver = PositionResolver(config, self.cluster, self.positions, self.group, self._resolved)
         self.interceptors = tuple(i() if isinstance(i, type) else i for i in config.interceptors)
-        self._next_commit_ms = self.cluster.now_ms() + config.auto_commit_interval_ms
+        self._next_commit_ms = 0.0
+        self._commit_timer: asyncio.TimerHandle | None = None
+        self._commit_later()
         self._used_seen = 0
-        self.records_consumed = 0
+        self._records_polled = 0
         self.cluster.on_update.append(self._metadata_updated)
 
     def _group_changed(self) -> None:
+        self.buffer.interrupt()
         self.fetcher.wake()
         self._news.set()
 
     def _resolved(self) -> None:
+        self.buffer.interrupt()
         self.fetcher.wake()
         self._news.set()
 
     def _metadata_updated(self) -> None:
         for position in self.positions:
             self.positions.leader_changed(position.tp, self.cluster.metadata.leader_epoch(position.tp))
+        self.buffer.interrupt()
         self._news.set()
 
     # Polling
@@ -108,10 +123,23 @@ class ConsumerEngine:
 
     async def poll(self, timeout_ms: float, take: Callable[[], list[T]]) -> list[T]:
         """Do what is due, then `take`; wait for something to take until the time is over."""
+        deadline = self.cluster.now_ms() + timeout_ms
+        while await self.something_to_take(deadline):
+            out = take()
+            self.after_take()
+            if out or self.cluster.now_ms() >= deadline:
+                return out
+        return []
+
+    async def something_to_take(self, deadline: float) -> bool:
+        """Do what is due, then wait until there is something to take, until `deadline` (monotonic ms).
+
+        What there is may turn out to be nothing that the application may see. Raises as `AsyncConsumer.poll`.
+        """
         self.need_open()
         if self.positions.how is Subscribing.NOT:
             raise IllegalStateError("the consumer is neither subscribed to topics nor assigned partitions")
-        deadline = self.cluster.now_ms() + timeout_ms
+        self.buffer.come_back()
         while True:
             self._news.clear()
             self._raise_failures()
@@ -120,13 +148,11 @@ class ConsumerEngine:
                 await self._join(deadline)
             self._auto_commit()
             self.resolver.start()
-            out = take()
-            if out:
-                self.after_take()
-                return out
+            if self.buffer.takeable:
+                return True
             left = (deadline - self.cluster.now_ms()) / 1000
             if left <= 0:
-                return out
+                return False
             self.fetcher.wake()
             await self._wait(left)
             self.need_open()
@@ -178,17 +204,52 @@ class ConsumerEngine:
         """Records that have been fetched."""
         records = self.buffer.take(limit)
         if records:
-            self.records_consumed += len(records)
-            for interceptor in self.interceptors:
-                if hasattr(interceptor, "on_consume"):
-                    records = interceptor.on_consume(records)
+            self._records_polled += len(records)
+            if self.interceptors:
+                records = self._intercepted(records)
         return records
+
+    def hand_out(self, used: Callable[[], Any]) -> Iterator[ConsumerRecord]:
+        """Yield records that have been fetched, one by one, until something else has to be done first.
+
+        The positions move with each record; see `FetchBuffer.hand_out`.
+
+        Args:
+            used: called when there is room to fetch more.
+        """
+        while self.buffer.takeable and self.ready(time.monotonic() * 1000):
+            self.polled()
+            records = self.buffer.hand_out(self.config.max_poll_records, used)
+            if self.interceptors:
+                for record in records:
+                    yield from self._intercepted([record])
+            else:
+                yield from records
+
+    def polled(self) -> None:
+        """The application asks for records: it is alive."""
+        if self.group is not None:
+            self.group.polled()
+
+    def _intercepted(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
+        for interceptor in self.interceptors:
+            if hasattr(interceptor, "on_consume"):
+                records = interceptor.on_consume(records)
+        return records
+
+    def _commit_later(self) -> None:
+        """Plan the next automatic commit; an iteration gives way to it."""
+        interval = self.config.auto_commit_interval_ms
+        self._next_commit_ms = self.cluster.now_ms() + interval
+        if self.config.enable_auto_commit and self.group is not None:
+            loop = asyncio.get_running_loop()
+            self._commit_timer = loop.call_later(interval / 1000, self.buffer.interrupt)
 
     def _auto_commit(self) -> None:
         now = self.cluster.now_ms()
         if not self.config.enable_auto_commit or now < self._next_commit_ms or self.group is None:
             return
-        self._next_commit_ms = now + self.config.auto_commit_interval_ms
+        self._commit_later()
         offsets = self.positions.consumed()
         if not offsets or (self.positions.is_group_managed and self.group.member.generation.number < 0):
             return
@@ -243,6 +304,7 @@ class ConsumerEngine:
         self.need_open()
         tps = [TopicPartition(*tp) for tp in partitions]
         self.positions.assign(tps)
+        self.buffer.interrupt()
         self.buffer.drop_except(lambda position: self.positions.assigned.get(position.tp) is position)
         self.cluster.want_only({tp.topic for tp in tps})
         self.cluster.request_update()
@@ -256,6 +318,7 @@ class ConsumerEngine:
                 await self._commit_at_the_end()
             await self.group.unsubscribed()
         self.positions.unsubscribe()
+        self.buffer.interrupt()
         self.buffer.drop_except(lambda position: False)
         self.cluster.all_topics = False
         self.cluster.want_only(())
@@ -268,6 +331,7 @@ class ConsumerEngine:
         if offset < 0:
             raise ValueError(f"offset is {offset}: it cannot be negative")
         self.positions[tp].seek(offset, leader_epoch)
+        self.buffer.interrupt()
         self.fetcher.wake()
 
     def seek_to(self, timestamp: int, partitions: Iterable[TopicPartition]) -> None:
@@ -276,6 +340,7 @@ class ConsumerEngine:
         chosen = [self.positions[TopicPartition(*tp)] for tp in partitions] or list(self.positions)
         for position in chosen:
             position.want_reset(timestamp)
+        self.buffer.interrupt()
         self.resolver.start()
 
     async def position(self, tp: TopicPartition, timeout_ms: float | None) -> int:
@@ -284,7 +349,7 @@ class ConsumerEngine:
         position = self.positions[tp]
         timeout = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline = self.cluster.now_ms() + timeout
-        while position.offset is None or position.validate:
+        while (offset := position.offset) is None or position.validate:
             self._news.clear()
             self.resolver.raise_failure()
             self.resolver.start()
@@ -292,13 +357,14 @@ class ConsumerEngine:
             if left <= 0:
                 raise self.cluster.timeout_error(f"the position of {tp} is not known", timeout)
             await self._wait(left)
-        return position.offset
+        return offset
 
     def set_paused(self, paused: bool, partitions: Iterable[TopicPartition]) -> None:
         """Pause or resume."""
         self.need_open()
         for tp in partitions:
             self.positions[TopicPartition(*tp)].paused = paused
+        self.buffer.interrupt()
         if not paused:
             self._news.set()
         self.fetcher.wake()
@@ -310,13 +376,16 @@ class ConsumerEngine:
         self.need_open()
         self.group_needed()
         if offsets is None:
-            return self.positions.consumed()
-        return {
-            TopicPartition(*tp): value
-            if isinstance(value, OffsetAndMetadata)
-            else OffsetAndMetadata(int(value))
-            for tp, value in offsets.items()
-        }
+            wanted = self.positions.consumed()
+        else:
+            wanted = {
+                TopicPartition(*tp): value
+                if isinstance(value, OffsetAndMetadata)
+                else OffsetAndMetadata(int(value))
+                for tp, value in offsets.items()
+            }
+        self.buffer.committed(wanted)
+        return wanted
 
     def group_needed(self) -> GroupCoordinator:
         """The group; raises `IllegalStateError` without one."""
@@ -342,10 +411,12 @@ class ConsumerEngine:
             if hasattr(interceptor, "on_commit"):
                 interceptor.on_commit(wanted)
 
-    async def _commit_at_the_end(self) -> None:
+    async def _commit_at_the_end(self, *, failed: bool = False) -> None:
         assert self.group is not None
         await self.group.commits.background_done()
         offsets = self.positions.consumed()
+        if failed:
+            offsets |= {tp: at for tp, at in self.buffer.unprocessed().items() if tp in offsets}
         if not offsets or (self.positions.is_group_managed and self.group.member.generation.number < 0):
             return
         try:
@@ -375,14 +446,15 @@ class ConsumerEngine:
     def lag(self, tp: TopicPartition) -> int | None:
         """Records between the position and the end, as of the last fetch."""
         position = self.positions[tp]
+        offset = position.offset
         end = position.last_stable_offset if self.config.isolation else position.high_watermark
-        return None if position.offset is None or end < 0 else max(0, end - position.offset)
+        return None if offset is None or end < 0 else max(0, end - offset)
 
     def metrics(self) -> dict[str, float]:
         """A few of Kafka's consumer metrics, as of now."""
         lags = [lag for p in self.positions if (lag := self.lag(p.tp)) is not None]
         return {
-            "records-consumed-total": float(self.records_consumed),
+            "records-consumed-total": float(self._records_polled + self.buffer.records_handed_out),
             "bytes-consumed-total": float(self.fetcher.bytes_fetched),
             "fetch-total": float(self.fetcher.fetches),
             "records-lag-max": float(max(lags, default=-1)),
@@ -390,25 +462,39 @@ class ConsumerEngine:
             "rebalance-total": float(self.group.rebalances if self.group else 0),
         }
 
-    async def close(self, timeout_ms: float) -> None:
-        """See `AsyncConsumer.close`."""
+    async def close(self, timeout_ms: float, *, failed: bool) -> None:
+        """See `AsyncConsumer.close`.
+
+        Args:
+            failed: an exception is on its way: what the application was given last may not be processed.
+        """
         if self.closed:
             return
+        self.buffer.interrupt()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 if self.group is not None:
                     if self.config.enable_auto_commit:
-                        await self._commit_at_the_end()
+                        await self._commit_at_the_end(failed=failed)
                     await self.group.close("the consumer is being closed")
         except TimeoutError:
             log.warning("the consumer could not take leave of its group within %d ms", timeout_ms)
         finally:
             self.closed = True
+            if self._commit_timer is not None:
+                self._commit_timer.cancel()
             self.fetcher.stop()
             await self.cluster.close()
             for interceptor in self.interceptors:
                 if hasattr(interceptor, "close"):
                     interceptor.close()
+
+
+def at_least_one(limit: int) -> int:
+    """Return how many records to take. Raises `ValueError` if that is none."""
+    if limit < 1:
+        raise ValueError(f"at most {limit} records: take one at least")
+    return limit
 
 
 async def _call(method: Callable[..., Any], partitions: tuple[TopicPartition, ...]) -> None:

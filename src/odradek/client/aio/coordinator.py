@@ -48,6 +48,7 @@ class GroupCoordinator:
         assignors: by preference.
         invoke: calls a listener's method with partitions, where the application wants it called.
         changed: called when `poll` has something to do.
+        taking: tells whether the application has taken a record since it was last asked.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class GroupCoordinator:
         assignors: list[Assignor],
         invoke: Invoke,
         changed: Callable[[], None],
+        taking: Callable[[], bool],
     ) -> None:
         assert config.group_id is not None
         self.member = Membership()
@@ -71,6 +73,7 @@ class GroupCoordinator:
         self._joining = GroupJoin(config, cluster, self.link, self.member, positions, assignors)
         self._invoke = invoke
         self._changed = changed
+        self._taking = taking
         self._join: asyncio.Task[tuple[Generation, tuple[TopicPartition, ...]]] | None = None
         self._step: asyncio.Task[None] | None = None
         self._prepared = False
@@ -247,6 +250,8 @@ class GroupCoordinator:
         while True:
             await asyncio.sleep(interval)
             member = self.member
+            if self._taking():
+                self.polled()
             if not member.in_group:
                 last_success = self._cluster.now_ms()
                 continue

@@ -1,16 +1,23 @@
-"""What was fetched and not yet given out, in the order in which it came."""
+"""What was fetched and not yet given out, in the order in which it came.
+
+Records leave as a list (`take`), as columns (`take_columns`) or one by one (`hand_out`); the three may
+alternate, as each goes on from the partitions' positions.
+"""
 
 from __future__ import annotations
 
+import contextlib
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from odradek.client.core.fetched import AbortedFilter
-from odradek.client.core.positions import Position
+from odradek.client.core.positions import Handed, Position
 from odradek.client.errors import SerializationError
 from odradek.client.serialization import Serialize
-from odradek.client.types import ConsumerRecord
+from odradek.client.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from odradek.errors import KafkaError
 from odradek.records.batch import BatchHeader, TimestampType, check_crc, records_section
 from odradek.records.kernel import kernel
@@ -19,6 +26,8 @@ from odradek.records.problems import raise_for_problem
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_offset = attrgetter("offset")
 
 
 class Chunk:
@@ -30,7 +39,17 @@ class Chunk:
         aborted: aborted transactions in them (read_committed), else None.
     """
 
-    __slots__ = ("_aborted", "_at", "_batches", "_pending", "aborted", "position", "records", "turn")
+    __slots__ = (
+        "_aborted",
+        "_at",
+        "_batches",
+        "_dropped",
+        "_pending",
+        "aborted",
+        "position",
+        "records",
+        "turn",
+    )
 
     def __init__(self, position: Position, records: Any, aborted: Any) -> None:
         self.position = position
@@ -41,6 +60,7 @@ class Chunk:
         self._aborted = AbortedFilter(aborted)
         self._pending: list[ConsumerRecord] = []
         self._at = 0
+        self._dropped: set[int] | None = None
 
     @property
     def stale(self) -> bool:
@@ -54,6 +74,7 @@ class Chunk:
         position then stands before it.
         """
         position = self.position
+        self._catch_up()
         out: list[ConsumerRecord] = []
         while len(out) < limit:
             pending = self._pending
@@ -71,8 +92,7 @@ class Chunk:
                 else:
                     out = part
                 last = part[-1]
-                position.offset = last.offset + 1
-                position.offset_epoch = last.leader_epoch
+                position.move_to(last.offset + 1, last.leader_epoch)
                 continue
             try:
                 if not self._next_batch(check_crcs):
@@ -85,6 +105,29 @@ class Chunk:
                 raise
         return out, False
 
+    def upcoming(self, limit: int, check_crcs: bool) -> list[ConsumerRecord]:
+        """Return up to `limit` records from the position on; none means that the chunk is used up.
+
+        The position passes only what is not for the application. Raises as `take`.
+        """
+        self._catch_up()
+        if not self._pending:
+            try:
+                if not self._next_batch(check_crcs):
+                    return []
+            except KafkaError:
+                self._batches = None
+                raise
+        return self._pending[self._at : self._at + limit]
+
+    def _catch_up(self) -> None:
+        """Pass the decoded records that an iteration has handed out since."""
+        pending, offset = self._pending, self.position.offset
+        if pending and offset is not None and pending[self._at].offset < offset:
+            self._at = bisect_left(pending, offset, self._at, key=_offset)
+            if self._at == len(pending):
+                self._pending, self._at = [], 0
+
     def _next_batch(self, check_crcs: bool) -> bool:
         if self._batches is None:
             self._batches = iter_fetched(self.records, check_crcs=check_crcs)
@@ -92,24 +135,24 @@ class Chunk:
         position = self.position
         topic, partition = position.tp
         for header, batch, kind in self._batches:
-            assert position.offset is not None
+            offset = position.offset
+            assert offset is not None
             dropped = self._aborted.active and self._aborted.drops(header, batch)
-            if header.next_offset <= position.offset:
+            if header.next_offset <= offset:
                 continue
             if not dropped and not header.is_control and header.record_count:
                 if check_crcs:
                     check_crc(header, batch)
-                self._pending = records_of(header, batch, kind, topic, partition, position.offset)
+                self._pending = records_of(header, batch, kind, topic, partition, offset)
                 self._at = 0
                 if self._pending:
                     return True
-            position.offset = header.next_offset
-            position.offset_epoch = header.partition_leader_epoch
+            position.move_to(header.next_offset, header.partition_leader_epoch)
         return False
 
     def go_back_to(self, offset: int) -> None:
         """Stand before a record of this chunk again."""
-        self.position.offset = offset
+        self.position.move_to(offset, self.position.offset_epoch)
         self._pending, self._at, self._batches = [], 0, None
 
     def take_columns(
@@ -119,15 +162,23 @@ class Chunk:
         from odradek.records.columns import ColumnDecoder
 
         position = self.position
-        assert position.offset is not None
-        rule = AbortedFilter(self.aborted)
+        offset = position.offset
+        assert offset is not None
+        dropped = self._aborted_batches()
+        epoch = position.offset_epoch
+
+        def select(header: BatchHeader, batch: memoryview) -> bool:
+            nonlocal epoch
+            epoch = header.partition_leader_epoch
+            return header.base_offset not in dropped
+
         decoder = ColumnDecoder(
-            from_offset=position.offset,
+            from_offset=offset,
             with_headers=with_headers,
             limit=limit,
             batch_rows=limit,
             check_crcs=check_crcs,
-            select=(lambda header, batch: not rule.drops(header, batch)) if rule.active else None,
+            select=select,
             **options,
         )
         out: list[pa.RecordBatch] = []
@@ -140,9 +191,31 @@ class Chunk:
         if rest is not None:
             out.append(rest)
         rows = sum(batch.num_rows for batch in out)
-        position.offset = decoder.next_offset
+        position.move_to(decoder.next_offset, epoch)
         self._pending, self._at, self._batches = [], 0, None
         return out, rows < limit
+
+    def _aborted_batches(self) -> set[int]:
+        """Return the base offsets of the batches that were aborted.
+
+        The rule needs to see every batch, markers included, so it walks the chunk from its beginning wherever
+        the position stands.
+        """
+        if self._dropped is None:
+            self._dropped = set()
+            rule = AbortedFilter(self.aborted)
+            if rule.active:
+                with contextlib.suppress(KafkaError):  # damage is met again where the rows are decoded
+                    for header, batch, _ in iter_fetched(self.records):
+                        if rule.drops(header, batch):
+                            self._dropped.add(header.base_offset)
+        return self._dropped
+
+
+def _progress(part: list[ConsumerRecord], handed: Handed) -> int:
+    """Return how many of `part` were handed out."""
+    last = handed.last
+    return 0 if last is None else bisect_left(part, last.offset, key=_offset) + 1
 
 
 def records_of(
@@ -183,6 +256,13 @@ class FetchBuffer:
         self._check_crcs = check_crcs
         self._key = key
         self._value = value
+        self._round = 0
+        self._given: list[tuple[Position, int, OffsetAndMetadata]] = []  # with turn, and before
+        self._handed: tuple[Position, Handed] | None = None
+        self._part: list[ConsumerRecord] | None = None  # of which records are being handed out
+        self._handed_out = 0
+        self._seen_moving: ConsumerRecord | None = None
+        self._done_with: ConsumerRecord | None = None
         self.used = 0
 
     def counts(self) -> dict[int, int]:
@@ -201,6 +281,11 @@ class FetchBuffer:
     def empty(self) -> bool:
         """Whether nothing waits."""
         return not self._chunks
+
+    @property
+    def takeable(self) -> bool:
+        """Whether something waits that may be given to the application."""
+        return next(self._takeable(), None) is not None
 
     def drop_except(self, keep: Callable[[Position], bool]) -> None:
         """Throw away chunks whose position is not to be kept."""
@@ -222,10 +307,12 @@ class FetchBuffer:
         Raises `KafkaError` for damaged data, `SerializationError` if a deserializer refuses: the position
         then stands at that record, to be skipped with `seek`.
         """
+        self.come_back()
         out: list[ConsumerRecord] = []
         for chunk in self._takeable():
             if len(out) >= limit:
                 break
+            self._note_given(chunk.position)
             try:
                 records, done = chunk.take(limit - len(out), self._check_crcs)
             except KafkaError:
@@ -261,30 +348,163 @@ class FetchBuffer:
         """The records up to the first that a deserializer refuses, and its error."""
         out: list[ConsumerRecord] = []
         for record in records:
-            what = "key"
             try:
-                key = self._key(record.topic, record.key) if self._key is not None else record.key
-                what = "value"
-                value = self._value(record.topic, record.value) if self._value is not None else record.value
-            except Exception as cause:
-                problem = SerializationError(
-                    f"the {what} of {record.topic}-{record.partition} at offset {record.offset} cannot be "
-                    f"deserialized: {cause}; seek past it to go on"
-                )
-                problem.__cause__ = cause
+                out.append(self._deserialize(record))
+            except SerializationError as problem:
                 return out, problem
-            out.append(record._replace(key=key, value=value))
         return out, None
+
+    def _deserialize(self, record: ConsumerRecord) -> ConsumerRecord:
+        """As in Kafka's client, deserializers are not asked about null."""
+        topic, key, value = record.topic, record.key, record.value
+        what = "key"
+        try:
+            if key is not None and self._key is not None:
+                key = self._key(topic, key)
+            what = "value"
+            if value is not None and self._value is not None:
+                value = self._value(topic, value)
+        except Exception as cause:
+            raise SerializationError(
+                f"the {what} of {topic}-{record.partition} at offset {record.offset} cannot be "
+                f"deserialized: {cause}; seek past it to go on"
+            ) from cause
+        return record._replace(key=key, value=value)
+
+    def hand_out(self, limit: int, used: Callable[[], Any]) -> Iterator[ConsumerRecord]:
+        """Yield up to `limit` records one by one; the position of a partition moves with each.
+
+        Ends early when something else takes records, or `interrupt` is called: the rest is still here then,
+        for whoever comes next.
+
+        Args:
+            used: called when a chunk is gone, so that more is fetched.
+
+        Raises as `take`.
+        """
+        self.come_back()
+        current = self._round
+        plain = self._key is None and self._value is None
+        left = limit
+        for chunk in self._takeable():
+            position = chunk.position
+            while left > 0:
+                part = chunk.upcoming(left, self._check_crcs)
+                if not part:
+                    self._remove(chunk)
+                    used()
+                    break
+                left -= len(part)
+                handed = position.hand_out()
+                self._handed, self._part = (position, handed), part
+                try:
+                    if plain:
+                        for record in part:
+                            handed.last = record
+                            yield record
+                            if self._round != current:
+                                return
+                    else:
+                        for record in part:
+                            given = self._deserialize_at(position, record)
+                            handed.last = record
+                            yield given
+                            if self._round != current:
+                                return
+                finally:
+                    self._count(part, handed)
+                self._handed = None
+
+    def _deserialize_at(self, position: Position, record: ConsumerRecord) -> ConsumerRecord:
+        try:
+            return self._deserialize(record)
+        except SerializationError:
+            position.move_to(record.offset, position.offset_epoch)
+            raise
+
+    @property
+    def records_handed_out(self) -> int:
+        """How many records iterations have handed out in all."""
+        if self._part is None or self._handed is None:
+            return self._handed_out
+        return self._handed_out + _progress(self._part, self._handed[1])
+
+    def _count(self, part: list[ConsumerRecord], handed: Handed) -> None:
+        self._handed_out += _progress(part, handed)
+        if self._part is part:
+            self._part = None
+
+    def interrupt(self) -> None:
+        """End the iteration under way after its present record: there is something to be done first.
+
+        May be called from any thread.
+        """
+        self._round += 1
+
+    def iteration_moved(self) -> bool:
+        """Return whether an iteration has handed out a record since this was last asked."""
+        handed = self._handed
+        last = None if handed is None else handed[1].last
+        moved = last is not None and last is not self._seen_moving
+        self._seen_moving = last
+        return moved
+
+    # What the application may not have processed yet
+
+    def come_back(self) -> None:
+        """The application comes back for more: it is done with what it was given.
+
+        An iteration under way ends.
+        """
+        self._round += 1
+        self._given = []
+        self._handed = None
+
+    def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """The application commits these offsets itself: it is done with what is before them."""
+        self._given = [
+            (position, turn, max(before, offsets.get(position.tp, before), key=_offset))
+            for position, turn, before in self._given
+        ]
+        if self._handed is not None:
+            position, handed = self._handed
+            told = offsets.get(position.tp)
+            if handed.last is not None and told is not None and told.offset > handed.last.offset:
+                self._done_with = handed.last
+
+    def _note_given(self, position: Position) -> None:
+        offset = position.offset
+        assert offset is not None
+        self._given.append((position, position.turn, OffsetAndMetadata(offset, "", position.offset_epoch)))
+
+    def unprocessed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return where the records begin that were given out last: by `take`, or the one handed out.
+
+        If the application fails now, it may not have processed them.
+        """
+        if self._handed is not None:
+            position, handed = self._handed
+            last = handed.last
+            if last is None or last is self._done_with or not position.follows(handed):
+                return {}
+            return {position.tp: OffsetAndMetadata(last.offset)}
+        found: dict[TopicPartition, OffsetAndMetadata] = {}
+        for position, turn, before in self._given:
+            if position.turn == turn:
+                found.setdefault(position.tp, before)
+        return found
 
     def take_columns(
         self, limit: int, with_headers: bool, options: dict[str, Any]
     ) -> list[tuple[Position, pa.RecordBatch]]:
         """As `take`, as columns; deserializers are not asked."""
+        self.come_back()
         out: list[tuple[Position, pa.RecordBatch]] = []
         rows = 0
         for chunk in self._takeable():
             if rows >= limit:
                 break
+            self._note_given(chunk.position)
             try:
                 batches, done = chunk.take_columns(limit - rows, self._check_crcs, with_headers, options)
             except KafkaError:

@@ -9,6 +9,10 @@ A partition is in one of these conditions, by which the shell knows what to do n
 
 `fetch_offset` runs ahead of `offset` by what is buffered. `turn` changes with every seek: what was fetched
 for an older turn is thrown away.
+
+`offset` is after the record that was given to the application last. `poll` moves it by a whole list
+(`move_to`); an iteration moves it record by record, writing it into `Handed.last`, at which `offset`
+looks. So there is one answer to "where does the consumer stand" for commits, `position` and the next poll.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from enum import Enum, auto
 
 from odradek.client.core.fetch_requests import EARLIEST, LATEST
 from odradek.client.errors import IllegalStateError, LogTruncationError, NoOffsetForPartitionError
-from odradek.client.types import OffsetAndMetadata, TopicPartition
+from odradek.client.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 
 log = logging.getLogger("odradek.client.consumer")
 
@@ -36,18 +40,28 @@ class Subscribing(Enum):
     ASSIGNED = auto()
 
 
+class Handed:
+    """The record of one partition that an iteration handed out last; None before the first."""
+
+    __slots__ = ("last",)
+
+    def __init__(self) -> None:
+        self.last: ConsumerRecord | None = None
+
+
 class Position:
     """One assigned partition."""
 
     __slots__ = (
+        "_handed",
+        "_offset",
+        "_offset_epoch",
         "fetch_offset",
         "high_watermark",
         "last_stable_offset",
         "leader_epoch",
         "log_start_offset",
         "not_before_ms",
-        "offset",
-        "offset_epoch",
         "paused",
         "preferred_replica",
         "preferred_until_ms",
@@ -60,9 +74,10 @@ class Position:
 
     def __init__(self, tp: TopicPartition) -> None:
         self.tp = tp
-        self.offset: int | None = None
+        self._offset: int | None = None
+        self._offset_epoch = -1
+        self._handed: Handed | None = None
         self.fetch_offset = -1
-        self.offset_epoch = -1
         self.leader_epoch = -1
         self.reset: int | None = None
         self.validate = False
@@ -76,10 +91,42 @@ class Position:
         self.preferred_until_ms = 0.0
         self.not_before_ms = 0.0
 
+    @property
+    def offset(self) -> int | None:
+        """The offset of the next record for the application; None while it is not known."""
+        handed = self._handed
+        if handed is None or (last := handed.last) is None:
+            return self._offset
+        return last.offset + 1
+
+    @property
+    def offset_epoch(self) -> int:
+        """The leader epoch of the record before `offset`; -1 if unknown."""
+        handed = self._handed
+        if handed is None or (last := handed.last) is None:
+            return self._offset_epoch
+        return last.leader_epoch
+
+    def move_to(self, offset: int, epoch: int) -> None:
+        """Records up to `offset` were given out, or are not for the application."""
+        self._offset = offset
+        self._offset_epoch = epoch
+        self._handed = None
+
+    def hand_out(self) -> Handed:
+        """Let an iteration move the position: each record that it hands out goes into `last` before."""
+        self._offset, self._offset_epoch = self.offset, self.offset_epoch
+        self._handed = Handed()
+        return self._handed
+
+    def follows(self, handed: Handed) -> bool:
+        """Return whether the position still is that of this iteration."""
+        return self._handed is handed
+
     def seek(self, offset: int, epoch: int = -1) -> None:
         """Stand at `offset`; `epoch` is the leader epoch of the record before it, if known."""
-        self.offset = self.fetch_offset = offset
-        self.offset_epoch = epoch
+        self.move_to(offset, epoch)
+        self.fetch_offset = offset
         self.reset = None
         self.validate = False
         self.preferred_replica = -1
@@ -87,7 +134,8 @@ class Position:
 
     def want_reset(self, timestamp: int) -> None:
         """Ask the leader for the offset of a time (or EARLIEST, LATEST)."""
-        self.offset = None
+        self._offset = None
+        self._handed = None
         self.reset = timestamp
         self.validate = False
         self.turn += 1
@@ -216,9 +264,9 @@ class Positions:
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What to commit: the positions."""
         return {
-            tp: OffsetAndMetadata(p.offset, "", p.offset_epoch)
+            tp: OffsetAndMetadata(offset, "", p.offset_epoch)
             for tp, p in self.assigned.items()
-            if p.offset is not None
+            if (offset := p.offset) is not None
         }
 
     def leader_changed(self, tp: TopicPartition, epoch: int) -> None:

@@ -9,11 +9,17 @@ from __future__ import annotations
 import asyncio
 import queue
 import re
+import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from odradek.client.aio.consumer_engine import CommitCallback, ConsumerEngine
+from odradek.client.aio.consumer_engine import (
+    CLOSE_TIMEOUT_MS,
+    CommitCallback,
+    ConsumerEngine,
+    at_least_one,
+)
 from odradek.client.config import ConsumerConfig, build
 from odradek.client.core.assignors import resolve_assignors
 from odradek.client.core.fetch_requests import EARLIEST, LATEST
@@ -188,22 +194,32 @@ class Consumer:
             SerializationError: a deserializer refused the next record.
             KafkaError: not authorized, fenced, damaged data, ….
         """
-        limit = self._config.max_poll_records if max_records is None else max_records
+        limit = at_least_one(self._config.max_poll_records if max_records is None else max_records)
         engine = self._engine
         return self._poll(timeout_ms, lambda: engine.take(limit))
 
     def _poll(self, timeout_ms: float, take: Callable[[], list[T]]) -> list[T]:
+        """Take in this thread: an interrupt (Ctrl-C) while waiting leaves all records where they are."""
         engine = self._engine
+        now_ms = time.monotonic() * 1000
         # What is there already is taken without asking the other thread.
-        if not engine.buffer.empty and engine.ready(time.monotonic() * 1000):
-            if engine.group is not None:
-                engine.group.polled()
+        if not engine.buffer.empty and engine.ready(now_ms):
+            engine.polled()
             out = take()
+            self._fetch_on()
             if out:
-                if engine.used_up:
-                    self._thread.call_soon(engine.after_take)
                 return out
-        return self._run(engine.poll(timeout_ms, take))
+        deadline = now_ms + timeout_ms
+        while self._run(engine.something_to_take(deadline)):
+            out = take()
+            self._fetch_on()
+            if out or time.monotonic() * 1000 >= deadline:
+                return out
+        return []
+
+    def _fetch_on(self) -> None:
+        if self._engine.used_up:
+            self._thread.call_soon(self._engine.after_take)
 
     def poll_arrow(
         self,
@@ -226,13 +242,17 @@ class Consumer:
         from odradek.client.arrow_read import empty_table, to_table
 
         engine = self._engine
-        limit = 100_000 if max_rows is None else max_rows
+        limit = at_least_one(100_000 if max_rows is None else max_rows)
         parts = self._poll(timeout_ms, lambda: engine.buffer.take_columns(limit, with_headers, columns))
         return to_table(parts) if parts else empty_table(with_headers, columns)
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
+        """Hand out records one by one, without end; the position is always that after the last one."""
+        engine = self._engine
         while True:
-            yield from self.poll(self._config.request_timeout_ms)
+            yield from engine.hand_out(self._fetch_on)
+            deadline = time.monotonic() * 1000 + self._config.request_timeout_ms
+            self._run(engine.something_to_take(deadline))
 
     # Positions
 
@@ -341,12 +361,19 @@ class Consumer:
         member = self._engine.group_needed().member
         return member.generation.number, member.member_id
 
-    def close(self, timeout_ms: float = 30_000) -> None:
-        """Commit (with auto-commit), leave the group, close."""
+    def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
+        """Commit (with auto-commit), leave the group, close.
+
+        While an exception is on its way, or handled, the records given out last are not committed, as they
+        may not have been processed: those of the last `poll`, or the one that an iteration handed out last.
+        """
+        self._close(timeout_ms, failed=sys.exception() is not None)
+
+    def _close(self, timeout_ms: float, *, failed: bool) -> None:
         if self._closed:
             return
         try:
-            self._run(self._engine.close(timeout_ms))
+            self._run(self._engine.close(timeout_ms, failed=failed))
         finally:
             self._closed = True
             self._thread.stop()
@@ -354,5 +381,5 @@ class Consumer:
     def __enter__(self) -> Consumer:
         return self
 
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        self._close(CLOSE_TIMEOUT_MS, failed=kind is not None)

@@ -1,0 +1,560 @@
+"""Iterating over a consumer: it stands after the record that was handed out last, and nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from odradek.client import (
+    Admin,
+    AsyncConsumer,
+    Consumer,
+    ConsumerRebalanceListener,
+    OffsetAndMetadata,
+    Producer,
+    TopicPartition,
+)
+from odradek.client.core.fetch_buffer import Chunk, FetchBuffer
+from odradek.client.core.positions import Position, Positions
+from odradek.client.errors import SerializationError
+from odradek.records.builder import BatchBuilder
+from odradek.records.compression import Codec
+from odradek.records.control import ControlType, end_marker_batch
+
+from .conftest import new_topic, until
+from .consuming import fill
+
+TP = TopicPartition("t", 0)
+
+
+# The fetch buffer
+
+
+def batch(base: int, *values: bytes, producer_id: int = -1, epoch: int = 4) -> bytes:
+    builder = BatchBuilder(
+        Codec.NONE,
+        base_offset=base,
+        partition_leader_epoch=epoch,
+        producer_id=producer_id,
+        producer_epoch=0 if producer_id >= 0 else -1,
+        base_sequence=0 if producer_id >= 0 else -1,
+        transactional=producer_id >= 0,
+    )
+    for value in values:
+        builder.append(1_000, None, value, ())
+    return builder.build()
+
+
+def marker(base: int, producer_id: int, kind: ControlType) -> bytes:
+    return end_marker_batch(
+        kind,
+        base_offset=base,
+        timestamp=1_000,
+        producer_id=producer_id,
+        producer_epoch=0,
+        coordinator_epoch=0,
+        partition_leader_epoch=4,
+    )
+
+
+class Aborted:
+    def __init__(self, producer_id: int, first_offset: int) -> None:
+        self.producer_id = producer_id
+        self.first_offset = first_offset
+
+
+def buffered(*chunks: tuple[Position, bytes], **more: Any) -> FetchBuffer:
+    buffer = FetchBuffer(True, more.get("key"), more.get("value"))
+    for position, data in chunks:
+        buffer.add(Chunk(position, memoryview(data), more.get("aborted")))
+    return buffer
+
+
+def at(offset: int, tp: TopicPartition = TP) -> Position:
+    position = Position(tp)
+    position.seek(offset)
+    return position
+
+
+def iterate(buffer: FetchBuffer, limit: int = 500) -> Iterator[Any]:
+    return buffer.hand_out(limit, lambda: None)
+
+
+LETTERS = batch(0, b"a", b"b", b"c") + batch(3, b"d", b"e", epoch=5)
+
+
+def test_the_position_moves_with_each_record() -> None:
+    position = at(0)
+    buffer = buffered((position, LETTERS))
+    seen = [(record.value, position.offset, position.offset_epoch) for record in iterate(buffer)]
+    assert seen == [(b"a", 1, 4), (b"b", 2, 4), (b"c", 3, 4), (b"d", 4, 5), (b"e", 5, 5)]
+    assert (buffer.empty, buffer.used, buffer.records_handed_out) == (True, 1, 5)
+
+
+@pytest.mark.parametrize("handed_out", range(6))
+def test_whoever_comes_next_goes_on_there(handed_out: int) -> None:
+    rest = [b"a", b"b", b"c", b"d", b"e"][handed_out:]
+    ways: dict[str, Callable[[FetchBuffer], list[Any]]] = {
+        "poll": lambda buffer: [r.value for r in buffer.take(500)],
+        "a record a poll": lambda buffer: [r.value for _ in range(len(rest)) for r in buffer.take(1)],
+        "columns": lambda buffer: [
+            v
+            for _, rows in buffer.take_columns(500, False, {})
+            for v in rows.column(rows.schema.get_field_index("value")).to_pylist()
+        ],
+        "iteration": lambda buffer: [r.value for r in iterate(buffer)],
+        "an iteration each": lambda buffer: [r.value for _ in rest for r in islice(iterate(buffer), 1)],
+    }
+    for name, way in ways.items():
+        buffer = buffered((at(0), LETTERS))
+        assert len(list(islice(iterate(buffer), handed_out))) == handed_out
+        assert way(buffer) == rest, name
+
+
+def test_an_iteration_ends_when_something_else_takes_records() -> None:
+    buffer = buffered((at(0), LETTERS))
+    first, second = iterate(buffer), iterate(buffer)
+    assert next(first).value == b"a"
+    assert next(second).value == b"b"
+    assert next(first, None) is None
+    assert [r.value for r in buffer.take(2)] == [b"c", b"d"]
+    assert next(second, None) is None
+    assert [r.value for r in iterate(buffer)] == [b"e"]
+    assert buffer.records_handed_out == 3
+
+
+def test_records_of_what_was_paused_or_revoked_are_not_handed_out() -> None:
+    for_others = TopicPartition("t", 1)
+    positions = Positions("earliest")
+    positions.assign([TP, for_others])
+    for position in positions:
+        position.seek(0)
+    buffer = buffered((positions[TP], LETTERS), (positions[for_others], LETTERS))
+    going = iterate(buffer)
+    assert next(going).offset == 0
+    positions[TP].paused = True
+    buffer.interrupt()
+    assert list(going) == []
+    assert [(r.partition, r.offset) for r in islice(iterate(buffer), 2)] == [(1, 0), (1, 1)]
+    positions[TP].paused = False
+    positions.set_assignment([TP])
+    buffer.interrupt()
+    assert [(r.partition, r.offset) for r in iterate(buffer)] == [(0, n) for n in range(1, 5)]
+
+
+def test_a_seek_is_where_it_goes_on() -> None:
+    position = at(0)
+    buffer = buffered((position, LETTERS))
+    going = iterate(buffer)
+    next(going)
+    position.seek(7)
+    buffer.interrupt()
+    assert list(going) == []
+    assert (position.offset, buffer.takeable) == (7, False)
+
+
+def test_a_limit_is_kept() -> None:
+    buffer = buffered((at(0), LETTERS))
+    assert [r.value for r in iterate(buffer, 4)] == [b"a", b"b", b"c", b"d"]
+    assert [r.value for r in iterate(buffer, 4)] == [b"e"]
+
+
+def test_a_record_that_cannot_be_deserialized_is_where_it_stands() -> None:
+    def picky(topic: str, value: bytes) -> str:
+        if value == b"c":
+            raise ValueError("no c")
+        return value.decode()
+
+    position = at(0)
+    buffer = buffered((position, LETTERS), value=picky)
+    for _ in range(2):
+        values = []
+        with pytest.raises(SerializationError, match="offset 2"):
+            values += [r.value for r in iterate(buffer)]
+        assert position.offset == 2
+    position.seek(3)
+
+
+def test_null_is_not_given_to_deserializers() -> None:
+    asked: list[bytes] = []
+
+    def write_down(topic: str, data: bytes) -> bytes:
+        asked.append(data)
+        return data
+
+    builder = BatchBuilder(Codec.NONE, base_offset=0, partition_leader_epoch=0)
+    builder.append(1, None, None, ())
+    builder.append(1, b"k", None, ())
+    builder.append(1, None, b"v", ())
+    for take in (lambda b: b.take(10), lambda b: list(iterate(b))):
+        asked.clear()
+        records = take(buffered((at(0), builder.build()), key=write_down, value=write_down))
+        assert [(r.key, r.value) for r in records] == [(None, None), (b"k", None), (None, b"v")]
+        assert asked == [b"k", b"v"]
+
+
+def test_what_may_be_unprocessed() -> None:
+    position = at(0)
+    buffer = buffered((position, LETTERS))
+    assert buffer.unprocessed() == {}
+    buffer.take(2)
+    assert {tp: o.offset for tp, o in buffer.unprocessed().items()} == {TP: 0}
+    going = iterate(buffer)
+    next(going)
+    assert {tp: o.offset for tp, o in buffer.unprocessed().items()} == {TP: 2}
+    next(going)
+    assert {tp: o.offset for tp, o in buffer.unprocessed().items()} == {TP: 3}
+    buffer.committed({TP: position_of(position)})
+    assert buffer.unprocessed() == {}
+    next(going)
+    assert {tp: o.offset for tp, o in buffer.unprocessed().items()} == {TP: 4}
+    assert next(going, None) is None
+    assert buffer.unprocessed() == {}, "the application came back for more"
+
+
+def position_of(position: Position) -> OffsetAndMetadata:
+    assert position.offset is not None
+    return OffsetAndMetadata(position.offset)
+
+
+def test_columns_in_portions_leave_out_what_was_aborted_and_nothing_else() -> None:
+    data = (
+        batch(0, b"aborted", producer_id=7)
+        + marker(1, 7, ControlType.ABORT)
+        + batch(2, b"plain")
+        + batch(3, b"committed", b"too", producer_id=7)
+        + marker(5, 7, ControlType.COMMIT)
+    )
+    position = at(0)
+    buffer = buffered((position, data), aborted=[Aborted(7, 0)])
+    values: list[bytes] = []
+    while buffer.takeable:
+        for _, rows in buffer.take_columns(1, False, {}):
+            values += rows.column(1).to_pylist()
+    assert values == [b"plain", b"committed", b"too"]
+    assert (position.offset, position.offset_epoch) == (6, 4)
+
+
+# Consumers
+
+
+def settings(servers: str, group: str, **more: Any) -> dict[str, Any]:
+    return {"bootstrap_servers": servers, "group_id": group, "auto_offset_reset": "earliest", **more}
+
+
+@pytest.fixture
+def numbers(servers: str, admin: Admin) -> str:
+    """A topic of one partition with the records 0 … 39."""
+    topic = new_topic(admin, 1)
+    fill(servers, topic, 40)
+    return topic
+
+
+def committed(servers: str, group: str, topic: str) -> int | None:
+    with Consumer(bootstrap_servers=servers, group_id=group) as consumer:
+        tp = TopicPartition(topic, 0)
+        found = consumer.committed([tp])[tp]
+        return None if found is None else found.offset
+
+
+def test_after_a_break(servers: str, numbers: str, group: str) -> None:
+    tp = TopicPartition(numbers, 0)
+    with Consumer(numbers, **settings(servers, group)) as consumer:
+        for record in consumer:
+            if record.offset == 2:
+                break
+        assert consumer.position(tp) == 3
+        assert consumer.lag(tp) == 37
+        assert consumer.metrics()["records-consumed-total"] == 3.0
+        assert next(iter(consumer)).offset == 3
+        with pytest.raises(ValueError, match="one at least"):
+            consumer.poll(0, 0)
+        assert [r.offset for r in consumer.poll(10_000, 2)] == [4, 5]
+        assert next(iter(consumer)).offset == 6
+        assert consumer.poll_arrow(10_000, 1).column("offset").to_pylist() == [7]
+        assert next(iter(consumer)).offset == 8
+    assert committed(servers, group, numbers) == 9
+
+
+def test_a_commit_amid_an_iteration(servers: str, numbers: str, group: str) -> None:
+    tp = TopicPartition(numbers, 0)
+    with Consumer(numbers, **settings(servers, group, enable_auto_commit=False)) as consumer:
+        for record in consumer:
+            consumer.commit()
+            assert consumer.committed([tp])[tp].offset == record.offset + 1
+            if record.offset == 4:
+                break
+        done: list[Any] = []
+        next(iter(consumer))
+        consumer.commit_async(callback=lambda offsets, error: done.append((offsets[tp].offset, error)))
+        until(lambda: done)
+        assert done == [(6, None)]
+    assert committed(servers, group, numbers) == 6
+
+
+@pytest.mark.parametrize("close_by_hand", [False, True])
+def test_a_record_whose_processing_failed_comes_again(
+    servers: str, numbers: str, group: str, close_by_hand: bool
+) -> None:
+    def work(consumer: Consumer) -> None:
+        for record in consumer:
+            if record.offset == 5:
+                raise LookupError("processing failed")
+
+    def work_and_close() -> None:
+        consumer = Consumer(numbers, **settings(servers, group))
+        try:
+            work(consumer)
+        finally:
+            consumer.close()
+
+    with pytest.raises(LookupError):
+        if close_by_hand:
+            work_and_close()
+        else:
+            with Consumer(numbers, **settings(servers, group)) as consumer:
+                work(consumer)
+    assert committed(servers, group, numbers) == 5
+
+
+def test_so_do_those_of_a_poll(servers: str, numbers: str, group: str) -> None:
+    with (
+        pytest.raises(LookupError),
+        Consumer(numbers, **settings(servers, group, max_poll_records=10)) as consumer,
+    ):
+        seen = 0
+        while seen < 10:
+            seen += len(consumer.poll(1_000, 10 - seen))
+        last: list[Any] = []
+        while not last:
+            last = consumer.poll(1_000)
+        raise LookupError("processing failed")
+    assert committed(servers, group, numbers) == last[0].offset == 10
+
+
+def test_what_was_committed_by_hand_is_not_taken_back(servers: str, numbers: str, group: str) -> None:
+    with (
+        pytest.raises(LookupError),
+        Consumer(numbers, **settings(servers, group)) as consumer,
+    ):
+        seen: list[Any] = []
+        while len(seen) < 10:
+            seen += consumer.poll(1_000, 10 - len(seen))
+        consumer.commit({(numbers, 0): seen[-1].offset + 1})
+        raise LookupError("processing failed")
+    assert committed(servers, group, numbers) == 10
+
+
+def test_a_break_is_no_failure_even_where_an_exception_is_handled(
+    servers: str, numbers: str, group: str
+) -> None:
+    try:
+        raise LookupError("something before")
+    except LookupError:
+        with Consumer(numbers, **settings(servers, group)) as consumer:
+            for record in consumer:
+                if record.offset == 5:
+                    break
+    assert committed(servers, group, numbers) == 6
+
+
+def test_automatic_commits_amid_an_iteration(servers: str, numbers: str, group: str) -> None:
+    tp = TopicPartition(numbers, 0)
+    with (
+        Consumer(bootstrap_servers=servers, group_id=group) as watch,
+        Consumer(numbers, **settings(servers, group, auto_commit_interval_ms=1)) as consumer,
+    ):
+
+        def now() -> int:
+            found = watch.committed([tp])[tp]
+            return 0 if found is None else found.offset
+
+        going = iter(consumer)
+        for offset in range(3):
+            assert next(going).offset == offset
+            until(lambda: not consumer._engine.ready(time.monotonic() * 1000), what="time to commit")
+            assert now() <= offset, "what is not processed was committed"
+        assert next(going).offset == 3
+        until(lambda: now() == 3)
+
+
+def test_a_pause_and_a_seek_amid_an_iteration(servers: str, admin: Admin, group: str) -> None:
+    topic = new_topic(admin, 2)
+    fill(servers, topic, 40, 2)
+    first, second = (TopicPartition(topic, n) for n in range(2))
+    with Consumer(topic, **settings(servers, group)) as consumer:
+        going = iter(consumer)
+        seen = [next(going)]
+        paused = TopicPartition(topic, seen[0].partition)
+        other = second if paused == first else first
+        consumer.pause(paused)
+        while len(seen) < 21:
+            seen.append(next(going))
+        assert [(r.partition, r.offset) for r in seen[1:]] == [(other.partition, n) for n in range(20)]
+        consumer.resume(paused)
+        consumer.seek(other, 18)
+        rest = [next(going) for _ in range(21)]
+        assert [r.offset for r in rest if r.partition == paused.partition] == list(range(1, 20))
+        assert [r.offset for r in rest if r.partition == other.partition] == [18, 19]
+        assert (consumer.position(first), consumer.position(second)) == (20, 20)
+
+
+class Revoked(ConsumerRebalanceListener):
+    def __init__(self) -> None:
+        self.gone: set[int] = set()
+
+    def on_partitions_revoked(self, revoked: Any) -> None:
+        self.gone |= {tp.partition for tp in revoked}
+
+    def on_partitions_assigned(self, assigned: Any) -> None:
+        self.gone -= {tp.partition for tp in assigned}
+
+
+def test_a_rebalance_amid_an_iteration(servers: str, admin: Admin, group: str) -> None:
+    topic = new_topic(admin, 2)
+    fill(servers, topic, 2_000, 2)
+    seen: list[tuple[int, int]] = []
+    others: list[tuple[int, int]] = []
+    stop = threading.Event()
+
+    def other_member() -> None:
+        with Consumer(topic, **settings(servers, group, heartbeat_interval_ms=100)) as consumer:
+            while not stop.is_set():
+                others.extend((r.partition, r.offset) for r in consumer.poll(100))
+
+    thread = threading.Thread(target=other_member)
+    listener = Revoked()
+    with Consumer(**settings(servers, group, heartbeat_interval_ms=100)) as consumer:
+        consumer.subscribe([topic], listener=listener)
+        going = iter(consumer)
+        seen.append(astuple(next(going)))
+        thread.start()
+        try:
+            membership = consumer._engine.group
+            assert membership is not None
+            until(lambda: membership.needs_poll, what="a heartbeat that tells of the rebalance")
+            seen.append(astuple(next(going)))
+            while len(consumer.assignment()) == 2:
+                seen.append(astuple(next(going)))
+            for record in islice(going, 100):
+                assert record.partition not in listener.gone
+                seen.append(astuple(record))
+            while len(seen) + len(others) < 2_000:
+                for record in consumer.poll(100):
+                    assert record.partition not in listener.gone
+                    seen.append(astuple(record))
+        finally:
+            stop.set()
+            thread.join()
+    assert sorted(seen + others) == [(n, offset) for n in range(2) for offset in range(1_000)]
+
+
+def astuple(record: Any) -> tuple[int, int]:
+    return record.partition, record.offset
+
+
+def test_whoever_iterates_is_alive(servers: str, numbers: str, group: str) -> None:
+    """Each record that is asked for counts as a poll, for `max_poll_interval_ms`."""
+    with Consumer(
+        numbers, **settings(servers, group, max_poll_interval_ms=6_000, session_timeout_ms=6_000)
+    ) as consumer:
+        going = iter(consumer)
+        next(going)
+        membership = consumer._engine.group
+        assert membership is not None
+        membership._last_poll_ms -= 5_900.0
+        next(going)
+        before = membership._last_poll_ms
+        until(lambda: membership._last_poll_ms > before, what="a heartbeat that saw the record taken")
+
+
+def test_an_interceptor_sees_each_record_when_it_is_handed_out(
+    servers: str, numbers: str, group: str
+) -> None:
+    class Odd:
+        seen: list[int] = []
+
+        def on_consume(self, records: list[Any]) -> list[Any]:
+            self.seen += [r.offset for r in records]
+            return [r for r in records if r.offset % 2]
+
+    with Consumer(numbers, **settings(servers, group, interceptors=[Odd()])) as consumer:
+        assert [r.offset for r in islice(iter(consumer), 3)] == [1, 3, 5]
+        assert Odd.seen == [0, 1, 2, 3, 4, 5]
+        assert consumer.position((numbers, 0)) == 6
+
+
+def test_the_asyncio_consumer_stands_where_the_other_does(servers: str, numbers: str, group: str) -> None:
+    tp = TopicPartition(numbers, 0)
+
+    async def leave_early() -> None:
+        async with AsyncConsumer(numbers, **settings(servers, group)) as consumer:
+            async for record in consumer:
+                if record.offset == 2:
+                    break
+            assert await consumer.position(tp) == 3
+            async for record in consumer:
+                await consumer.commit()
+                assert (await consumer.committed([tp]))[tp].offset == record.offset + 1  # type: ignore[union-attr]
+                if record.offset == 5:
+                    break
+            assert [r.offset for r in await consumer.poll(10_000, 2)] == [6, 7]
+            async for record in consumer:
+                if record.offset == 9:
+                    await consumer.seek(tp, 30)
+                if record.offset == 31:
+                    break
+            assert await consumer.position(tp) == 32
+            async for _ in consumer:
+                raise LookupError("processing failed")
+
+    with pytest.raises(LookupError):
+        asyncio.run(leave_early())
+    assert committed(servers, group, numbers) == 32
+
+
+def test_a_producer_and_a_consumer_pass_everything_on(servers: str, admin: Admin, group: str) -> None:
+    """Over and over: read a few, fail, come back; nothing is skipped."""
+    source = new_topic(admin, 3)
+    fill(servers, source, 60, 3)
+    processed: list[tuple[int, int]] = []
+    for attempt in range(60):
+        try:
+            with Consumer(source, **settings(servers, group)) as consumer:
+                for record in consumer:
+                    if attempt < 20 and (record.offset + attempt) % 4 == 3:
+                        raise LookupError("processing failed")
+                    processed.append(astuple(record))
+                    if len(set(processed)) == 60:
+                        break
+            break
+        except LookupError:
+            continue
+    assert sorted(processed) == [(n, offset) for n in range(3) for offset in range(20)]
+
+
+def test_an_interrupted_wait_loses_no_record(servers: str, admin: Admin, group: str) -> None:
+    """Records are taken in the application's thread: whatever ends the wait, they are still there."""
+    topic = new_topic(admin, 1)
+    with (
+        Producer(bootstrap_servers=servers) as producer,
+        Consumer(topic, **settings(servers, group)) as consumer,
+    ):
+        until(lambda: consumer.poll(50) or consumer.assignment())
+
+        def interrupted(waiting: Any, wait: Any = consumer._run) -> Any:
+            producer.send(topic, b"one").result(10)
+            wait(waiting)
+            raise KeyboardInterrupt
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(consumer, "_run", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                consumer.poll(10_000)
+        assert [r.value for r in consumer.poll(10_000)] == [b"one"]
