@@ -13,6 +13,7 @@ from odradek.errors import KafkaStorageError, OffsetOutOfRangeError, RecordBatch
 from odradek.log.converting import Prepared, prepare
 from odradek.log.files import Buffer
 from odradek.log.leader_epochs import EpochEntry
+from odradek.log.missing import note_gaps
 from odradek.log.preparing import newest_of, stamped
 from odradek.log.producer_state import Origin
 from odradek.log.recovery import open_segment, read_marker
@@ -267,6 +268,11 @@ def append_as_given(log: PartitionLog, records: Buffer, now_ms: int) -> AppendIn
         size += header.size
     if first_offset is None:
         return None
+    if first_offset > log.log_end_offset:
+        try:
+            note_gaps(log.files, log.directory)
+        except OSError as error:
+            raise log.storage_error("appending", error) from error
     log.assign_epochs(epochs)
     if newest.offset < 0:
         newest = TimestampOffset(-1, entries[-1][1])

@@ -27,8 +27,9 @@ def encode_lines(lines: Iterable[str]) -> bytes:
     return "".join(f"{line}\n" for line in [str(CURRENT_VERSION), str(len(entries)), *entries]).encode()
 
 
-def decode_lines(content: bytes, fields: int, path: Path) -> list[list[str]]:
-    """The entries of a file, each split into so many fields. Raises `CorruptCheckpointError`.
+def decode_lines(content: bytes, fields: int | None, path: Path) -> list[list[str]]:
+    """The entries of a file, each split into so many fields, None for any number. Raises
+    `CorruptCheckpointError`.
 
     An empty file has no entries, as one that Kafka has only just created.
     """
@@ -47,7 +48,7 @@ def decode_lines(content: bytes, fields: int, path: Path) -> list[list[str]]:
         raise CorruptCheckpointError(f"{path} has version {version}, known is {CURRENT_VERSION}")
     entries = [line.split() for line in lines[2:]]
     for line, entry in zip(lines[2:], entries, strict=True):
-        if len(entry) != fields:
+        if fields is not None and len(entry) != fields:
             raise CorruptCheckpointError(f"{path} has the malformed line {line!r}")
     if len(entries) != count:
         raise CorruptCheckpointError(f"{path} has {len(entries)} entries, its second line says {count}")

@@ -17,10 +17,11 @@ from uuid import uuid4
 from odradek.errors import KafkaError, KafkaStorageError
 from odradek.log.checkpointing import CheckpointJob, Checkpoints
 from odradek.log.checkpoints import TopicPartition
+from odradek.log.clean_stop import Known, LastStop, sizes_of, write_segments
 from odradek.log.config import LogConfig
 from odradek.log.data_directory import DataDirectory, DirectoryState, ReplicaState, is_disk_failure
 from odradek.log.errors import DataDirectoryError
-from odradek.log.file_names import CLEAN_SHUTDOWN, delete_dir
+from odradek.log.file_names import CLEAN_SHUTDOWN, SEGMENTS, delete_dir
 from odradek.log.files import FileSystem
 from odradek.log.flushing import FlushJob
 from odradek.log.identity import Identity
@@ -208,6 +209,7 @@ class LogManager:
                 try:
                     # From here on only a clean stop makes it clean again.
                     self._files.remove(directory.path / CLEAN_SHUTDOWN)
+                    self._files.remove(directory.path / SEGMENTS)
                     self._deleted += [(removal_ms, self.moves.retire(path)) for path in view.superseded]
                 except OSError as error:
                     self._fail_at_start(directory, f"loading the logs of {directory.path} failed", error)
@@ -459,6 +461,10 @@ class LogManager:
         self._stale -= job.forgets - self._logs.keys()
         return True
 
+    def _segments_in(self, path: Path) -> dict[TopicPartition, Known]:
+        logs = self._logs.items()
+        return {key: sizes_of(log) for key, log in logs if log.directory.parent == path}
+
     def close(self) -> bool:
         """Stop in good order; whether every log could be closed, so that the next start may trust them."""
         failed = {directory.path for directory in self._dirs if not directory.is_online}
@@ -470,12 +476,18 @@ class LogManager:
             except (OSError, KafkaError) as error:
                 logger.error("%r could not be closed: %s", log, error)
                 failed.add(log.directory.parent)
-        self.checkpoint()
+        job = self.begin_checkpoint()
+        job.run()
+        self.finish_checkpoint(job)
+        # A start after a clean stop relies on them.
+        failed.update(job.errors)
         for directory in self._dirs:
             if directory.path in failed or not directory.is_online:
                 continue
             try:
                 self._files.write_atomically(directory.path / CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT)
+                stop = LastStop(self._segments_in(directory.path), frozenset())
+                write_segments(self._files, directory.path, stop)
             except OSError as error:
                 logger.error("the stop of %s is not marked as clean: %s", directory.path, error)
                 failed.add(directory.path)

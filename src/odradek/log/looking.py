@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from odradek.log.checkpoints import CorruptCheckpointError, TopicPartition, read_offsets
+from odradek.log.clean_stop import read_segments
 from odradek.log.config import LogConfig
 from odradek.log.data_directory import DataDirectory
 from odradek.log.errors import DataDirectoryError
 from odradek.log.file_names import (
     CLEAN_SHUTDOWN,
+    CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
@@ -84,6 +86,8 @@ def look(
     """
     path, view = directory.path, FolderView()
     directory.was_clean = files.exists(path / CLEAN_SHUTDOWN)
+    last_stop = read_segments(files, path)
+    compacted = _offsets(files, path / CLEANER_OFFSETS)
     recovery_points = _offsets(files, path / RECOVERY_POINTS)
     log_starts = _offsets(files, path / LOG_START_OFFSETS)
     high_watermarks = _offsets(files, path / HIGH_WATERMARKS)
@@ -109,7 +113,15 @@ def look(
             continue
         config = LogConfig.from_topic(configs.get(key[0], {}), defaults)
         point = recovery_points.get(key, 0)
-        plan = plan_recovery(files, folder, config, clean=directory.was_clean, recovery_point=point)
+        plan = plan_recovery(
+            files,
+            folder,
+            config,
+            clean=directory.was_clean and key not in last_stop.unclean,
+            recovery_point=point,
+            known=last_stop.segments.get(key),
+            was_compacted=key in compacted,
+        )
         view.logs.append(
             FoundLog(*key, config, plan, point, log_starts.get(key, 0), high_watermarks.get(key, 0))
         )

@@ -24,6 +24,7 @@ from odradek.log.data_directory import ReplicaState
 from odradek.log.file_names import (
     LEADER_EPOCHS,
     MOVED_FROM,
+    OFFSET_GAPS,
     PARTITION_METADATA,
     SNAPSHOT_SUFFIX,
     delete_dir,
@@ -304,7 +305,8 @@ class Move:
         for index in (active.offset_index, active.time_index):
             settled.index_bytes[index.path] = index.size_bytes
         copy_tail = self._slice(held, active.size - held.size)
-        small = [log.directory / LEADER_EPOCHS, log.directory / PARTITION_METADATA, active.txn_index.path]
+        names = (LEADER_EPOCHS, PARTITION_METADATA, OFFSET_GAPS)
+        small = [*(log.directory / name for name in names), active.txn_index.path]
         small += [log.snapshots.path(offset) for offset in settled.snapshots]
         bases = set(log.segments.bases)
         gone = [base for base in self._copied if base not in bases]

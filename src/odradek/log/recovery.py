@@ -18,13 +18,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from odradek.errors import KafkaError
+from odradek.log.clean_stop import Known
 from odradek.log.config import LogConfig
 from odradek.log.damage import find_batch_after
 from odradek.log.errors import LogDamagedError
-from odradek.log.file_names import TXN_INDEX_SUFFIX, numbered
+from odradek.log.file_names import OFFSET_GAPS, TXN_INDEX_SUFFIX, numbered
 from odradek.log.files import FileSystem
 from odradek.log.folder import FolderContents, read_folder
 from odradek.log.index_file import CorruptIndexError
+from odradek.log.missing import changed_segments, check_end, check_gaps
 from odradek.log.producer_state import BATCHES_KEPT, BatchMetadata, ProducerState, replay
 from odradek.log.scan import SCAN_BLOCK, TAIL_KEPT, SegmentScan, scan_segment
 from odradek.log.segment import Segment
@@ -59,7 +61,7 @@ class RecoveryPlan:
     Attributes: `scans`: by base offset, the segments that were read through, to be cut to their valid bytes
     and to get new indexes. `dropped`: base offsets of segments behind a cut, without a valid batch. `tail`:
     the last batches of the last segment where it was not scanned; `last`: that segment then, its indexes
-    looked at. `end_offset`: of the log, None without segments.
+    looked at. `end_offset`: of the log, None without segments. `cuts_tail`: whether the log's end is cut off.
     """
 
     directory: Path
@@ -70,6 +72,7 @@ class RecoveryPlan:
     tail: list[Step] = field(default_factory=list)
     last: Segment | None = None
     end_offset: int | None = None
+    cuts_tail: bool = False
 
     @property
     def kept(self) -> list[int]:
@@ -79,29 +82,95 @@ class RecoveryPlan:
 
 
 def plan_recovery(
-    files: FileSystem, directory: Path, config: LogConfig, *, clean: bool, recovery_point: int
+    files: FileSystem,
+    directory: Path,
+    config: LogConfig,
+    *,
+    clean: bool,
+    recovery_point: int,
+    known: Known | None = None,
+    was_compacted: bool = False,
 ) -> RecoveryPlan:
     """Read a folder and decide. Changes nothing.
 
+    Args:
+        clean: whether the last stop was.
+        recovery_point: what the checkpoint says.
+        known: the segments as a clean stop has left them, None where that is not known.
+        was_compacted: whether the cleaner has ever been at work here.
+
     Raises:
-        LogDamagedError: Valid batches follow damaged ones.
+        LogDamagedError: Valid batches follow damaged ones, or segments are gone.
         OSError: Reading failed.
     """
     contents = read_folder(files, directory)
     plan = RecoveryPlan(directory, clean, contents)
     bases = list(contents.segments)
+    if contents.renames:
+        # A new segment of the cleaner's takes the place of those that were there.
+        known = None
+    to_scan = set(changed_segments(contents, known)) if known is not None else set()
     if not bases:
+        check_end(contents, None, recovery_point)
         return plan
-    to_scan = _bases_to_scan(files, plan, config, recovery_point)
-    for base in to_scan:
+    to_scan.update(_bases_to_scan(files, plan, config, recovery_point))
+    for base in sorted(to_scan):
         plan.scans[base] = scan_segment(files, contents.path(base), base, config.index_interval_bytes)
     if bases[-1] not in plan.scans:
         plan.end_offset = _walk_tail(files, plan, config, bases[-1])
-    _judge(files, plan, recovery_point)
-    last = plan.kept[-1]
-    if last in plan.scans:
-        plan.end_offset = plan.scans[last].next_offset
+    listed = known is not None and known.keys() == contents.segments.keys()
+    ends = _find_ends(files, plan, config) if not listed else {}
+    _judge(files, plan, recovery_point, known)
+    kept = plan.kept
+    if kept[-1] in plan.scans:
+        plan.end_offset = plan.scans[kept[-1]].next_offset
+    if not listed:
+        ends.update((base, scan.next_offset) for base, scan in plan.scans.items())
+        gapless = not config.compact and not was_compacted and OFFSET_GAPS not in contents.sizes
+        check_gaps(files, contents, kept, ends, gapless=gapless)
+        if not plan.cuts_tail:
+            check_end(contents, plan.end_offset, recovery_point)
     return plan
+
+
+def _find_ends(files: FileSystem, plan: RecoveryPlan, config: LogConfig) -> dict[int, int]:
+    """By base offset, where the complete segments end that are not read through; adds those that must be."""
+    ends = {}
+    for base in list(plan.contents.segments)[:-1]:
+        if base in plan.scans:
+            continue
+        end = _end_of(files, plan, config, base)
+        if end is None:
+            path = plan.contents.path(base)
+            logger.warning(
+                "reading %s through: it does not end with a whole batch, or its index is bad", path
+            )
+            plan.scans[base] = scan_segment(files, path, base, config.index_interval_bytes)
+        else:
+            ends[base] = end
+    return ends
+
+
+def _end_of(files: FileSystem, plan: RecoveryPlan, config: LogConfig, base: int) -> int | None:
+    """The offset after the last batch, by walking from the last index entry on; None where that fails."""
+    contents = plan.contents
+    size = contents.sizes[contents.segments[base]]
+    if not size:
+        return base
+    segment = open_segment(files, contents.directory, base, config)
+    segment.size = size
+    segment.looks_only = True
+    position, end = 0, base
+    try:
+        segment.offset_index.load(size)
+        position = segment.seek(segment.offset_index.last_offset)
+        for step in segment.walk(position, size):
+            position, end = step.position + step.size, step.last_offset + 1
+    except (BrokenBatchError, CorruptIndexError):
+        return None
+    finally:
+        segment.release()
+    return end if position == size else None
 
 
 def _bases_to_scan(
@@ -227,7 +296,7 @@ def _walk_tail(files: FileSystem, plan: RecoveryPlan, config: LogConfig, base: i
     return None
 
 
-def _judge(files: FileSystem, plan: RecoveryPlan, recovery_point: int) -> None:
+def _judge(files: FileSystem, plan: RecoveryPlan, recovery_point: int, known: Known | None) -> None:
     """Tell a torn tail from damage; see the module's docstring."""
     bases = list(plan.contents.segments)
     for number, base in enumerate(bases):
@@ -239,28 +308,44 @@ def _judge(files: FileSystem, plan: RecoveryPlan, recovery_point: int) -> None:
             if following and scan.next_offset > following[0]:
                 _refuse(scan, f"it goes on to offset {scan.next_offset}, where a later segment is", "")
             continue
+        if known is not None and base in known and scan.valid_bytes < known[base].log:
+            _refuse(
+                scan, scan.problem, f"{known[base].log} bytes of it had been synced when the broker stopped"
+            )
         # Nothing is torn by a clean stop.
         torn = scan.torn and not plan.clean
         after = find_batch_after(files, scan.path, scan.valid_bytes, scan.next_offset, to_the_end=torn)
         if after is not None:
             _refuse(scan, scan.problem, f"valid batches go on at position {after}")
+        if following and scan.next_offset == following[0]:
+            # No offset is left for what is there: these are no records.
+            _say_what_is_cut(
+                scan, f"no records of this log, which goes on in {plan.contents.path(following[0]).name}"
+            )
+            continue
         for later in following:
             path = plan.contents.path(later)
             if files.size(path) and _has_valid_batch(files, plan, later):
                 _refuse(scan, scan.problem, f"valid batches go on in {path.name}")
         plan.dropped = following
-        logger.warning(
-            "cutting %s at position %d, offset %d (%d bytes, %s): %s",
-            scan.path,
-            scan.valid_bytes,
-            scan.next_offset,
-            scan.size - scan.valid_bytes,
-            "below the recovery point, they had been flushed"
-            if scan.next_offset < recovery_point
-            else "not flushed before the stop",
-            scan.problem,
-        )
+        plan.cuts_tail = True
+        if scan.next_offset < recovery_point:
+            _say_what_is_cut(scan, "below the recovery point, they had been flushed")
+        else:
+            _say_what_is_cut(scan, "not flushed before the stop")
         return
+
+
+def _say_what_is_cut(scan: SegmentScan, what: str) -> None:
+    logger.warning(
+        "cutting %s at position %d, offset %d (%d bytes, %s): %s",
+        scan.path,
+        scan.valid_bytes,
+        scan.next_offset,
+        scan.size - scan.valid_bytes,
+        what,
+        scan.problem,
+    )
 
 
 def _has_valid_batch(files: FileSystem, plan: RecoveryPlan, base: int) -> bool:

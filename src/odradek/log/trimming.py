@@ -6,10 +6,12 @@ the cut can then be begun again, or is completed when the log is loaded.
 
 from __future__ import annotations
 
+from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odradek.log.file_names import DELETED_SUFFIX, with_marker
+from odradek.log.missing import note_gaps
 from odradek.log.recovery import open_segment, recall_recent_batches, replay_producers
 from odradek.log.segment import Segment
 
@@ -34,6 +36,9 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
             log.drop_segment(segment)
     active = log.segments.active
     active.truncate_to(offset)
+    if _end_of(active) < offset:
+        # A batch goes whole, also if records of it are before the offset; the log goes on there all the same.
+        note_gaps(log.files, log.directory)
     active.become_active()
     log.epochs.truncate_from_end(offset)
     log.epochs.save()
@@ -43,6 +48,11 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
     log.reload_producers(offset)
     log.update_high_watermark(min(log.high_watermark, offset))
     return True
+
+
+def _end_of(segment: Segment) -> int:
+    last = deque(segment.walk(segment.seek(segment.offset_index.last_offset), segment.size), 1)
+    return last[0].last_offset + 1 if last else segment.base_offset
 
 
 def restart_at(log: PartitionLog, offset: int, now_ms: int) -> None:

@@ -18,6 +18,7 @@ from odradek.log import trimming
 from odradek.log.cleaner.job import CleanJob, CleanResult, Replacement
 from odradek.log.file_names import CLEANED_SUFFIX, SWAP_SUFFIX, with_marker
 from odradek.log.index_file import CorruptIndexError
+from odradek.log.missing import note_gaps
 from odradek.log.recovery import open_segment
 from odradek.log.steps import Steps, at_once
 
@@ -134,6 +135,7 @@ class _Swap:
             if files.exists(with_marker(path, CLEANED_SUFFIX)):
                 files.rename(with_marker(path, CLEANED_SUFFIX), with_marker(path, SWAP_SUFFIX))
                 self._present.append(path)
+        note_gaps(files, self._directory)
         files.fsync_dir(self._directory)
 
     def give_up(self) -> None:
