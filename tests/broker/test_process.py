@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
+import resource
 import signal
 import socket
 import struct
@@ -13,13 +15,21 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from odradek.errors import ErrorCode, KafkaStorageError
+from odradek.records.builder import build_batch
+from odradek.replication.partition import Partition
 from odradek.testing import Broker
+from odradek.util import repeats
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import decode_response, encode_request
+from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
 from odradek.wire.messages.metadata import MetadataRequest
+from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 COMMAND = [sys.executable, "-m", "odradek", "server"]
 
@@ -190,6 +200,12 @@ def test_a_file_and_settings(tmp_path: Path) -> None:
     warnings = [line["message"] for line in told if line["level"] == "WARNING"]
     assert len(warnings) == 1
     assert "no.such.config" in warnings[0]
+    (warning,) = [line for line in told if line["level"] == "WARNING"]
+    assert warning["name"] == "no.such.config"
+    (ready,) = [line for line in told if line["message"].startswith("ready ")]
+    assert (ready["host"], ready["port"]) == (host, port)
+    (started,) = [line for line in told if line["message"].startswith("broker started ")]
+    assert (started["broker_id"], started["partitions"]) == (7, 0)
     assert "broker.id=7" in (data / "meta.properties").read_text()
 
 
@@ -344,3 +360,142 @@ def test_options_win_over_what_the_file_advertises(tmp_path: Path) -> None:
     with server("--config", str(file), "--port", "0") as (_, host, port):
         (broker,) = metadata(host, port).brokers  # type: ignore[attr-defined]
         assert (broker.host, broker.port) == ("broker.example", port)
+
+
+def few_descriptors() -> None:
+    """In the process of a broker, before it begins."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+
+
+def ask(connection: socket.socket, message: Any, version: int) -> Any:
+    connection.sendall(b"".join(encode_request(ApiKey(message.API_KEY), version, 1, "t", message)))
+    stream = connection.makefile("rb")
+    frame = stream.read(struct.unpack(">i", stream.read(4))[0])
+    return decode_response(frame, ApiKey(message.API_KEY), version)[1]
+
+
+def test_out_of_descriptors_what_is_connected_is_served_and_nothing_dies(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "--data", str(tmp_path), "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=few_descriptors,
+    )
+    taken: list[socket.socket] = []
+    try:
+        assert process.stdout is not None
+        host, port = process.stdout.readline().decode().split()[1].rsplit(":", 1)
+        refused = 0
+        while refused < 200:
+            connection = socket.create_connection((host, int(port)), timeout=10)
+            connection.sendall(
+                b"".join(encode_request(ApiKey.METADATA, 9, 1, "t", MetadataRequest(topics=[])))
+            )
+            try:
+                answered = connection.recv(1)
+            except ConnectionResetError:
+                answered = b""
+            if answered:
+                taken.append(connection)
+                assert len(taken) < 128
+            else:
+                refused += 1
+                connection.close()
+        topics = [
+            CreatableTopic(name=f"t{number}", num_partitions=8, replication_factor=1) for number in range(9)
+        ]
+        for connection in taken:
+            drain(connection)
+        created = ask(taken[0], CreateTopicsRequest(topics=topics, timeout_ms=30_000), 4)
+        assert {one.error_code for one in created.topics} == {0}
+        found = ask(taken[1], FindCoordinatorRequest(key="g"), 1)
+        assert found.error_code in (0, 15)
+        for number in range(9):
+            for partition in range(8):
+                answer = ask(taken[number], produce(f"t{number}", partition), 8)
+                (told,) = answer.responses[0].partition_responses
+                assert told.error_code == 0, (number, partition, told)
+        for connection in taken[5:]:
+            connection.close()
+        assert metadata(host, int(port))
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        for connection in taken:
+            connection.close()
+        process.kill()
+    assert process.returncode == 0, errors.decode()
+    lines = errors.decode().splitlines()
+    told = [line for line in lines if "file descriptors run out" in line]
+    assert [("repeated=" in line) for line in told] == [False, True]
+    assert not [line for line in lines if " ERROR " in line and line not in told]
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def drain(connection: socket.socket) -> None:
+    """Read the rest of an answer of which the first byte has been read."""
+    stream = connection.makefile("rb")
+    stream.read(struct.unpack(">i", b"\0" + stream.read(3))[0])
+
+
+def produce(topic: str, partition: int) -> ProduceRequest:
+    data = PartitionProduceData(index=partition, records=build_batch([(0, None, b"x", ())]))
+    return ProduceRequest(
+        acks=-1, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
+    )
+
+
+def test_the_limit_of_open_files_is_raised_as_far_as_may_be(tmp_path: Path) -> None:
+    def soft_is_low() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (128, 512))
+
+    process = subprocess.Popen(
+        [*COMMAND, "--data", str(tmp_path), "--port", "0"], stdout=subprocess.PIPE, preexec_fn=soft_is_low
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"ready")
+        assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (512, 512)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_batch_that_no_segment_takes_is_the_clients_fault(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("odradek"), "propagate", True)
+    with (
+        Broker() as broker,
+        socket.create_connection((broker.host, broker.port), timeout=10) as connection,
+    ):
+        broker.create_topic("t", configs={"segment.bytes": "14"})
+        for _ in range(20):
+            (answer,) = ask(connection, produce("t", 0), 8).responses[0].partition_responses
+            assert answer.error_code == ErrorCode.RECORD_LIST_TOO_LARGE
+    assert [one for one in caplog.records if one.levelno > logging.INFO] == []
+
+
+def test_an_append_that_the_disk_refuses_is_told_once_then_counted(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object, **named: object) -> None:
+        raise KafkaStorageError("the disk is full")
+
+    monkeypatch.setattr(logging.getLogger("odradek"), "propagate", True)
+    with (
+        Broker() as broker,
+        socket.create_connection((broker.host, broker.port), timeout=10) as connection,
+    ):
+        broker.create_topic("t")
+        monkeypatch.setattr(Partition, "append_checked", refuse)
+        monkeypatch.setattr(Partition, "append", refuse)
+        for _ in range(20):
+            (answer,) = ask(connection, produce("t", 0), 8).responses[0].partition_responses
+            assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        broker.call(lambda _: repeats.tell_counts(at_once=True))
+    told = [one.getMessage() for one in caplog.records if one.levelno > logging.INFO]
+    assert told == [
+        "append failed topic=t partition=0: the disk is full",
+        "append failed topic=t partition=0: the disk is full repeated=19",
+    ]

@@ -15,9 +15,12 @@ import time
 import pytest
 
 from odradek.broker.metrics import Metrics
+from odradek.broker.process.logging import fields
 from odradek.broker.process.main import loop_factory
 from odradek.broker.process.watchdog import (
     LINES_PER_MINUTE,
+    MOST_PLACES,
+    Places,
     Stack,
     StackReader,
     Stall,
@@ -26,6 +29,7 @@ from odradek.broker.process.watchdog import (
     Usage,
     Watchdog,
     parse_stack,
+    place_of,
 )
 
 WHERE: Stack = ("handlers/slow.py:7 handle",)
@@ -322,6 +326,66 @@ def test_a_dump_is_parsed_for_one_thread() -> None:
     assert parse_stack(dump, 0xAA) == ("log/files.py:7 pwrite", "python3.11/selectors.py:??? select")
     assert parse_stack(dump, 0xBB) == ("<string>:1 <module>",)
     assert parse_stack(dump, 0xCC) == parse_stack("", 0xAA) == ()
+
+
+def stalled(ms: float, *stack: str, starved_ms: float = 0.0, over: bool = True) -> Stall:
+    return Stall(ms, ms - starved_ms, starved_ms, stack, over, process_ms=ms)
+
+
+def test_a_place_is_warned_of_once_and_a_long_stall_always() -> None:
+    places = Places()
+
+    def warned(stall: Stall) -> bool:
+        return places.level(stall, 50) == logging.WARNING
+
+    assert warned(stalled(60, "wire/source.py:56 function", "wire/message.py:9 get"))
+    assert not warned(stalled(60, "wire/source.py:56 function", "another/caller.py:9 get"))
+    assert not warned(stalled(999, "wire/source.py:57 function"))
+    assert warned(stalled(60, "wire/source.py:56 other"))
+    assert warned(stalled(1_000, "wire/source.py:56 function"))
+    assert warned(stalled(60, "wire/source.py:56 function", over=False))
+    assert warned(stalled(60))
+    assert not warned(stalled(60))
+    # The machinery of imports is no place; where it is used is.
+    frozen = "<frozen importlib._bootstrap>:1176 _find_and_load"
+    assert warned(stalled(60, frozen, frozen, "broker/app.py:7 groups"))
+    assert not warned(stalled(60, frozen, "broker/app.py:9 groups"))
+    assert place_of((frozen, "a/b.py:1 f")) == "a/b.py:1 f"
+    # A machine that is too busy stops the loop anywhere.
+    assert warned(stalled(90, "a.py:1 f", starved_ms=80))
+    assert not warned(stalled(90, "b.py:1 f", starved_ms=80))
+    assert not any(warned(stalled(90, f"{number}.py:1 f", starved_ms=80)) for number in range(500))
+
+
+def test_places_are_bounded() -> None:
+    places = Places()
+    levels = [places.level(stalled(60, f"{number}.py:1 f"), 50) for number in range(3 * MOST_PLACES)]
+    assert levels.count(logging.WARNING) == MOST_PLACES
+    assert len(places._seen) == MOST_PLACES
+
+
+@pytest.mark.parametrize("level", [logging.WARNING, logging.DEBUG])
+def test_whole_stacks_are_for_the_debug_level(
+    level: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        watchdog = Watchdog(asyncio.get_running_loop(), THRESHOLD_MS)
+        for _ in range(2):
+            watchdog._tell(stalled(60, "a.py:1 f", "b.py:2 g"))
+        watchdog._tell(stalled(5_000, "a.py:1 f", "b.py:2 g", over=False))
+        watchdog._tell(None)
+        watchdog.stop()
+
+    monkeypatch.setattr(logging.getLogger("odradek"), "propagate", True)
+    with caplog.at_level(level, logger="odradek.broker.process.watchdog"):
+        asyncio.run(main())
+    stack = "a.py:1 f" if level == logging.WARNING else "a.py:1 f < b.py:2 g"
+    first = f"event loop stalled stalled_ms=60 cpu_ms=60 starved_ms=0 suppressed=0 stack={stack}"
+    long = f"event loop is still stalled stalled_ms=5000 cpu_ms=5000 starved_ms=0 suppressed=0 stack={stack}"
+    lines = [one.getMessage() for one in caplog.records if one.name == "odradek.broker.process.watchdog"]
+    assert lines == ([first, long] if level == logging.WARNING else [first, first, long])
+    facts = fields(caplog.records[0])
+    assert facts == {"stalled_ms": 60, "cpu_ms": 60, "starved_ms": 0, "suppressed": 0, "stack": stack}
 
 
 THRESHOLD_MS = 20

@@ -54,6 +54,7 @@ from odradek.log.errors import DataDirectoryError
 from odradek.log.log_manager import LogManager
 from odradek.log.real_files import RealFileSystem
 from odradek.replication.delayed import DelayedOperation, Purgatory
+from odradek.util import repeats
 from odradek.util.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -249,6 +250,7 @@ class Broker:
             raise
 
     def _start(self) -> None:
+        repeats.forget()
         for name, instead in check_promises(self.config):
             log.warning("config asks for what is not there name=%s instead=%s", name, instead)
         self._open_request_log()

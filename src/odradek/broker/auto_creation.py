@@ -14,12 +14,14 @@ from odradek.cluster import topics
 from odradek.cluster.admin import NewTopic
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
+from odradek.util.repeats import Repeats
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.cluster.controller import Controller
 
 log = logging.getLogger(__name__)
+repeats = Repeats(log)
 
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
@@ -67,7 +69,7 @@ def create_internal(controller: Controller, config: BrokerConfig, name: str) -> 
         controller.create_topic(new_topic(config, name))
     except KafkaError as error:
         if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            log.warning("%s could not be created: %s", name, error.message)
+            repeats.log(logging.WARNING, name, "%s could not be created: %s", name, error.message)
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return ErrorCode.NONE
 

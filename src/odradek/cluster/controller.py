@@ -46,8 +46,10 @@ from odradek.cluster.store import (
 from odradek.cluster.turns import AtOnce, Turns
 from odradek.errors import KafkaStorageError, NotControllerError, OdradekError, UnknownServerError
 from odradek.util.clock import Clock
+from odradek.util.repeats import Repeats
 
 log = logging.getLogger(__name__)
+repeats = Repeats(log)
 
 PRODUCER_ID_BLOCK_SIZE = 1000
 CONFIG_CHANGE_EXPIRY_MS = 15 * 60 * 1000
@@ -373,7 +375,7 @@ class Controller(PartitionAdmin):
                 raise NotControllerError from error
             raise
         except StoreUnavailable as error:
-            log.error("metadata cannot be written: %s", error)
+            repeats.log(logging.ERROR, None, "metadata cannot be written: %s", error)
             raise KafkaStorageError(str(error)) from error
         finally:
             self._writing = False

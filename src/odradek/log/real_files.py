@@ -23,6 +23,10 @@ COPY_BYTES = 1 << 20
 _NOT_BY_THE_KERNEL = frozenset((errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM))
 """What `copy_file_range` says where it cannot be used."""
 
+_NO_DESCRIPTORS = frozenset((errno.EMFILE, errno.ENFILE))
+_RESERVED = 8
+"""Descriptors that files of logs leave to others."""
+
 
 class RealFile:
     """See `File`. Not for several threads at once, `pread` and `fsync` aside."""
@@ -37,7 +41,7 @@ class RealFile:
         """What closes the descriptor once ranges have been handed out."""
 
     def _reopen(self) -> int:
-        self._fd = fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        self._fd = fd = self._files.descriptor(self.path, os.O_RDWR | os.O_CLOEXEC)
         self._files.remember(self)
         return fd
 
@@ -133,11 +137,11 @@ class RealFileSystem:
     """
 
     def __init__(self, max_open: int | None = None) -> None:
-        if max_open is None:
-            import resource
+        import resource
 
-            max_open = max(64, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
-        self._max_open = max_open
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._max_open = max(64, limit // 2) if max_open is None else max_open
+        self._first_reserved = limit - _RESERVED if limit > 0 else sys.maxsize
         self._opened: OrderedDict[int, RealFile] = OrderedDict()
 
     def remember(self, file: RealFile) -> None:
@@ -151,10 +155,32 @@ class RealFileSystem:
         """A file was closed."""
         self._opened.pop(id(file), None)
 
+    def descriptor(self, path: Path, flags: int) -> int:
+        """Open a file. When descriptors run out, those of other files are given up for it.
+
+        The system gives the lowest number that is free, so that a high one means that few are left; the last
+        are for what cannot be closed meanwhile: checkpoints, folders, the metadata store, modules.
+        """
+        while True:
+            try:
+                fd = os.open(path, flags, 0o644)
+            except OSError as error:
+                if error.errno not in _NO_DESCRIPTORS or not self._opened:
+                    raise
+                self._give_some_up()
+                continue
+            if fd >= self._first_reserved:
+                self._give_some_up()
+            return fd
+
+    def _give_some_up(self) -> None:
+        for _ in range((len(self._opened) + 3) // 4):
+            self._opened.popitem(last=False)[1].close()
+
     def open(self, path: Path, *, create: bool = False) -> RealFile:
         """See `FileSystem.open`."""
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        file = RealFile(self, path, os.open(path, flags, 0o644))
+        file = RealFile(self, path, self.descriptor(path, flags))
         self.remember(file)
         return file
 

@@ -18,6 +18,7 @@ from odradek.log.files import FileRange
 from odradek.records.batch import MAGIC_V2
 from odradek.records.down_conversion import PIECE_BYTES, DownConversion, overflow_message
 from odradek.records.message_set import iter_entries
+from odradek.util.repeats import Repeats
 from odradek.wire.messages.fetch import PartitionData
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from odradek.replication.partition import Partition
 
 log = logging.getLogger(__name__)
+repeats = Repeats(log)
 
 AT_ONCE_BYTES = 4 * 1024
 """So much of the log is converted on the spot; compressed, it may unpack to a multiple."""
@@ -124,7 +126,13 @@ def _convert(broker: Broker, one: ToConvert, *, lazily: bool) -> None:
         log.debug("records not converted topic=%s partition=%d: %s", *partition.key, error.message)
         _fail(answer, error.code)
     except OSError as error:
-        log.error("records not converted topic=%s partition=%d: %s", *partition.key, error)
+        repeats.log(
+            logging.ERROR,
+            partition.key,
+            "records not converted topic=%s partition=%d: %s",
+            *partition.key,
+            error,
+        )
         _fail(answer, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 

@@ -18,6 +18,7 @@ from odradek.broker.fetch_sessions import FINAL_EPOCH, FetchContext, FetchSessio
 from odradek.broker.network.dispatch import Answer
 from odradek.errors.codes import ErrorCode
 from odradek.log.files import FileRange
+from odradek.util.repeats import Repeats
 
 if TYPE_CHECKING:
     from odradek.broker.app import Broker
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from odradek.replication.partition import Partition
 
 log = logging.getLogger(__name__)
+repeats = Repeats(log)
 
 RANGE_FROM_BYTES = 256 * 1024
 """From how many bytes of a partition on the kernel sends them. Measured: below, reading them into memory that
@@ -349,9 +351,14 @@ class _Waiting:
         """Answer with whatever is there."""
         try:
             answer = self.fast.answer_waiting(self)
-        except Exception:
-            log.exception(
-                "a fetch that waited could not be answered peer=%s:%d", self.peer.host, self.peer.port
+        except Exception as error:
+            repeats.log(
+                logging.ERROR,
+                type(error),
+                "a fetch that waited could not be answered peer=%s:%d",
+                self.peer.host,
+                self.peer.port,
+                exc_info=error,
             )
             answer = Answer(None, close=True)
         self.later(answer)

@@ -9,14 +9,13 @@ same, to the byte, which tests hold.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
+from odradek.broker.append_errors import append_failed, closing_without_acks
 from odradek.broker.fast.produce_codec import check_batch, encode_produce, parse_produce
 from odradek.broker.network.dispatch import NO_ANSWER, Answer
 from odradek.cluster.image import INTERNAL_TOPICS
 from odradek.errors import KafkaError
-from odradek.errors.codes import ErrorCode
 from odradek.log.producer_state import Origin
 from odradek.records.batch import TRANSACTIONAL_BIT, BatchHeader
 from odradek.wire.api import ApiKey
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from odradek.broker.network.connection import Peer
     from odradek.broker.network.dispatch import Later
     from odradek.replication.partition import Partition
-
-log = logging.getLogger(__name__)
 
 Ready = tuple["Partition", int, int, int, int, int, BatchHeader | None]
 """A partition, its index, where its batch begins and ends, the last offset delta, the largest timestamp, and
@@ -85,7 +82,7 @@ class FastProduce:
                     size += end - start
                     count += last_delta + 1
                 except KafkaError as error:
-                    log.error("append failed topic=%s partition=%d: %s", name, index, error.message)
+                    append_failed(name, index, error)
                     place = error
                     failed = True
                 written.append((index, place, partition.log.log_start_offset))
@@ -167,7 +164,7 @@ class FastProduce:
         ready: list[tuple[Any, str, list[Ready]]],
         started_ms: float,
     ) -> Answer:
-        """The disk failed on the way: say so of the partitions that it concerns."""
+        """An append failed on the way, usually by the disk: say so of the partitions that it concerns."""
         version, correlation_id, acks, _, _, _ = parsed
         response = ProduceResponse(responses=[])
         for (topic, written), (_, name, parts) in zip(answers, ready, strict=True):
@@ -192,7 +189,13 @@ class FastProduce:
             key = {"topic_id": topic} if version >= 13 else {"name": topic}
             response.responses.append(TopicProduceResponse(partition_responses=told, **key))
         if acks == 0:
-            log.info("closing a connection: produce with acks=0 failed error=%s", _first_error(answers))
+            name, index, error = next(
+                (name, index, place)
+                for (_, written), (_, name, _) in zip(answers, ready, strict=True)
+                for index, place, _ in written
+                if isinstance(place, KafkaError)
+            )
+            closing_without_acks(None, None, name, index, int(error.code))
             self._requests.observe(self._monotonic_ms() - started_ms, 0)
             return Answer(None, close=True)
         buffers = encode_response(ApiKey.PRODUCE, version, correlation_id, response)
@@ -211,11 +214,3 @@ def _may_follow(producers: Any, header: BatchHeader) -> bool:
     except KafkaError:
         return False
     return True
-
-
-def _first_error(answers: list[Any]) -> str:
-    for _, written in answers:
-        for _, place, _ in written:
-            if isinstance(place, KafkaError):
-                return ErrorCode(place.code).name
-    return ""

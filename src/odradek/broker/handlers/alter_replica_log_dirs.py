@@ -17,6 +17,7 @@ from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.registry import handler
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
+from odradek.util.repeats import Repeats
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
 
 log = logging.getLogger(__name__)
+repeats = Repeats(log)
 
 _LONGEST_NAME = 255
 _SUFFIX = len("-") + len(".") + 32 + len("-future")
@@ -86,7 +88,9 @@ def _alter(context: RequestContext, topic: str, index: int, folder: Path) -> Err
     try:
         moving.begin((topic, index), folder)
     except KafkaError as error:
-        log.warning("no move topic=%s partition=%d to=%s: %s", topic, index, folder, error)
+        repeats.log(
+            logging.WARNING, topic, "no move topic=%s partition=%d to=%s: %s", topic, index, folder, error
+        )
         return error.code
     return ErrorCode.NONE
 

@@ -18,6 +18,7 @@ from odradek.broker.registry import handler
 from odradek.broker.waiting import wait_for_replicas
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
+from odradek.util.repeats import Repeats
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from odradek.replication.partition import Partition
 
 log = logging.getLogger(__name__)
+repeats = Repeats(log)
 
 _Pending = tuple["Partition", int, DeleteRecordsPartitionResult]
 
@@ -111,7 +113,14 @@ def _delete(
     except KafkaError as error:
         return _failed(index, error.code)
     except OSError as error:
-        log.error("records not deleted topic=%s partition=%d: %s", topic, index, error)
+        repeats.log(
+            logging.ERROR,
+            (topic, index),
+            "records not deleted topic=%s partition=%d: %s",
+            topic,
+            index,
+            error,
+        )
         return _failed(index, ErrorCode.KAFKA_STORAGE_ERROR)
     result = DeleteRecordsPartitionResult(partition_index=index, low_watermark=partition.low_watermark)
     moved.append((partition, resolved, result))

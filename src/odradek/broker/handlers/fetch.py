@@ -42,6 +42,7 @@ from odradek.errors.codes import ErrorCode
 from odradek.log.files import FileRange
 from odradek.replication.partition import Partition
 from odradek.replication.reading import Isolation
+from odradek.util.repeats import Repeats
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import decode_request_header, encode_response
 from odradek.wire.messages.fetch import (
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from odradek.broker.network.connection import Peer
 
 log = logging.getLogger(__name__)
+repeats = Repeats(log)
 
 _ZERO_ID = bytes(16)
 _Answers = list[tuple[PartitionKey, PartitionData]]
@@ -308,8 +310,15 @@ class _Fetch:
             return self._failed(key, error.code), 0, False
         except KafkaError as error:
             return self._failed(key, error.code), 0, True
-        except Exception:
-            log.exception("fetch failed topic=%s partition=%d", topic, key.partition)
+        except Exception as error:
+            repeats.log(
+                logging.ERROR,
+                (topic, key.partition, type(error)),
+                "fetch failed topic=%s partition=%d",
+                topic,
+                key.partition,
+                exc_info=error,
+            )
             metrics.all.failed_fetch_requests += 1
             metrics.of(topic).failed_fetch_requests += 1
             return self._failed(key, ErrorCode.UNKNOWN_SERVER_ERROR), 0, True

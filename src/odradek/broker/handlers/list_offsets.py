@@ -38,6 +38,7 @@ from odradek.replication.lookups import (
     MAX_TIMESTAMP,
 )
 from odradek.replication.reading import Isolation
+from odradek.util.repeats import Repeats
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
 
 log = logging.getLogger(__name__)
+repeats = Repeats(log)
 
 _CONSUMER = -1
 _DEBUGGING = -2
@@ -148,7 +150,14 @@ def _look_up(
             code = ErrorCode.LEADER_NOT_AVAILABLE
         return _failed(index, code)
     except OSError as error:
-        log.error("offset lookup failed topic=%s partition=%d: %s", topic, index, error)
+        repeats.log(
+            logging.ERROR,
+            (topic, index),
+            "offset lookup failed topic=%s partition=%d: %s",
+            topic,
+            index,
+            error,
+        )
         return _failed(index, ErrorCode.KAFKA_STORAGE_ERROR)
     return ListOffsetsPartitionResponse(
         partition_index=index,

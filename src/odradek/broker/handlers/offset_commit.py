@@ -22,6 +22,7 @@ from odradek.coordinators.groups.commit_answers import answer_topic, commit_erro
 from odradek.coordinators.groups.offsets import metadata_too_long
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
+from odradek.util.repeats import Repeats
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
 
 log = logging.getLogger(__name__)
+repeats = Repeats(log)
 
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 
@@ -94,6 +96,6 @@ def _commit_one(
     except KafkaError as error:
         return error.code
     except StoreError as error:
-        log.warning("offset not stored group=%s topic=%s: %s", group_id, topic, error)
+        repeats.log(logging.WARNING, topic, "offset not stored group=%s topic=%s: %s", group_id, topic, error)
         return ErrorCode.UNKNOWN_SERVER_ERROR
     return ErrorCode.NONE

@@ -25,6 +25,7 @@ from odradek.cluster.store import StoreError
 from odradek.coordinators.groups.coordinator import fetch_error
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
+from odradek.util.repeats import Repeats
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
 
 log = logging.getLogger(__name__)
+repeats = Repeats(log)
 
 FIRST_VERSION_WITH_ERROR_ON_TOP = 2
 FIRST_VERSION_WITH_SEVERAL_GROUPS = 8
@@ -220,7 +222,9 @@ def _stored(context: RequestContext, group_id: str, topic: str, index: int) -> O
     except KafkaError as error:
         return _partition(index, error.code)
     except StoreError as error:
-        log.warning("stored offset not read group=%s topic=%s: %s", group_id, topic, error)
+        repeats.log(
+            logging.WARNING, topic, "stored offset not read group=%s topic=%s: %s", group_id, topic, error
+        )
         return _partition(index, ErrorCode.UNKNOWN_SERVER_ERROR)
     if offset is None:
         # Version 0 knows no other way to say that there is none.

@@ -18,9 +18,9 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Any
 
+from odradek.broker.append_errors import append_failed, closing_without_acks
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.conversion.produce import PreparedRecords, partitions_of, prepare_all, takes_long
@@ -34,7 +34,6 @@ from odradek.errors import (
     InvalidRecordError,
     InvalidTopicError,
     KafkaError,
-    KafkaStorageError,
     TopicAuthorizationError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
@@ -59,8 +58,6 @@ if TYPE_CHECKING:
     from odradek.broker.transactions.gate import Admission
     from odradek.log.converting import Prepared
     from odradek.replication.partition import Partition
-
-log = logging.getLogger(__name__)
 
 ADMIN_CLIENT_ID = "__admin_client"
 
@@ -295,13 +292,10 @@ def _append(
     except KafkaError as error:
         if metrics is not None:
             _count_refused(metrics, totals, records)
-        if isinstance(error, KafkaStorageError):
-            log.error("append failed topic=%s partition=%d: %s", topic, index, error.message)
-        else:
-            log.debug("append refused topic=%s partition=%d: %s", topic, index, error.message)
+        append_failed(topic, index, error)
         return _failed_append(index, error)
-    except Exception:
-        log.exception("append failed topic=%s partition=%d", topic, index)
+    except Exception as error:
+        append_failed(topic, index, error)
         if metrics is not None:
             _count_refused(metrics, totals, records)
         return _failed(index, ErrorCode.UNKNOWN_SERVER_ERROR, "")
@@ -355,14 +349,8 @@ def _close_on_error(context: RequestContext, response: ProduceResponse) -> None:
     for topic in response.responses:
         for answer in topic.partition_responses:
             if answer.error_code:
-                log.info(
-                    "closing a connection: produce with acks=0 failed "
-                    "client_id=%s client=%s topic=%s partition=%d error=%s",
-                    context.client_id,
-                    context.client_host,
-                    topic.name,
-                    answer.index,
-                    ErrorCode(answer.error_code).name,
+                closing_without_acks(
+                    context.client_id, context.client_host, topic.name, answer.index, answer.error_code
                 )
                 context.close_connection = True
                 return

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from odradek.broker.network.server import Listener
 
 log = logging.getLogger(__name__)
+
+_NUMBER = re.compile(r"-?\d+")
 
 MAX_UNANSWERED = 256
 """Requests of one connection that may be in work at once; those behind them are not read from the socket."""
@@ -264,8 +267,15 @@ class Connection(asyncio.BufferedProtocol):
             # Closing gives back what every request in work holds, this one among them.
             self.close(str(error), warn=True)
             return False
-        except Exception:
-            log.exception("unforeseen failure peer=%s:%d", self.peer.host, self.peer.port)
+        except Exception as error:
+            self._listener.repeats_of_connections.log(
+                logging.ERROR,
+                type(error),
+                "unforeseen failure peer=%s:%d",
+                self.peer.host,
+                self.peer.port,
+                exc_info=error,
+            )
             self.close("unforeseen failure", warn=True)
             return False
         if answer is not None:
@@ -338,8 +348,13 @@ class Connection(asyncio.BufferedProtocol):
                         self, self._loop, transport, self._listener.sending_threads
                     )
             except OSError as error:
-                log.warning(
-                    "no descriptor to send files by peer=%s:%d: %s", self.peer.host, self.peer.port, error
+                self._listener.repeats_of_connections.log(
+                    logging.WARNING,
+                    None,
+                    "no descriptor to send files by peer=%s:%d: %s",
+                    self.peer.host,
+                    self.peer.port,
+                    error,
                 )
             if sender is None:
                 try:
@@ -405,13 +420,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._close_reason is not None:
             return
         self._close_reason = reason
-        log.log(
-            logging.WARNING if warn else logging.DEBUG,
-            "closing a connection peer=%s:%d reason=%s",
-            self.peer.host,
-            self.peer.port,
-            reason,
-        )
+        self._say_why(logging.WARNING if warn else logging.DEBUG, reason)
         self._drop_requests()
         self._send_gathered()
         if self._transport is not None and self._sending is None:
@@ -422,13 +431,7 @@ class Connection(asyncio.BufferedProtocol):
         up."""
         if self._close_reason is None:
             self._close_reason = reason
-            log.log(
-                logging.WARNING if warn else logging.INFO,
-                "closing a connection peer=%s:%d reason=%s",
-                self.peer.host,
-                self.peer.port,
-                reason,
-            )
+            self._say_why(logging.WARNING if warn else logging.INFO, reason)
         self._drop_requests()
         self._gathered.clear()
         if self._file_sender is not None:
@@ -436,6 +439,13 @@ class Connection(asyncio.BufferedProtocol):
             self._sending = None
         if self._transport is not None:
             self._transport.abort()
+
+    def _say_why(self, level: int, reason: str) -> None:
+        peer = self.peer
+        # Anybody can connect and be closed any number of times, for reasons with numbers of their own.
+        kind = (peer.host, level, _NUMBER.sub("#", reason))
+        repeats = self._listener.repeats_of_connections
+        repeats.log(level, kind, "closing a connection peer=%s:%d reason=%s", peer.host, peer.port, reason)
 
     def _drop_requests(self) -> None:
         self._unprocessed.clear()

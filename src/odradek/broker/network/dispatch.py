@@ -17,6 +17,7 @@ from odradek.broker.network.outbox import UNREAD
 from odradek.broker.registry import FastPath, Handler, Handlers
 from odradek.errors import KafkaError, ProtocolError
 from odradek.errors.codes import ErrorCode
+from odradek.util.repeats import Repeats
 from odradek.wire.api import ApiKey, request_class
 from odradek.wire.errors import InvalidMessageError
 from odradek.wire.headers import RequestHeader, decode_request_header, encode_response
@@ -96,6 +97,7 @@ class Dispatcher:
         # Per API key, filled on first use: (handler, request class, metrics).
         self._routes: dict[int, tuple[Handler, Any, Any]] = {}
         self._fast: dict[int, FastPath] = {}
+        self._repeats = Repeats(log)
         self._silent = handlers.release is not None and handlers.release.is_silent
         self._before_groups = handlers.release is not None and handlers.release.is_before_groups
 
@@ -233,7 +235,9 @@ class Dispatcher:
             code, message = error.code, error.message
         elif isinstance(error, Exception):
             code, message = ErrorCode.UNKNOWN_SERVER_ERROR, ""
-            log.error(
+            self._repeats.log(
+                logging.ERROR,
+                (handler.api_key, type(error)),
                 "unforeseen failure while handling a request api=%s version=%d client_id=%s client=%s",
                 handler.api_key.api_name,
                 context.api_version,
@@ -290,12 +294,15 @@ class Dispatcher:
         else:
             try:
                 buffers = self._encode(handler, context, response)
-            except Exception:
-                log.exception(
+            except Exception as error:
+                self._repeats.log(
+                    logging.ERROR,
+                    (handler.api_key, type(error)),
                     "a response could not be encoded api=%s version=%d client_id=%s",
                     handler.api_key.api_name,
                     context.api_version,
                     context.client_id,
+                    exc_info=error,
                 )
                 return _CLOSE
             ranges = len(buffers) > 1 and any(one.__class__ in UNREAD for one in buffers)

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _MIN_PARTIAL_LIMIT = 256 * 1024 * 1024
 _BACKLOG = 1024
+_LEAST_RESERVED = 16
+_MOST_RESERVED = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,22 @@ class NetworkLimits:
         if self.queued_max_request_bytes > 0:
             return max(self.queued_max_request_bytes, self.max_request_bytes)
         return max(2 * self.max_request_bytes, _MIN_PARTIAL_LIMIT)
+
+
+def descriptors_for_connections() -> int | None:
+    """The file descriptor from which on no connection is taken; None without a limit.
+
+    The system gives the lowest number that is free: one as high as this means that all below are in use. What
+    is left is for the broker's own files, whoever connects.
+    """
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if soft == resource.RLIM_INFINITY:
+        return None
+    return soft - min(_MOST_RESERVED, max(_LEAST_RESERVED, soft // 8))
 
 
 def network_limits(config: BrokerConfig) -> NetworkLimits:

@@ -14,7 +14,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from odradek.broker.network.connection import Connection, Peer
+from odradek.broker.network.connection import log as log_of_connections
+from odradek.broker.network.limits import descriptors_for_connections
 from odradek.broker.network.outbox import SendingThreads
+from odradek.util.repeats import Repeats
 from odradek.wire.framing import ReceiveBuffers
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ class Listener:
         partial_bytes: bytes of frames that have not arrived whole.
         connections: those that are open.
         accepted, refused: counters, for metrics.
+        repeats, repeats_of_connections: log lines that peers can cause at will.
     """
 
     def __init__(self, dispatcher: Dispatcher, limits: NetworkLimits, *, name: str = "PLAINTEXT") -> None:
@@ -68,6 +72,9 @@ class Listener:
         # Connections in the middle of a frame, the longest silent first.
         self._partial: dict[Connection, None] = {}
         self._next_id = 0
+        self.repeats = Repeats(log)
+        self.repeats_of_connections = Repeats(log_of_connections)
+        self._first_reserved = descriptors_for_connections()
         self._idle_timer: asyncio.TimerHandle | None = None
 
     # ------------------------------------------------------------------ start and stop
@@ -149,7 +156,9 @@ class Listener:
         listening = self._socket
         while True:
             while len(self.connections) >= self.limits.max_connections:
-                log.warning(
+                self.repeats.log(
+                    logging.WARNING,
+                    self.name,
                     "not accepting: max.connections reached listener=%s connections=%d",
                     self.name,
                     len(self.connections),
@@ -163,7 +172,13 @@ class Listener:
                     # The peer went away between SYN and accept.
                     log.debug("accept failed: %s", error)
                     continue
-                log.error("cannot accept: %s; trying again in %d ms", error, int(_ACCEPT_RETRY_S * 1000))
+                self.repeats.log(
+                    logging.ERROR,
+                    error.errno,
+                    "cannot accept: %s; trying again in %d ms",
+                    error,
+                    int(_ACCEPT_RETRY_S * 1000),
+                )
                 retry = self.loop.create_future()
                 self.loop.call_later(_ACCEPT_RETRY_S, retry.set_result, None)
                 await retry
@@ -193,11 +208,27 @@ class Listener:
         host, port = address[0], address[1]
         limit = self._per_host_limits.get(host, self.limits.max_connections_per_ip)
         if self._per_host[host] >= limit:
-            self.refused += 1
-            log.info(
-                "connection refused: max.connections.per.ip reached peer=%s:%d limit=%d", host, port, limit
+            self._refuse(accepted)
+            self.repeats.log(
+                logging.INFO,
+                host,
+                "connection refused: max.connections.per.ip reached peer=%s:%d limit=%d",
+                host,
+                port,
+                limit,
             )
-            accepted.close()
+            return
+        if self._first_reserved is not None and accepted.fileno() >= self._first_reserved:
+            self._refuse(accepted)
+            self.repeats.log(
+                logging.ERROR,
+                None,
+                "connection refused: file descriptors run out peer=%s:%d connections=%d. "
+                "Raise the limit of open files (ulimit -n, LimitNOFILE=), or lower max.connections",
+                host,
+                port,
+                len(self.connections),
+            )
             return
         try:
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -216,6 +247,10 @@ class Listener:
             accepted.close()
             raise
         self.accepted += 1
+
+    def _refuse(self, accepted: socket.socket) -> None:
+        self.refused += 1
+        accepted.close()
 
     def opened(self, connection: Connection) -> None:
         """Told by a connection when it begins."""

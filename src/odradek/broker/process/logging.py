@@ -1,16 +1,19 @@
 """Structured log lines on standard error: `key=value` text or one JSON object per line.
 
 The broker logs with the standard library's `logging` under `odradek.…`; messages carry their facts as
-`key=value` at the end, so that the text form needs no further structure.
+`key=value` at the end, so that the text form needs no further structure. The JSON form has them as fields,
+too, numbers as numbers: `key=%d` in a message is the field `key`.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 import time
-from typing import IO
+from functools import lru_cache
+from typing import IO, NamedTuple
 
 FORMATS = ("text", "json")
 
@@ -42,16 +45,69 @@ class TextFormatter(logging.Formatter):
         return line
 
 
+RESERVED = ("time", "level", "logger", "message", "exception")
+"""What every line has. A fact of that name gets an underscore behind it."""
+
+_SPECIFIER = re.compile(r"%[#0\- +]*[\d*]*(?:\.[\d*]+)?[diouxXeEfFgGcrsa%]")
+_FACT = re.compile(r"(\w+)=(.*%.*)")
+
+
+class _Fact(NamedTuple):
+    """`key=%s:%d` of a message: its key, its form, and which arguments it takes."""
+
+    name: str
+    form: str
+    first: int
+    after: int
+
+
+@lru_cache(maxsize=1024)
+def _facts(message: str) -> tuple[_Fact, ...]:
+    """The facts of a message that has not been formatted."""
+    found = []
+    position = 0
+    for word in message.split():
+        count = sum(1 for specifier in _SPECIFIER.findall(word) if specifier[-1] != "%")
+        fact = _FACT.fullmatch(word)
+        if fact is not None and count:
+            name = f"{fact[1]}_" if fact[1] in RESERVED else fact[1]
+            found.append(_Fact(name, fact[2].rstrip(".,:;"), position, position + count))
+        position += count
+    return tuple(found)
+
+
+def fields(record: logging.LogRecord) -> dict[str, object]:
+    """The facts of a line, under their keys; numbers, truth values and null as such, all else as text."""
+    args = record.args
+    if not isinstance(record.msg, str) or not isinstance(args, tuple):
+        return {}
+    found: dict[str, object] = {}
+    for name, form, first, after in _facts(record.msg):
+        values = args[first:after]
+        value = values[0] if len(values) == 1 else None
+        if form == "%d" and isinstance(value, (int, float)):
+            found[name] = int(value)
+        elif form.endswith("f") and isinstance(value, float) and _SPECIFIER.fullmatch(form):
+            found[name] = float(form % values)
+        elif form == "%s" and (value is None or isinstance(value, (bool, int, float))):
+            found[name] = value
+        else:
+            found[name] = form % values
+    return found
+
+
 class JsonFormatter(logging.Formatter):
-    """One JSON object per line: `time`, `level`, `logger`, `message` and, for an exception, `exception`."""
+    """One JSON object per line: `time`, `level`, `logger`, `message`, the message's facts as fields, and for
+    an exception `exception`."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
-        entry = {
+        entry: dict[str, object] = {
             "time": _timestamp(record.created, record.msecs),
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
+            **fields(record),
         }
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)

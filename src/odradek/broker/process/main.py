@@ -6,23 +6,22 @@ import asyncio
 import contextlib
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from odradek.broker.app import Broker, StartError
 from odradek.broker.config.broker_config import BrokerConfig
-from odradek.broker.process import collector
+from odradek.broker.process import collector, descriptors
+from odradek.broker.process.loop_timers import Periodic
 from odradek.broker.process.signals import StoppedWhileStarting, StopSignals
+from odradek.broker.process.warm_up import WarmUp
 from odradek.broker.process.watchdog import Watchdog
-from odradek.broker.registry import SERVED, Handlers
+from odradek.util import repeats
 
 log = logging.getLogger(__name__)
 
-_WARM_UP_AFTER_S = 0.5
-"""When what has not been needed yet begins to be imported, so that no later request waits for it."""
-
-_WARM_UP_PAUSE_S = 0.01
-"""Between two imports: requests come in between."""
+_COUNTS_INTERVAL_MS = 60_000
+"""How often it is looked for lines that were only counted."""
 
 
 def run(
@@ -44,6 +43,7 @@ def run(
         The exit code: 0 after a stop in good order, 1 when it could not start or could not go on (the reason
         is on standard error).
     """
+    descriptors.raise_limit()
     signals = StopSignals()
     signals.interrupt_the_start()
     try:
@@ -87,28 +87,27 @@ async def _main(
         watchdog = Watchdog(loop, config.odradek_event_loop_stall_ms)
         watchdog.register(broker.metrics)
         watchdog.start()
+    warm_up = WarmUp(loop, broker.handlers)
+    counts = Periodic(loop, "counts of log lines", _COUNTS_INTERVAL_MS, repeats.tell_counts)
     try:
         if observe is not None:
             observe(broker)
         if on_ready is not None and not stop.is_set():
             on_ready(broker.bootstrap_servers)
-        loop.call_later(_WARM_UP_AFTER_S, _warm_up, loop, broker.handlers, sorted(SERVED))
+        log.info("ready host=%s port=%d", broker.host, broker.port)
+        warm_up.start()
         await stop.wait()
     finally:
+        warm_up.stop()
+        counts.stop()
         await broker.stop()
+        repeats.tell_counts(at_once=True)
         if watchdog is not None:
             watchdog.stop()
         pauses.stop()
     for reason in fatal:
         print(f"odradek server: stopped: {reason}", file=sys.stderr)  # noqa: T201 - for a person
     return 1 if fatal else 0
-
-
-def _warm_up(loop: asyncio.AbstractEventLoop, handlers: Handlers, keys: Sequence[int]) -> None:
-    """Import the handlers of the APIs in `keys`, one at a time."""
-    handlers.get(keys[0])
-    if len(keys) > 1:
-        loop.call_later(_WARM_UP_PAUSE_S, _warm_up, loop, handlers, keys[1:])
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

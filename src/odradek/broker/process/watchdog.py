@@ -4,7 +4,10 @@ While one callback runs, every connection waits. A thread asks the loop for a si
 times per threshold; when none comes for `threshold_ms`, the stack of the loop's thread is taken while the
 stall lasts, and when it is over one line says how long it was and where:
 
-    event loop stalled stalled_ms=83 cpu_ms=80 starved_ms=0 suppressed=0 stack=wire/source.py:56 function < …
+    event loop stalled stalled_ms=83 cpu_ms=80 starved_ms=0 suppressed=0 stack=wire/source.py:56 function
+
+That is a warning once per place, and again for a stall of a second and more; all others are for the metrics,
+and for the debug level, which has whole stacks.
 
 `cpu_ms` is what the loop's thread computed in that time, `starved_ms` how long it could have gone on but had
 no processor, as on a machine that is too busy (Linux tells; elsewhere 0). What is missing from `stalled_ms`
@@ -54,6 +57,13 @@ _QUIET_LOOKS = 40
 _QUIET_CPU_MS = 0.25
 """Less processor time than this between two looks is no work: answering a beat takes a fifth of it."""
 _LONGEST_REST_MS = 1_000
+
+MOST_PLACES = 200
+"""Places that get a line of their own."""
+
+_STALLED = "event loop stalled stalled_ms=%d cpu_ms=%d starved_ms=%d suppressed=%d stack=%s"
+_STILL_STALLED = _STALLED.replace("stalled", "is still stalled", 1)
+_UNSEEN = "unseen"
 
 _IDLE_CPU_MS = 5.0
 _WAITING = ("asyncio/runners.py:", "/selectors.py:")
@@ -287,6 +297,33 @@ def parse_stack(dump: str, thread: int) -> Stack:
     return tuple(lines)
 
 
+def place_of(stack: Stack) -> str:
+    """The frame that is to blame: the innermost one but for the machinery of imports."""
+    return next((frame for frame in stack if not frame.startswith("<frozen importlib")), _UNSEEN)
+
+
+class Places:
+    """Where the loop has been held up: decides how loudly the next stall is told of."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+
+    def level(self, stall: Stall, threshold_ms: float) -> int:
+        """A warning for the first stall of a place, and for any of `STILL_STALLED_AFTER` thresholds.
+
+        A machine that is too busy stops the loop anywhere, which says nothing of the place: such stalls are
+        one place.
+        """
+        starved = stall.stalled_ms - stall.starved_ms < threshold_ms
+        # The line moves with the sample; the function does not.
+        place = "starved" if starved else re.sub(r":(\d+|\?+) ", " ", place_of(stall.stack))
+        is_new = place not in self._seen and len(self._seen) < MOST_PLACES
+        if is_new:
+            self._seen.add(place)
+        is_long = not stall.over or stall.stalled_ms >= threshold_ms * STILL_STALLED_AFTER
+        return logging.WARNING if is_new or is_long else logging.DEBUG
+
+
 class Watchdog:
     """The thread that watches the running loop. Made and started in the loop's own thread.
 
@@ -307,6 +344,7 @@ class Watchdog:
         self.detector = StallDetector(threshold_ms, _now_ms(), self._usage.read())
         self._activity = _backend_descriptor(loop)
         self._stopping = False
+        self._places = Places()
         self._wake_reader, self._wake_writer = os.pipe()
         self._thread = threading.Thread(target=self._run, name="odradek-watchdog", daemon=True)
 
@@ -324,6 +362,14 @@ class Watchdog:
             self._thread.join()
         self._usage.close()
         self._stacks.close()
+        if self.detector.count:
+            log.info(
+                "event loop stalls count=%d starved=%d max_ms=%d total_ms=%d",
+                self.detector.count,
+                self.detector.starved,
+                self.detector.max_ms,
+                self.detector.total_ms,
+            )
         os.close(self._wake_writer)
         os.close(self._wake_reader)
 
@@ -370,14 +416,17 @@ class Watchdog:
     def _tell(self, stall: Stall | None) -> None:
         if stall is None:
             return
-        log.warning(
-            "event loop %s stalled_ms=%d cpu_ms=%d starved_ms=%d suppressed=%d stack=%s",
-            "stalled" if stall.over else "is still stalled",
+        level, places = self._places.level(stall, self.detector.threshold_ms), stall.stack
+        if not log.isEnabledFor(logging.DEBUG):
+            places = (place_of(stall.stack),)
+        log.log(
+            level,
+            _STALLED if stall.over else _STILL_STALLED,
             stall.stalled_ms,
             stall.cpu_ms,
             stall.starved_ms,
             stall.suppressed,
-            " < ".join(stall.stack) or "unseen",
+            " < ".join(places) or _UNSEEN,
         )
 
 

@@ -1,0 +1,64 @@
+"""Log lines as text and as JSON, and that no message of the broker hides a field."""
+
+from __future__ import annotations
+
+import ast
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+import odradek
+from odradek.broker.process.logging import RESERVED, JsonFormatter, TextFormatter, fields
+
+
+def record(message: object, *args: object, level: int = logging.INFO) -> logging.LogRecord:
+    return logging.LogRecord("odradek.broker.x", level, "x.py", 1, message, args, None)
+
+
+@pytest.mark.parametrize(
+    ("message", "args", "facts"),
+    [
+        ("ready host=%s port=%d", ("::1", 9092), {"host": "::1", "port": 9092}),
+        ("closing peer=%s:%d reason=%s", ("1.2.3.4", 5, "a b=c"), {"peer": "1.2.3.4:5", "reason": "a b=c"}),
+        ("%s could not be created: %s", ("t", "why"), {}),
+        ("failed topic=%s partition=%d: %s", ("t", 0, "why"), {"topic": "t", "partition": 0}),
+        ("%d of %d took_ms=%.2f all=%s", (1, 2, 1.239, True), {"took_ms": 1.24, "all": True}),
+        ("client_id=%s share=%d%% of=%5d", (None, 7, 8), {"client_id": None, "share": "7%", "of": "    8"}),
+        ("level=%d message=%s", (3, "x"), {"level_": 3, "message_": "x"}),
+        ("error=%r", (ValueError("x"),), {"error": "ValueError('x')"}),
+        ("nothing=here", (), {}),
+        (ValueError("no text"), (), {}),
+    ],
+)
+def test_facts_are_fields(message: object, args: tuple[object, ...], facts: dict[str, object]) -> None:
+    assert fields(record(message, *args)) == facts
+    entry = json.loads(JsonFormatter().format(record(message, *args)))
+    assert entry == {
+        **{name: entry[name] for name in ("time",)},
+        "level": "INFO",
+        "logger": "odradek.broker.x",
+        "message": record(message, *args).getMessage(),
+        **facts,
+    }
+
+
+def test_a_mapping_for_arguments_is_left_alone() -> None:
+    assert fields(record("a=%(b)s", {"b": 1})) == {}
+
+
+def test_text_has_no_lines_of_strangers() -> None:
+    line = TextFormatter().format(record("client_id=%s", "a\nERROR forged", level=logging.WARNING))
+    assert line.endswith(" WARN broker.x client_id=a\\nERROR forged")
+    assert "\n" not in line
+
+
+def test_no_fact_has_a_reserved_name() -> None:
+    """Else its field would have an underscore that nobody expects."""
+    found = []
+    for path in (Path(odradek.__file__).parent).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found += [(path.name, node.value) for name in RESERVED if f" {name}=%" in f" {node.value}"]
+    assert found == []
