@@ -9,13 +9,10 @@ imported before it. A step is followed by a pause as long as it took, and reques
 from __future__ import annotations
 
 import asyncio
-import importlib
-import importlib.util
 import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, ModuleType
 
@@ -64,8 +61,8 @@ class _Loader(SourceFileLoader):
         return code if code is not None else super().get_code(fullname)
 
 
-class _Read(MetaPathFinder):
-    """Finds the one module whose code has been read, so that it is not read twice."""
+class _Read:
+    """A `MetaPathFinder` of the one module whose code has been read, so that it is not read twice."""
 
     def __init__(self, spec: ModuleSpec) -> None:
         self._spec = spec
@@ -87,6 +84,9 @@ def import_in_steps(name: str, seen: set[str]) -> Iterator[str]:
     Yields:
         After each step the module that it was about.
     """
+    # Not needed to be ready.
+    import importlib.util
+
     if name in sys.modules or name in seen:
         return
     seen.add(name)
