@@ -5,8 +5,14 @@ from __future__ import annotations
 import json
 import re
 import resource
+import shlex
+import subprocess
+import sys
+import sysconfig
 import time
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -357,9 +363,8 @@ def test_doctor_on_codecs(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("limits", "well", "remedy"),
     [
-        ((1024, 1_048_576), False, "ulimit -n 65536 before `odradek server`"),
-        ((1024, 20_000), False, "ulimit -n 20000 before `odradek server`"),
-        ((1024, resource.RLIM_INFINITY), False, "ulimit -n 65536 before `odradek server`"),
+        ((1024, 1_048_576), True, ""),
+        ((1024, resource.RLIM_INFINITY), True, ""),
         ((1024, 4096), False, "have the system's hard limit, 4096, raised to 8192"),
         ((8192, 8192), True, ""),
         ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), True, ""),
@@ -372,3 +377,88 @@ def test_doctor_on_open_files(
     (found,) = doctor.limits()
     assert found.well == well
     assert found.remedy.startswith(remedy) and bool(found.remedy) == bool(remedy)
+
+
+def test_doctor_on_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is optional may be absent; what is needed may not, nor be too old."""
+    there = {"uvloop": "0.21", "fastcrc": "0.3.1", "cramjam": "2.8.9"}
+
+    def version(name: str) -> str:
+        if name not in there:
+            raise PackageNotFoundError(name)
+        return there[name]
+
+    monkeypatch.setattr("importlib.metadata.version", version)
+    monkeypatch.setattr("sys.executable", "/the venv/bin/python")
+    found = {one.subject: one for one in doctor.packages()}
+    assert [name for name, one in found.items() if not one.well] == ["cramjam"]
+    assert found["cramjam"].what == "2.8.9 is too old: 2.9 or newer is needed"
+    install = "'/the venv/bin/python' -m pip install "
+    assert found["cramjam"].remedy == f"{install}'cramjam>=2.9'"
+    assert found["pyarrow"].what.startswith("absent, and optional")
+    assert found["pyarrow"].remedy == f"{install}'pyarrow>=18'"
+    assert found["pyspark"].remedy.startswith(f"{install}'pyspark[")
+    assert "odradek" not in found["pyspark"].remedy  # it is in no registry
+    del there["fastcrc"]
+    (absent,) = [one for one in doctor.packages() if one.subject == "fastcrc"]
+    assert (absent.well, absent.remedy) == (False, f"{install}'fastcrc>=0.3'")
+    assert "does not start" in absent.what
+
+
+def test_doctor_recommends_only_what_is_imported() -> None:
+    sources = "".join(path.read_text() for path in Path(doctor.__file__).parents[1].rglob("*.py"))
+    for name in (*doctor.NEEDED, *doctor.OPTIONAL):
+        assert re.search(rf"^\s*(import|from) {name}\b", sources, re.MULTILINE), name
+
+
+@pytest.mark.parametrize(
+    ("origin", "words"),
+    [
+        ({"dir_info": {"editable": True}, "url": "file:///a%20b/odradek"}, ["-e", "/a b/odradek"]),
+        ({"dir_info": {}, "url": "file:///src/odradek"}, ["/src/odradek"]),
+    ],
+)
+def test_doctor_builds_again_from_where_it_came(
+    monkeypatch: pytest.MonkeyPatch, origin: dict[str, Any], words: list[str]
+) -> None:
+    class Installed:
+        def read_text(self, name: str) -> str:
+            return json.dumps(origin)
+
+    monkeypatch.setattr("importlib.metadata.distribution", lambda name: Installed())
+    assert doctor.source() == words
+    assert shlex.join(words) in doctor.compile_remedy()
+
+
+def test_doctor_without_an_installation(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> Any:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.distribution", absent)
+    monkeypatch.setattr("importlib.metadata.requires", absent)
+    assert doctor.source() == ["-e", str(Path(doctor.__file__).parents[3])]
+    assert doctor.requirements(None) == doctor.requirements("spark") == []
+
+
+BASE = ("odradek", "uvloop", "fastcrc", "cramjam", "click")
+
+
+def test_doctor_is_content_with_a_complete_base_install(tmp_path: Path) -> None:
+    """Without pyarrow, PySpark and Java there is nothing to complain about."""
+    for path in Path(sysconfig.get_path("purelib")).iterdir():
+        if path.name.split("-")[0].split(".")[0] in BASE:
+            (tmp_path / path.name).symlink_to(path)
+    folders = [str(tmp_path), str(Path(doctor.__file__).parents[2])]
+    code = f"import sys; sys.path[:0] = {folders!r}; from odradek.cli.doctor import command; command()"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False
+    )
+    missing = [line for line in done.stdout.splitlines() if line.startswith("-- ")]
+    # The kernel may be left out on purpose, and the machine's limit of open files be what it is.
+    missing = [line for line in missing if "kernel" not in line and "open files" not in line]
+    assert missing == [], done.stderr
+    assert "pyspark" in done.stdout
+    assert "absent, and optional: the Spark pipeline" in done.stdout
+    assert "absent, and optional: poll_arrow" in done.stdout
+    complaints = "-- " in done.stdout
+    assert done.returncode == int(complaints)

@@ -1,16 +1,24 @@
-"""`odradek doctor`: what this installation has, what it lacks, what that costs, and the remedy."""
+"""`odradek doctor`: what this installation has, what it lacks, what that costs, and the remedy.
+
+Remedies are commands that work as they stand: with the Python that runs this, packages by their own names,
+and odradek from where it was installed, as it is in no registry.
+"""
 
 from __future__ import annotations
 
 import importlib.machinery
 import importlib.metadata
 import importlib.util
+import json
 import os
 import platform
+import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 
 import click
 
@@ -19,7 +27,10 @@ from odradek import __version__
 
 
 class Finding(NamedTuple):
-    """One line: what was looked at, whether it is well, what is there, and what to do if not."""
+    """One line: what was looked at, whether it is well, what is there, and what to do if not.
+
+    What is optional and absent is well, and has a remedy for those who want it.
+    """
 
     subject: str
     well: bool
@@ -29,15 +40,16 @@ class Finding(NamedTuple):
 
 #: Open files with which a broker of some thousand partitions does well.
 ENOUGH_FILES = 8192
-#: Package → what is slower or missing without it, and how to get it.
-PACKAGES = {
-    "uvloop": ("the stock event loop serves; some 5 % more CPU a request", "pip install uvloop"),
-    "fastcrc": ("no CRC-32C: the broker does not start", "pip install fastcrc"),
-    "cramjam": ("no compressed batches", "pip install cramjam"),
-    "pyarrow": ("no poll_arrow, no send_arrow, no Spark", "pip install 'odradek[arrow]'"),
-    "pyspark": ("no Spark pipeline", "pip install 'odradek[spark]'"),
-    "pandas": ("no toPandas in Spark", "pip install 'odradek[spark]'"),
-    "kazoo": ("no ZooKeeper cluster", "pip install 'odradek[cluster]'"),
+#: Package that is always used → what is slower or missing without it.
+NEEDED = {
+    "uvloop": "the stock event loop serves; some 5 % more CPU a request",
+    "fastcrc": "no CRC-32C: the broker does not start",
+    "cramjam": "no compressed batches",
+}
+#: Package → what there is with it; and the extra that brings it with what belongs to it.
+OPTIONAL = {
+    "pyarrow": ("poll_arrow, send_arrow, Spark", "arrow"),
+    "pyspark": ("the Spark pipeline", "spark"),
 }
 #: Part of the kernel → what it does, and what its twin in Python costs, by benchmarks/compiled_parts.py.
 PARTS = {
@@ -52,16 +64,82 @@ PARTS = {
     "_cleaner": ("compaction", "6 times as long per record"),
     "_messages": ("message sets for clients before 0.11", "140 times as long per record"),
 }
-COMPILE = "install a C compiler and Python's headers, then pip install --force-reinstall odradek"
 
 
 def packages() -> Iterable[Finding]:
     """The packages that odradek uses where they are."""
-    for name, (cost, remedy) in PACKAGES.items():
-        try:
-            yield Finding(name, True, importlib.metadata.version(name))
-        except importlib.metadata.PackageNotFoundError:
-            yield Finding(name, False, f"absent: {cost}", remedy)
+    for name, cost in NEEDED.items():
+        if name != "uvloop" or (os.name != "nt" and platform.python_implementation() == "CPython"):
+            yield _package(name, f"absent: {cost}", None)
+    for name, (gain, extra) in OPTIONAL.items():
+        yield _package(name, f"absent, and optional: {gain}", extra)
+
+
+def _package(name: str, absent: str, extra: str | None) -> Finding:
+    wanted = [one for one in requirements(extra) if extra is not None or _name_of(one) == name]
+    remedy = pip("install", *(wanted or [name]))
+    try:
+        version = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(name, extra is not None, absent, remedy)
+    least = next((found[1] for one in wanted if _name_of(one) == name and (found := _LEAST.search(one))), "")
+    if _numbers(version) < _numbers(least):
+        return Finding(name, False, f"{version} is too old: {least} or newer is needed", remedy)
+    return Finding(name, True, version)
+
+
+_LEAST = re.compile(r">=\s*([\d.]+)")
+
+
+def requirements(extra: str | None) -> list[str]:
+    """What odradek requires, always or for an extra, as pip takes it; nothing where it is not installed."""
+    try:
+        found = importlib.metadata.requires("odradek") or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
+    wanted = []
+    for text in found:
+        requirement, _, marker = (part.strip() for part in text.partition(";"))
+        of_extra = re.search(r"""extra\s*==\s*["']([\w-]+)["']""", marker)
+        if (of_extra[1] if of_extra else None) == extra:
+            wanted.append(requirement)
+    return wanted
+
+
+def _name_of(requirement: str) -> str:
+    found = re.match(r"[\w.-]+", requirement)
+    return found[0] if found else ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)[:3]))
+
+
+def pip(*words: str) -> str:
+    """A command line of the pip that belongs to this Python."""
+    return shlex.join([sys.executable or "python", "-m", "pip", *words])
+
+
+def source() -> list[str]:
+    """What to give `pip install` to have odradek built again: the checkout that it came from."""
+    try:
+        text = importlib.metadata.distribution("odradek").read_text("direct_url.json")
+    except importlib.metadata.PackageNotFoundError:
+        text = None
+    origin = json.loads(text) if text else {}
+    url = urlsplit(origin.get("url", ""))
+    if url.scheme == "file" and "dir_info" in origin:
+        return [*(["-e"] if origin["dir_info"].get("editable") else []), unquote(url.path)]
+    checkout = Path(odradek.__file__).resolve().parents[2]
+    if (checkout / "pyproject.toml").is_file():
+        return ["-e", str(checkout)]
+    return ["/path/to/a/checkout"]  # a wheel brings what it was built with
+
+
+def compile_remedy() -> str:
+    """How to get the compiled kernel."""
+    again = pip("install", "--force-reinstall", "--no-deps", *source())
+    return f"install a C compiler and Python's headers, then {again}"
 
 
 def kernel() -> Iterable[Finding]:
@@ -74,7 +152,7 @@ def kernel() -> Iterable[Finding]:
             path = ""
         if not path.endswith(tuple(importlib.machinery.EXTENSION_SUFFIXES)):
             what, cost = PARTS.get(part, ("a part of the kernel", "slower"))
-            yield Finding(f"kernel {part}", False, f"not compiled: {what}: {cost}", COMPILE)
+            yield Finding(f"kernel {part}", False, f"not compiled: {what}: {cost}", compile_remedy())
         elif wish == "python":
             yield Finding(f"kernel {part}", True, "compiled, and not used: ODRADEK_KERNEL=python")
         else:
@@ -89,7 +167,10 @@ def compiled_parts() -> list[str]:
 
 def codecs() -> Iterable[Finding]:
     """Whether each compression can be done, by doing it."""
-    from odradek.records.compression import Codec, compress, decompress
+    try:
+        from odradek.records.compression import Codec, compress, decompress
+    except ImportError:
+        return  # `packages` says which one is absent
 
     sample = b"odradek" * 100
     broken = []
@@ -101,7 +182,8 @@ def codecs() -> Iterable[Finding]:
             broken.append(f"{codec.name.lower()} ({error})")
     works = ", ".join(codec.name.lower() for codec in Codec if codec)
     if broken:
-        yield Finding("compression", False, f"broken: {', '.join(broken)}", "pip install --force cramjam")
+        remedy = pip("install", "--force-reinstall", "cramjam")
+        yield Finding("compression", False, f"broken: {', '.join(broken)}", remedy)
     else:
         yield Finding("compression", True, works)
 
@@ -121,20 +203,18 @@ def java() -> Iterable[Finding]:
 
 
 def limits() -> Iterable[Finding]:
-    """How many files a process may open."""
+    """How many files a broker may open: it raises its own limit as far as the system lets it."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
-    if soft == unlimited or soft >= ENOUGH_FILES:
-        yield Finding("open files", True, "unlimited" if soft == unlimited else str(soft))
-        return
-    if hard == unlimited or hard >= ENOUGH_FILES:
-        most = 65_536 if hard == unlimited else min(hard, 65_536)
-        remedy = f"ulimit -n {most} before `odradek server`"
+    if unlimited in (soft, hard):
+        yield Finding("open files", True, "unlimited")
+    elif hard >= ENOUGH_FILES:
+        yield Finding("open files", True, f"{hard}" if soft >= hard else f"{soft}; a broker takes {hard}")
     else:
         remedy = f"have the system's hard limit, {hard}, raised to {ENOUGH_FILES} (limits.conf, LimitNOFILE=)"
-    yield Finding("open files", False, f"{soft}: a broker needs two or more per partition", remedy)
+        yield Finding("open files", False, f"{hard}: a broker needs two or more per partition", remedy)
 
 
 CHECKS: tuple[Callable[[], Iterable[Finding]], ...] = (packages, kernel, codecs, java, limits)
@@ -143,17 +223,20 @@ CHECKS: tuple[Callable[[], Iterable[Finding]], ...] = (packages, kernel, codecs,
 @click.command(name="doctor")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 def command(as_json: bool) -> None:
-    """Say what this installation has, lacks, and what that costs. Exit code 1 if something is missing."""
+    """Say what this installation has, lacks, and what that costs.
+
+    Exit code 1 if something is missing that is not optional.
+    """
     findings = [Finding("odradek", True, f"{__version__} on Python {platform.python_version()}")]
     for check in CHECKS:
         findings += check()
     for finding in findings:
         if as_json:
-            import json
-
             click.echo(json.dumps(finding._asdict()))
             continue
-        mark = click.style("ok ", fg="green") if finding.well else click.style("-- ", fg="yellow")
+        mark = click.style("-- ", fg="yellow")
+        if finding.well:
+            mark = "·  " if finding.remedy else click.style("ok ", fg="green")
         click.echo(f"{mark} {finding.subject:<12} {finding.what}")
         if finding.remedy:
             click.echo(f"   {'':<12} → {finding.remedy}")
