@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 
 import pytest
 from click.testing import CliRunner
 
-from odradek.cli.dump_log import command
+from odradek.cli.dump_log import SUFFIXES, command
+from odradek.records.builder import build_batch
 
 from .batches import batch
 from .golden_folders import GoldenFolder, has_old_format
@@ -205,3 +207,49 @@ def test_what_is_wrong_is_said(tmp_path):
     assert complaints == [f"Ignoring unknown file {strange}"]
     (tmp_path / "00000000000000000003.snapshot").write_bytes(b"\0\1nonsense")
     dump("--files", str(tmp_path / "00000000000000000003.snapshot"), code=1)
+
+
+def test_files_that_are_not_there_are_named_and_the_others_printed(tmp_path):
+    good = tmp_path / "00000000000000000000.log"
+    good.write_bytes(batch([b"one"]))
+    folder = tmp_path / "00000000000000000001.log"
+    folder.mkdir()
+    strange = tmp_path / "notes.log"
+    strange.write_bytes(b"")
+    alone = tmp_path / "00000000000000000009.index"
+    alone.write_bytes(bytes(8))
+    absent = [tmp_path / f"00000000000000000005{suffix}" for suffix in SUFFIXES]
+    before = sorted(tmp_path.iterdir())
+    files = [*absent, folder, strange, alone, good]
+    found, complaints = dump("--files", ",".join(map(str, files)), code=1)
+    assert [line for line in found if line.startswith("Dumping")] == [f"Dumping {path}" for path in files]
+    assert found[-1].startswith("baseOffset: 0 ")
+    assert complaints == [
+        *(f"{path}: No such file or directory" for path in absent),
+        f"{folder}: Is a directory",
+        f"{strange}: notes.log does not begin with an offset",
+        f"{alone}: No such file or directory ({alone.with_suffix('.log')})",
+    ]
+    assert sorted(tmp_path.iterdir()) == before
+    _, complaints = dump("--files", " , ", code=None)
+    assert "--files" in complaints[-1]
+
+
+def test_json_has_keys_and_payloads_to_the_byte(tmp_path):
+    path = tmp_path / "00000000000000000000.log"
+    values = [b"text", bytes(range(256)), None, b""]
+    records = [(0, value, value, ()) for value in values]
+    path.write_bytes(build_batch(records))
+    for words in (
+        ["--print-data-log"],
+        ["--value-decoder-class", "kafka.serializer.DefaultDecoder"],
+        ["--offsets-decoder"],
+    ):
+        found, _ = dump("--json", *words, "--files", str(path))
+        printed = [one for one in map(json.loads, found) if one["type"] == "record"]
+        for name in ("keyBase64", "payloadBase64"):
+            decoded = [None if one[name] is None else b64decode(one[name]) for one in printed]
+            assert decoded == values
+    found, _ = dump("--json", "--deep-iteration", "--files", str(path))
+    assert not any("Base64" in line for line in found)
+    assert json.loads(found[-1])["keySize"] == 0

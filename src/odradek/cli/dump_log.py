@@ -1,12 +1,14 @@
 """`odradek dump-log`: what is in a log's files, in the text of Kafka's own `kafka-dump-log`.
 
-Works on files, with no broker. `--json` prints one object per line instead. What is wrong with an index goes
-to standard error at the end, as Kafka's tool does it; a file that cannot be read to its end makes the exit
-code 1.
+Works on files, with no broker. `--json` prints one object per line instead, with keys and values as text
+and, under `keyBase64` and `payloadBase64`, as the bytes that they are. What is wrong with an index goes to
+standard error at the end, as Kafka's tool does it; a file that is not there, or cannot be read to its end,
+makes the exit code 1, and the others are printed all the same.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 from pathlib import Path
@@ -27,6 +29,7 @@ from odradek.log.dump import (
     BatchView,
     RecordView,
     UnreadableError,
+    base_offset,
     check_offset_index,
     check_time_index,
     iter_batch_views,
@@ -39,6 +42,7 @@ from odradek.records.control import ControlType, parse_control_type, parse_end_m
 
 STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 UNLIMITED = 2**31 - 1
+SUFFIXES = (".log", ".index", ".timeindex", ".snapshot", ".txnindex")
 
 
 class Dump:
@@ -70,7 +74,7 @@ class Dump:
 
     def log(self, path: Path, max_bytes: int) -> None:
         """Print a segment's batches, and their records if asked to."""
-        self.say(f"Log starting offset: {int(path.name.split('.')[0])}")
+        self.say(f"Log starting offset: {base_offset(path)}")
         end = 0
         last_offset = -1
         gaps = []
@@ -137,7 +141,12 @@ class Dump:
             words = []
         if self.decoder is not None and not view.control:
             key, payload = self.decoder(record)
-            data |= {"key": key, "payload": payload}
+            data |= {
+                "key": key,
+                "keyBase64": _base64(record.key),
+                "payload": payload,
+                "payloadBase64": _base64(record.value),
+            }
             words += [] if key is None else [f"key: {key}"]
             words += [] if payload is None else [f"payload: {payload}"]
         # With nothing to be said of a record, the line is empty.
@@ -290,6 +299,10 @@ def _optional_long(value: int | None) -> str:
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
 
+def _base64(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()
+
+
 def _lower(value: bool) -> str:
     return "true" if value else "false"
 
@@ -339,28 +352,41 @@ def command(
         skip_metadata=skip_record_metadata,
         as_json=as_json,
     )
-    for name in files.split(","):
-        path = Path(name.strip())
-        dump.say(f"Dumping {path}", type="file", file=str(path))
-        match path.suffix:
-            case ".log":
-                dump.log(path, max_bytes)
-            case ".index":
-                dump.offset_index(
-                    path,
-                    sanity=index_sanity_check,
-                    verify_only=verify_index_only,
-                    max_message_size=max_message_size,
-                )
-            case ".timeindex":
-                dump.time_index(path, sanity=index_sanity_check, verify_only=verify_index_only)
-            case ".snapshot":
-                dump.snapshot(path)
-            case ".txnindex":
-                dump.txn_index(path)
-            case _:
-                click.echo(f"Ignoring unknown file {path}", err=True)
+    names = [name for part in files.split(",") if (name := part.strip())]
+    if not names:
+        raise click.BadParameter("it names no file", param_hint="--files")
+    for name in names:
+        path = Path(name)
+        dump.say(f"Dumping {path}", type="file", file=name)
+        try:
+            if path.suffix in SUFFIXES:
+                # Before anything is opened: what looks at an index may make one.
+                path.open("rb").close()
+            _dump_file(dump, path, index_sanity_check, verify_index_only, max_message_size, max_bytes)
+        except OSError as error:
+            beside = f" ({error.filename})" if error.filename not in (None, str(path)) else ""
+            dump.fail(f"{path}: {error.strerror or error}{beside}")
+        except UnreadableError as error:
+            dump.fail(f"{path}: {error}")
     for line in dump.complaints:
         click.echo(line, err=True)
     if dump.failed:
         sys.exit(1)
+
+
+def _dump_file(
+    dump: Dump, path: Path, sanity: bool, verify_only: bool, max_message_size: int, max_bytes: int
+) -> None:
+    match path.suffix:
+        case ".log":
+            dump.log(path, max_bytes)
+        case ".index":
+            dump.offset_index(path, sanity=sanity, verify_only=verify_only, max_message_size=max_message_size)
+        case ".timeindex":
+            dump.time_index(path, sanity=sanity, verify_only=verify_only)
+        case ".snapshot":
+            dump.snapshot(path)
+        case ".txnindex":
+            dump.txn_index(path)
+        case _:
+            click.echo(f"Ignoring unknown file {path}", err=True)

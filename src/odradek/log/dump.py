@@ -220,7 +220,8 @@ class IndexCheck:
     missing: list[tuple[int, int]] = field(default_factory=list)
 
 
-def _base_offset(path: Path) -> int:
+def base_offset(path: Path) -> int:
+    """The offset that a file's name begins with. Raises `UnreadableError`."""
     try:
         return int(path.name.split(".")[0])
     except ValueError:
@@ -232,7 +233,7 @@ def check_offset_index(path: Path, sanity_only: bool, max_message_size: int) -> 
 
     Raises `CorruptIndexError`, `UnreadableError`, `OSError`.
     """
-    base = _base_offset(path)
+    base = base_offset(path)
     log_path = path.with_suffix(LOG_SUFFIX)
     index = OffsetIndex(RealFileSystem(), path, base, 0)
     log_size = log_path.stat().st_size
@@ -261,7 +262,7 @@ def check_time_index(path: Path, sanity_only: bool) -> IndexCheck:
 
     Raises `CorruptIndexError`, `UnreadableError`, `KafkaError` for records that do not parse, `OSError`.
     """
-    base = _base_offset(path)
+    base = base_offset(path)
     files = RealFileSystem()
     times = TimeIndex(files, path, base, 0)
     offsets = OffsetIndex(files, path.with_suffix(INDEX_SUFFIX), base, 0)
