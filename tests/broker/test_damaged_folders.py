@@ -91,7 +91,9 @@ def test_a_damaged_file(damage: Callable[[Path], None], clean: bool, sound: Path
                 damage(data / file)
             before = tree(data)
             try:
-                async with live.running(data, log_segment_bytes=16384) as broker:
+                async with live.running(
+                    data, log_segment_bytes=16384, odradek_refuse_damaged_logs=True
+                ) as broker:
                     await asyncio.sleep(0)
                     found = broker.replicas.find("t", 0)
                     end = found.log.log_end_offset if found is not None else 0

@@ -27,7 +27,7 @@ from odradek.log.producer_state import Origin
 from odradek.records.batch import iter_batches
 from odradek.util.clock import ManualClock
 
-from .server import Server, free_port
+from .server import SETTINGS, Server, free_port
 
 SEEDS = int(os.environ.get("ODRADEK_DAMAGE_SEEDS", "240"))
 BLOCKS = 4
@@ -296,7 +296,7 @@ def test_a_killed_process(seed: int, tmp_path: Path) -> None:
     at = rng.randrange(len(content))
     content[at : at + 4] = rng.randbytes(len(content[at : at + 4]))
     path.write_bytes(content)
-    again = Server(data, port)
+    again = Server(data, port, {**SETTINGS, "odradek.refuse.damaged.logs": "true"})
     try:
         line = again.process.stdout.readline()
         if not line:

@@ -347,7 +347,11 @@ class Broker:
     def _open_logs(self) -> None:
         self._log_defaults = self._make_log_defaults()
         self.logs = LogManager(
-            [path.absolute() for path in self.config.data_dirs], self.files, self.clock, self._log_defaults
+            [path.absolute() for path in self.config.data_dirs],
+            self.files,
+            self.clock,
+            self._log_defaults,
+            refuses_damage=self.config.odradek_refuse_damaged_logs,
         )
         self.logs.checkpoints.exclusive = threading.Lock()
         self._undo.append(("data folders", self.logs.unlock))

@@ -22,6 +22,7 @@ def register_gauges(broker: Broker) -> None:
     gauge(kind, "OfflineReplicaCount", lambda: len(broker.replicas.offline))
     gauge(kind, "ProducerIdCount", partial(_count_producer_ids, broker.replicas))
     gauge(kind, "PartitionsWithLateTransactionsCount", partial(_count_late_transactions, broker))
+    gauge("kafka.controller:KafkaController", "OfflinePartitionsCount", partial(_count_leaderless, broker))
     kind = "kafka.log:LogManager"
     gauge(
         kind,
@@ -41,6 +42,16 @@ def register_gauges(broker: Broker) -> None:
             partial(_connection_count, listener),
             listener=listener.name,
         )
+
+
+def _count_leaderless(broker: Broker) -> int:
+    image = broker.image
+    return sum(
+        one.leader < 0
+        for topic in image.topics.values()
+        if topic.name not in image.marked
+        for one in topic.partitions.values()
+    )
 
 
 def _count_producer_ids(replicas: Replicas) -> int:

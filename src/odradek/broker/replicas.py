@@ -6,6 +6,7 @@ This is where the image (what should be) meets the log manager (what is on disk)
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -220,7 +221,9 @@ class Replicas:
             partition_log = self._log_of(topic, index, is_new)
         except (OSError, OdradekError) as error:
             self.offline[key] = str(error)
-            self._retry_at_ms.setdefault(key, self._clock.monotonic_ms() + _RETRY_MS)
+            # What is damaged stays so until somebody repairs it, and is looked at by a start.
+            retry_in_ms = math.inf if key in self._logs.damaged else _RETRY_MS
+            self._retry_at_ms.setdefault(key, self._clock.monotonic_ms() + retry_in_ms)
             log.error("partition offline topic=%s partition=%d: %s", topic.name, index, error)
             return None
         partition = Partition(
@@ -255,7 +258,13 @@ class Replicas:
             self._remove(topic.name, index)
             # A deletion that a crash cut short goes on at the start, before the partition was taken up.
             left = self._logs.get(topic.name, index)
-            if left is not None and left.topic_id in (None, topic.topic_id):
+            if left is not None:
+                topic_id = left.topic_id
+            elif (topic.name, index) in self._logs.damaged:
+                topic_id = self._logs.damaged.topic_id((topic.name, index))
+            else:
+                continue
+            if topic_id in (None, topic.topic_id):
                 self._delete_log(topic.name, index)
 
     def _remove(self, topic: str, index: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from odradek.log.checkpoints import TopicPartition, write_offsets
 from odradek.log.file_names import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 
 if TYPE_CHECKING:
+    from odradek.log.damaged_logs import DamagedLog
     from odradek.log.files import FileSystem
     from odradek.log.moving import Move
     from odradek.log.partition_log import PartitionLog
@@ -48,12 +50,14 @@ class CheckpointJob:
 class Checkpoints:
     """The three checkpoints of each data folder: recovery points, log starts, high watermarks.
 
-    Attributes: `exclusive`: held while files are written; a lock, where jobs run in several threads.
+    Attributes: `exclusive`: held while files are written; a lock, where jobs run in several threads;
+    `damaged`: partitions of which the files go on to say what they said.
     """
 
     def __init__(self, files: FileSystem) -> None:
         self._files = files
         self.exclusive: AbstractContextManager[object] = nullcontext()
+        self.damaged: Mapping[TopicPartition, DamagedLog] = {}
         self._count = 0
         self._said: dict[Path, Offsets] = {}
         """What the files say, as far as it was written here and nothing newer is under way."""
@@ -70,7 +74,7 @@ class Checkpoints:
         entries: list[tuple[Path, Offsets]] = []
         for directory, here in _by_directory(directories, logs, coming).items():
             for name, offset_of in _FILES.items():
-                self._add(entries, directory / name, offset_of(here))
+                self._add(entries, directory / name, offset_of(here) | self._kept(directory, name))
         self._count += 1
         return CheckpointJob(self, self._count, entries)
 
@@ -89,14 +93,24 @@ class Checkpoints:
         marks: list[tuple[Path, Offsets]] = []
         for directory, here in _by_directory(directories, logs, coming).items():
             before = len(entries)
-            self._add(entries, directory / LOG_START_OFFSETS, _log_starts(here))
+            kept = self._kept(directory, LOG_START_OFFSETS)
+            self._add(entries, directory / LOG_START_OFFSETS, _log_starts(here) | kept)
             if len(entries) > before:
-                marks.append((directory / HIGH_WATERMARKS, _high_watermarks(here)))
+                kept = self._kept(directory, HIGH_WATERMARKS)
+                marks.append((directory / HIGH_WATERMARKS, _high_watermarks(here) | kept))
                 self._said.pop(marks[-1][0], None)
         self._count += 1
         job = CheckpointJob(self, self._count, [*marks, *entries])
         job.syncs_all = True
         return job
+
+    def _kept(self, directory: Path, name: str) -> Offsets:
+        offset_of = _OF_DAMAGED[name]
+        return {
+            key: offset_of(one)
+            for key, one in self.damaged.items()
+            if one.directory.parent == directory and offset_of(one)
+        }
 
     def _add(self, entries: list[tuple[Path, Offsets]], path: Path, offsets: Offsets) -> None:
         if self._said.get(path) != offsets:
@@ -162,4 +176,10 @@ _FILES: dict[str, Callable[[Here], Offsets]] = {
     RECOVERY_POINTS: _recovery_points,
     LOG_START_OFFSETS: _log_starts,
     HIGH_WATERMARKS: _high_watermarks,
+}
+
+_OF_DAMAGED: dict[str, Callable[[DamagedLog], int]] = {
+    RECOVERY_POINTS: attrgetter("recovery_point"),
+    LOG_START_OFFSETS: attrgetter("log_start_offset"),
+    HIGH_WATERMARKS: attrgetter("high_watermark"),
 }

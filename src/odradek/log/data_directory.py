@@ -21,6 +21,10 @@ _OF_THE_DISK = frozenset(
     if (number := getattr(errno, name, None)) is not None
 )
 
+_OF_ONE_FILE = frozenset(
+    (errno.EISDIR, errno.ENOTDIR, errno.ENOENT, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG)
+)
+
 
 @dataclass
 class DataDirectory:
@@ -90,3 +94,8 @@ def is_disk_failure(files: FileSystem, directory: Path, error: OSError) -> bool:
         except OSError:
             return True
     return False
+
+
+def is_of_one_file(files: FileSystem, directory: Path, error: OSError) -> bool:
+    """Whether an error concerns a file or a partition's folder alone: it is no file, or may not be used."""
+    return error.errno in _OF_ONE_FILE and not is_disk_failure(files, directory, error)

@@ -11,11 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from odradek.log.errors import LogDamagedError
 from odradek.log.file_names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     INDEX_SUFFIX,
+    LEADER_EPOCHS,
     LOG_SUFFIX,
+    OFFSET_GAPS,
+    PARTITION_METADATA,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
     TEMPORARY_SUFFIX,
@@ -30,6 +34,7 @@ from odradek.log.walking import BrokenBatchError
 
 _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 _SIZED = (LOG_SUFFIX, *_INDEX_SUFFIXES, SWAP_SUFFIX)
+_OTHER_FILES = frozenset((LEADER_EPOCHS, OFFSET_GAPS, PARTITION_METADATA))
 _AS_IT_SHALL_BE = frozenset((LOG_SUFFIX, SNAPSHOT_SUFFIX, *_INDEX_SUFFIXES))
 
 
@@ -61,8 +66,9 @@ class FolderContents:
 
 
 def read_folder(files: FileSystem, directory: Path) -> FolderContents:
-    """Look at a partition's folder. Raises `OSError`."""
+    """Look at a partition's folder. Raises `LogDamagedError` for a folder in a file's place, `OSError`."""
     contents = FolderContents(directory, sizes=files.entries(directory, _SIZED))
+    _refuse_folders(contents)
     plain: set[tuple[int, str]] = set()
     cleaned: list[int] = []
     swaps: list[tuple[int, str, Path]] = []
@@ -106,6 +112,17 @@ def read_folder(files: FileSystem, directory: Path) -> FolderContents:
         elif suffix in _INDEX_SUFFIXES and (offset, LOG_SUFFIX) not in there:
             contents.removals.append(swapped.get((offset, suffix), directory / numbered(offset, suffix)))
     return contents
+
+
+def _refuse_folders(contents: FolderContents) -> None:
+    for name, size in contents.sizes.items():
+        if size < 0 and (parse_numbered(name) is not None or name in _OTHER_FILES):
+            raise LogDamagedError(
+                contents.directory / name,
+                0,
+                "it is a folder in the place of a file",
+                "Nothing was changed. Move it away, or put the file there that belongs there.",
+            )
 
 
 def _finish_swaps(

@@ -1,7 +1,8 @@
 """All logs of a broker: the data folders, their locks and checkpoints, and the periodic work on them.
 
-A start first looks at everything and changes nothing: when any log is damaged beyond its tail the start is
-refused with the folders as they were. What is periodic is a plain method that the broker's timers call.
+A start first looks at everything and changes nothing. A log that is damaged beyond its tail is left as it is:
+either the start is refused, or it alone is offline, by name, and all others are served. What is periodic is a
+plain method that the broker's timers call.
 
 A folder whose disk fails goes offline, alone and until the next start: its logs are gone from here, what is
 asked of them is answered with KAFKA_STORAGE_ERROR, and whoever set `on_failure` is told.
@@ -17,11 +18,23 @@ from uuid import uuid4
 from odradek.errors import KafkaError, KafkaStorageError
 from odradek.log.checkpointing import CheckpointJob, Checkpoints
 from odradek.log.checkpoints import TopicPartition
-from odradek.log.clean_stop import Known, LastStop, sizes_of, write_segments
+from odradek.log.clean_stop import LastStop, sizes_of, write_segments
 from odradek.log.config import LogConfig
-from odradek.log.data_directory import DataDirectory, DirectoryState, ReplicaState, is_disk_failure
+from odradek.log.damaged_logs import DamagedLogs
+from odradek.log.data_directory import (
+    DataDirectory,
+    DirectoryState,
+    ReplicaState,
+    is_disk_failure,
+    is_of_one_file,
+)
 from odradek.log.errors import DataDirectoryError
-from odradek.log.file_names import CLEAN_SHUTDOWN, SEGMENTS, delete_dir
+from odradek.log.file_names import (
+    CLEAN_SHUTDOWN,
+    SEGMENTS,
+    delete_dir,
+    parse_partition_dir,
+)
 from odradek.log.files import FileSystem
 from odradek.log.flushing import FlushJob
 from odradek.log.identity import Identity
@@ -48,11 +61,18 @@ class LogManager:
     broker is at work, `DataDirectoryError` for a folder given twice, or when none can be used.
 
     Attributes: `data_dirs`; `on_failure`: told when a folder goes offline, in the middle of what found it
-    out; `checkpoints`: writes them; `moves`: the logs on their way from one folder to another.
+    out; `checkpoints`: writes them; `moves`: the logs on their way from one folder to another;
+    `refuses_damage`: whether a damaged log refuses the start; `damaged`: else, those that are there.
     """
 
     def __init__(
-        self, data_dirs: Sequence[Path], files: FileSystem, clock: Clock, defaults: LogConfig | None = None
+        self,
+        data_dirs: Sequence[Path],
+        files: FileSystem,
+        clock: Clock,
+        defaults: LogConfig | None = None,
+        *,
+        refuses_damage: bool = True,
     ) -> None:
         self.data_dirs = [Path(path) for path in data_dirs]
         self._files = files
@@ -68,7 +88,10 @@ class LogManager:
         """Partitions that checkpoints on the disk may speak of, but that are gone."""
         self._unsynced: set[Path] = set()
         """Data folders in which names were changed since they were last synced."""
+        self.refuses_damage = refuses_damage
+        self.damaged = DamagedLogs(files)
         self.checkpoints = Checkpoints(files)
+        self.checkpoints.damaged = self.damaged
         self.moves = Moves(self, files)
         self._placement = Placement(self, files)
         self._dirs: list[DataDirectory] = []
@@ -188,7 +211,8 @@ class LogManager:
     def load(self, topic_configs: Mapping[str, Mapping[str, str]] | None = None) -> list[PartitionLog]:
         """Open all logs; `topic_configs` are the topics' own configs.
 
-        Raises `LogDamagedError` or another `DataDirectoryError`, the logs being as they were.
+        Raises `LogDamagedError` (with `refuses_damage`; else the log is `damaged`) or another
+        `DataDirectoryError`, the logs being as they were.
         """
         configs = dict(topic_configs or {})
         views: dict[Path, FolderView] = {}
@@ -196,7 +220,14 @@ class LogManager:
         for directory in self._dirs:
             if directory.is_online:
                 try:
-                    views[directory.path] = look(self._files, directory, configs, self.defaults, superseded)
+                    views[directory.path] = look(
+                        self._files,
+                        directory,
+                        configs,
+                        self.defaults,
+                        superseded,
+                        refuses_damage=self.refuses_damage,
+                    )
                 except OSError as error:
                     self._fail_at_start(directory, f"loading the logs of {directory.path} failed", error)
         refuse_duplicates(item for view in views.values() for item in view.logs)
@@ -205,12 +236,18 @@ class LogManager:
             if directory.is_online:
                 view = views[directory.path]
                 self._deleted += [(removal_ms, folder) for folder in view.deleted]
-                self._stale |= view.spoken_of
+                self._stale |= view.spoken_of.keys()
+                self.damaged.note(view.damaged, view.spoken_of)
                 try:
                     # From here on only a clean stop makes it clean again.
                     self._files.remove(directory.path / CLEAN_SHUTDOWN)
                     self._files.remove(directory.path / SEGMENTS)
-                    self._deleted += [(removal_ms, self.moves.retire(path)) for path in view.superseded]
+                    self._deleted += [
+                        (removal_ms, self.moves.retire(path))
+                        for path in view.superseded
+                        # It may be all that is left.
+                        if parse_partition_dir(path.name) not in self.damaged
+                    ]
                 except OSError as error:
                     self._fail_at_start(directory, f"loading the logs of {directory.path} failed", error)
         for directory in self._dirs:
@@ -218,16 +255,29 @@ class LogManager:
                 view = views[directory.path]
                 try:
                     for item in view.logs:
-                        self._open(item)
-                        self.moves.settle(item)
+                        self._open_or_give_up(item)
                 except OSError as error:
                     self._fail_at_start(directory, f"loading the logs of {directory.path} failed", error)
         if self._logs:
             scanned = sum(bool(item.plan.scans) for view in views.values() for item in view.logs)
             logger.info("loaded %d logs, %d of them read through after a stop", len(self._logs), scanned)
-        self._stale.difference_update(self._logs)
+        self._stale.difference_update(self._logs, self.damaged)
+        self.damaged.settle(self._logs)
         self.moves.take_up({path: view for path, view in views.items() if path in self.online_dirs})
         return list(self._logs.values())
+
+    def _open_or_give_up(self, item: FoundLog) -> None:
+        try:
+            self._open(item)
+            self.moves.settle(item)
+        except OSError as error:
+            if self.refuses_damage or not is_of_one_file(self._files, item.plan.directory.parent, error):
+                raise
+            key = item.topic, item.partition
+            log = self._logs.pop(key, None)
+            if log is not None:
+                log.release()
+            self.damaged[key] = item.damaged(str(error))
 
     def _open(self, item: FoundLog) -> None:
         log = PartitionLog.from_plan(
@@ -263,7 +313,9 @@ class LogManager:
         fresh = [
             (topic, partition, topic_id)
             for topic, partition, topic_id in wanted
-            if (topic, partition) not in self._logs and (topic, partition) not in self._offline
+            if (topic, partition) not in self._logs
+            and (topic, partition) not in self._offline
+            and (topic, partition) not in self.damaged
         ]
         if not fresh:
             return
@@ -281,7 +333,8 @@ class LogManager:
     ) -> PartitionLog:
         """A partition's log, made if it does not exist, in the data folder that has the fewest.
 
-        A partition that is not new may be in a folder that is offline: then its log is not made again.
+        A partition that is not new may be in a folder that is offline, or its folder is gone: then its log is
+        not made again. Nor is it while the log that is there is damaged.
         Raises `KafkaError` KAFKA_STORAGE_ERROR.
         """
         key = (topic, partition)
@@ -311,6 +364,7 @@ class LogManager:
         failed = [str(one.path) for one in self._dirs if not one.is_online]
         if failed and not is_new:
             raise KafkaStorageError(f"it may be in a folder that has failed: {', '.join(failed)}")
+        self.damaged.require_none(key, is_new=is_new)
 
     def _forget_stale(self, keys: Iterable[TopicPartition]) -> None:
         if not self._stale.isdisjoint(keys):
@@ -328,7 +382,7 @@ class LogManager:
         self._offline.pop(key, None)
         log = self._logs.get(key)
         if log is None:
-            return False
+            return self._delete_damaged(key)
         try:
             log.syncing.finish_swap()
         except OSError as error:
@@ -350,6 +404,23 @@ class LogManager:
             if failure is not None:
                 raise log.storage_error("deleting", failure) from failure
         return True
+
+    def _delete_damaged(self, key: TopicPartition) -> bool:
+        if key not in self.damaged:
+            return False
+        parent = self.damaged[key].directory.parent
+        target = self.damaged.retire(key)
+        if target is not None:
+            self.remove_folder_later(target)
+        self._stale.add(key)
+        self._unsynced.add(parent)
+        return True
+
+    def is_gone(self, key: TopicPartition) -> bool:
+        """Whether there is nothing of a partition, nor may be in a data folder that has failed."""
+        if key in self._logs or key in self._offline or key in self.damaged:
+            return False
+        return all(directory.is_online for directory in self._dirs)
 
     def remove_folder_later(self, folder: Path) -> None:
         """Remove a folder that has a `-delete` name after `file.delete.delay.ms`."""
@@ -461,9 +532,12 @@ class LogManager:
         self._stale -= job.forgets - self._logs.keys()
         return True
 
-    def _segments_in(self, path: Path) -> dict[TopicPartition, Known]:
-        logs = self._logs.items()
-        return {key: sizes_of(log) for key, log in logs if log.directory.parent == path}
+    def _last_stop(self, path: Path) -> LastStop:
+        segments = {key: sizes_of(log) for key, log in self._logs.items() if log.directory.parent == path}
+        damaged = [one for one in self.damaged.values() if one.directory.parent == path]
+        # They are as they were, and so is what the next start has to do about them.
+        segments.update((one.key, one.known) for one in damaged if one.known is not None)
+        return LastStop(segments, frozenset(one.key for one in damaged if not one.was_clean))
 
     def close(self) -> bool:
         """Stop in good order; whether every log could be closed, so that the next start may trust them."""
@@ -486,7 +560,7 @@ class LogManager:
                 continue
             try:
                 self._files.write_atomically(directory.path / CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT)
-                stop = LastStop(self._segments_in(directory.path), frozenset())
+                stop = self._last_stop(directory.path)
                 write_segments(self._files, directory.path, stop)
             except OSError as error:
                 logger.error("the stop of %s is not marked as clean: %s", directory.path, error)

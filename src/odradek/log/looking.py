@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from odradek.log.checkpoints import CorruptCheckpointError, TopicPartition, read_offsets
-from odradek.log.clean_stop import read_segments
+from odradek.log.clean_stop import Known, read_segments
 from odradek.log.config import LogConfig
-from odradek.log.data_directory import DataDirectory
-from odradek.log.errors import DataDirectoryError
+from odradek.log.damaged_logs import DamagedLog
+from odradek.log.data_directory import DataDirectory, is_of_one_file
+from odradek.log.errors import DataDirectoryError, LogDamagedError
 from odradek.log.file_names import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSETS,
@@ -21,11 +22,15 @@ from odradek.log.file_names import (
     marker_of_dir,
     parse_future_dir,
     parse_partition_dir,
+    partition_dir,
 )
 from odradek.log.files import FileSystem
 from odradek.log.recovery import RecoveryPlan, plan_recovery
 
 logger = logging.getLogger(__name__)
+
+_COMPACTED = frozenset(("__consumer_offsets", "__transaction_state"))
+"""Whatever is known of their configs."""
 
 
 @dataclass
@@ -39,6 +44,21 @@ class FoundLog:
     recovery_point: int
     log_start_offset: int
     high_watermark: int
+    known: Known | None = None
+
+    def damaged(self, reason: str) -> DamagedLog:
+        """The same, where it cannot be opened."""
+        return DamagedLog(
+            self.topic,
+            self.partition,
+            self.plan.directory,
+            reason,
+            self.recovery_point,
+            self.log_start_offset,
+            self.high_watermark,
+            self.plan.clean,
+            self.known,
+        )
 
     @property
     def believable_log_start(self) -> int:
@@ -64,13 +84,15 @@ class FoundLog:
 @dataclass
 class FolderView:
     """A data folder: its logs, the folders of deleted partitions, copies of logs on their way to it, logs
-    that had moved away from it, and of which partitions its checkpoints speak."""
+    that had moved away from it, logs that are damaged, and the recovery points of all partitions that its
+    checkpoints speak of."""
 
     logs: list[FoundLog] = field(default_factory=list)
     deleted: list[Path] = field(default_factory=list)
     futures: list[tuple[TopicPartition, Path]] = field(default_factory=list)
     superseded: list[Path] = field(default_factory=list)
-    spoken_of: set[TopicPartition] = field(default_factory=set)
+    damaged: list[DamagedLog] = field(default_factory=list)
+    spoken_of: dict[TopicPartition, DamagedLog] = field(default_factory=dict)
 
 
 def look(
@@ -79,10 +101,21 @@ def look(
     configs: Mapping[str, Mapping[str, str]],
     defaults: LogConfig,
     superseded: Collection[Path] = (),
+    *,
+    refuses_damage: bool = True,
 ) -> FolderView:
-    """Look at a data folder; `configs` are the topics' own, `superseded` the folders of logs that moved.
+    """Look at a data folder.
 
-    Raises `LogDamagedError`, `OSError`.
+    Args:
+        files, directory: where it is.
+        configs: the topics' own.
+        defaults: what they do not say.
+        superseded: the folders of logs that moved.
+        refuses_damage: raise what is wrong with a log, in place of listing the log as damaged.
+
+    Raises:
+        LogDamagedError: A log is damaged.
+        OSError: The data folder cannot be read.
     """
     path, view = directory.path, FolderView()
     directory.was_clean = files.exists(path / CLEAN_SHUTDOWN)
@@ -91,7 +124,21 @@ def look(
     recovery_points = _offsets(files, path / RECOVERY_POINTS)
     log_starts = _offsets(files, path / LOG_START_OFFSETS)
     high_watermarks = _offsets(files, path / HIGH_WATERMARKS)
-    view.spoken_of.update(recovery_points, log_starts, high_watermarks)
+
+    def said_of(key: TopicPartition) -> DamagedLog:
+        return DamagedLog(
+            *key,
+            path / partition_dir(*key),
+            "",
+            recovery_points.get(key, 0),
+            log_starts.get(key, 0),
+            high_watermarks.get(key, 0),
+            directory.was_clean and key not in last_stop.unclean,
+            last_stop.segments.get(key),
+        )
+
+    for spoken_of in {*recovery_points, *log_starts, *high_watermarks}:
+        view.spoken_of[spoken_of] = said_of(spoken_of)
     for name, size in files.entries(path).items():
         folder = path / name
         if size >= 0:
@@ -111,20 +158,25 @@ def look(
         if folder in superseded:
             view.superseded.append(folder)
             continue
+        said = view.spoken_of.get(key) or said_of(key)
         config = LogConfig.from_topic(configs.get(key[0], {}), defaults)
-        point = recovery_points.get(key, 0)
-        plan = plan_recovery(
-            files,
-            folder,
-            config,
-            clean=directory.was_clean and key not in last_stop.unclean,
-            recovery_point=point,
-            known=last_stop.segments.get(key),
-            was_compacted=key in compacted,
-        )
-        view.logs.append(
-            FoundLog(*key, config, plan, point, log_starts.get(key, 0), high_watermarks.get(key, 0))
-        )
+        try:
+            plan = plan_recovery(
+                files,
+                folder,
+                config,
+                clean=said.was_clean,
+                recovery_point=said.recovery_point,
+                known=said.known,
+                was_compacted=key in compacted or key[0] in _COMPACTED,
+            )
+        except (LogDamagedError, OSError) as error:
+            if refuses_damage or (isinstance(error, OSError) and not is_of_one_file(files, path, error)):
+                raise
+            view.damaged.append(replace(said, reason=str(error)))
+            continue
+        offsets = said.recovery_point, said.log_start_offset, said.high_watermark
+        view.logs.append(FoundLog(*key, config, plan, *offsets, said.known))
     return view
 
 

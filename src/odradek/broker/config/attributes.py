@@ -346,3 +346,4 @@ class ConfigAttributes:
     odradek_event_loop_stall_ms: int
     odradek_insecure: bool
     odradek_kafka_version: str | None
+    odradek_refuse_damaged_logs: bool

@@ -406,6 +406,8 @@ odradek.insecure Start although configs ask for security, or for a cluster of se
   not yet: everybody may do everything, and nothing is encrypted. Each such config is warned about.
 odradek.kafka.version Release of Kafka that the broker is to be: its APIs and versions, its defaults, its
   answers; without it everything that there is.
+odradek.refuse.damaged.logs Refuse to start while the files of any partition are damaged. Without it such a
+  partition is offline, told in the log, in metrics and in Metadata, and all others are served.
 """)
 
 SECTIONS: Mapping[str, Mapping[str, str]] = {

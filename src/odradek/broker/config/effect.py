@@ -86,6 +86,7 @@ EFFECTIVE_BROKER_CONFIGS = _OF_TOPICS | {
     "odradek.event.loop.stall.ms",
     "odradek.insecure",
     "odradek.kafka.version",
+    "odradek.refuse.damaged.logs",
     "offset.metadata.max.bytes",
     "offsets.commit.timeout.ms",
     "offsets.retention.check.interval.ms",

@@ -479,6 +479,7 @@ _OWN: tuple[_Row, ...] = (
     ("odradek.event.loop.stall.ms", _T.INT, "50", LOW, at_least(0), READ_ONLY),
     ("odradek.insecure", _T.BOOLEAN, "false", MEDIUM, None, READ_ONLY),
     ("odradek.kafka.version", _T.STRING, None, MEDIUM, _KAFKA_RELEASE, READ_ONLY),
+    ("odradek.refuse.damaged.logs", _T.BOOLEAN, "false", MEDIUM, None, READ_ONLY),
 )
 
 

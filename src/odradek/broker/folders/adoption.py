@@ -43,7 +43,7 @@ def adopt_topics(logs: LogManager, controller: Controller, config: BrokerConfig)
         config: for the topics whose configs are known without metadata.
     """
     found = logs.all()
-    if not found or controller.image.topics:
+    if not (found or logs.damaged) or controller.image.topics:
         return
 
     def configs(topic: str) -> Mapping[str, str]:
@@ -52,7 +52,10 @@ def adopt_topics(logs: LogManager, controller: Controller, config: BrokerConfig)
         return KEEP_EVERYTHING
 
     left = controller.adopt_topics(
-        [FoundPartition(one.topic, one.partition, one.topic_id, one.epochs.latest) for one in found],
+        [
+            *(FoundPartition(one.topic, one.partition, one.topic_id, one.epochs.latest) for one in found),
+            *(FoundPartition(*key, logs.damaged.topic_id(key), -1) for key in logs.damaged),
+        ],
         configs,
         max((producer for one in found for producer in one.producers.entries), default=-1),
     )

@@ -1,4 +1,7 @@
-"""Data folders that fail while the broker runs: their partitions go offline, and the metadata says so."""
+"""Logs that cannot be used: their partitions are offline, and the metadata says so.
+
+A data folder fails while the broker runs, or a start has found single logs damaged.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from odradek.errors import OdradekError
 
 if TYPE_CHECKING:
     from odradek.broker.app import Broker
+    from odradek.cluster.image import ClusterDelta, ClusterImage
 
 log = logging.getLogger(__name__)
 
@@ -26,9 +30,20 @@ class FolderFailures:
         """Be told of failures from now on; those before now are noted in the metadata."""
         broker = self._broker
         broker.logs.on_failure = self._on_failed
+        broker.controller.add_listener(self._on_image)
         if len(broker.logs.online_dirs) < len(broker.logs.data_dirs):
             # What is not there may be in a folder that could not be used.
             broker.controller.note_offline(broker.broker_id, list(broker.replicas.offline))
+        elif broker.logs.damaged:
+            damaged = [key for key in broker.replicas.offline if key in broker.logs.damaged]
+            broker.controller.note_offline(broker.broker_id, damaged)
+
+    def _on_image(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """A damaged log that its topic's deletion has removed does not come back, as one on a disk may."""
+        controller = self._broker.controller
+        for broker_id, topic, index in controller.offline_replicas:
+            if topic in delta.topics_marked and self._broker.logs.is_gone((topic, index)):
+                controller.offline_replicas -= {(broker_id, topic, index)}
 
     def _on_failed(self, path: Path, keys: list[tuple[str, int]], reason: str) -> None:
         # Whatever came upon the failure ends first.

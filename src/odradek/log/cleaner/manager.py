@@ -182,7 +182,11 @@ class LogCleaner:
             logger.warning("%r was not cleaned, it is tried again: %s", task.log, reason)
 
     def _forget_deleted(self) -> None:
-        gone = [key for key in [*self._offsets, *self.uncleanable] if self._logs.get(*key) is None]
+        gone = [
+            key
+            for key in [*self._offsets, *self.uncleanable]
+            if self._logs.get(*key) is None and key not in self._logs.damaged
+        ]
         for key in gone:
             self._offsets.pop(key, None)
             self.uncleanable.pop(key, None)
@@ -190,7 +194,7 @@ class LogCleaner:
     def _checkpoint_writer(self, directory: Path) -> Callable[[], None]:
         offsets = {}
         for key, offset in self._offsets.items():
-            log = self._logs.get(*key)
+            log = self._logs.get(*key) or self._logs.damaged.get(key)
             if log is not None and log.directory.parent == directory:
                 offsets[key] = offset
 
