@@ -204,3 +204,30 @@ def test_it_can_be_any_kafka() -> None:
         assert broker.call(lambda broker: str(broker.handlers.release)) == "0.10.2"
     with pytest.raises(ConfigError, match=r"2\.9"), Broker(kafka_version="2.9"):
         pass
+
+
+@pytest.mark.parametrize(
+    ("keywords", "complaint"),
+    [
+        (
+            {"num_partition": 3},
+            "there is no config num_partition (Kafka: num.partition); did you mean num_partitions?",
+        ),
+        ({"num.partition": 3}, "did you mean num_partitions?"),
+        ({"xyzzy": 1}, "there is no config xyzzy (Kafka: xyzzy)"),
+        ({"ports": 1}, "did you mean port?"),
+        ({"log_dirs": "/x"}, "log_dirs: a broker in a test has data= instead"),
+        ({"listeners": "PLAINTEXT://:1"}, "listeners: a broker in a test has port=, on 127.0.0.1, instead"),
+        ({"kafka_version": 2.2}, "kafka_version=2.2: a release is text"),
+    ],
+)
+def test_names_that_nobody_knows_are_refused(keywords: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        Broker(**keywords)
+    assert complaint in str(caught.value)
+
+
+def test_names_of_kafkas_may_have_dots() -> None:
+    config: dict[str, Any] = {"num.partitions": 3}
+    with Broker(**config) as broker:
+        assert broker.call(lambda one: one.config.num_partitions) == 3

@@ -52,3 +52,35 @@ def test_no_such_release(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest("--kafka-version", "2.9")
     result.stderr.fnmatch_lines(["*--kafka-version: '2.9' is none of Kafka's releases*"])
     assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+MISTAKEN = """
+    import pytest
+
+    @pytest.mark.odradek(num_partition=3)
+    def test_keyword(odradek_broker):
+        pass
+
+    @pytest.mark.odradek("2.2")
+    def test_position(odradek_broker):
+        pass
+
+    @pytest.mark.parametrize("odradek_broker", [{"kafka_versions": "2.2"}, 4.0], indirect=True)
+    def test_parameter(odradek_broker):
+        pass
+"""
+
+
+def test_names_that_nobody_knows_fail_the_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(MISTAKEN)
+    result = pytester.runpytest()
+    result.assert_outcomes(errors=4)
+    result.stdout.fnmatch_lines_random(
+        [
+            "*no config num_partition (Kafka: num.partition); did you mean num_partitions?*",
+            "*the marker odradek takes keywords*'2.2'*",
+            "*no config kafka_versions*; did you mean kafka_version?*",
+            "*kafka_version=4.0: a release is text*",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*testing/broker.py*")

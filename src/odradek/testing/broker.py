@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.broker.app import Broker as AppBroker
 from odradek.broker.config.broker_config import BrokerConfig
-from odradek.broker.config.keywords import properties_from_keywords
+from odradek.broker.config.keywords import check_keywords, properties_from_keywords
 from odradek.broker.process.main import loop_factory
 from odradek.cluster.admin import NewTopic
 
@@ -32,15 +32,23 @@ TEST_DEFAULTS = {
 """Where a broker in a test differs from Kafka's defaults."""
 
 
+_SAID_OTHERWISE = {
+    "log_dirs": "data=",
+    "log_dir": "data=",
+    "listeners": "port=, on 127.0.0.1,",
+    "host_name": "port=, on 127.0.0.1,",
+}
+
+
 class Broker:
     """A broker for tests.
 
         with Broker() as broker:
             producer = Producer(bootstrap_servers=broker.bootstrap_servers)
 
-    Configs are keywords: `num_partitions=3` is `num.partitions=3`. With `kafka_version="2.2"` it is a Kafka
-    2.2, as far as a client can tell and our own handlers go. The data lives in a temporary folder that goes
-    with the broker, unless `data` names one.
+    Configs are keywords: `num_partitions=3` is `num.partitions=3`; a name that is none is refused. With
+    `kafka_version="2.2"` it is a Kafka 2.2, as far as a client can tell and our own handlers go. The data
+    lives in a temporary folder that goes with the broker, unless `data` names one.
 
     Attributes:
         data: the data folder.
@@ -62,7 +70,16 @@ class Broker:
             kafka_version: the release of Kafka to be, such as "2.2" or "3.9-kraft", see
                 `odradek.testing.kafka_versions`; None for all that there is.
             config: broker configs.
+
+        Raises:
+            TypeError: a keyword that is no config, or one that `data` and `port` say.
         """
+        for name, instead in _SAID_OTHERWISE.items():
+            if name in config:
+                raise TypeError(f"{name}: a broker in a test has {instead} instead")
+        check_keywords(config, ("data", "port", "kafka_version"))
+        if kafka_version is not None and not isinstance(kafka_version, str):
+            raise TypeError(f'kafka_version={kafka_version!r}: a release is text, as "2.2" and "4.10" are')
         if kafka_version is not None:
             config["odradek_kafka_version"] = kafka_version
         self._keeps_data = data is not None

@@ -9,7 +9,7 @@
     def test_it(odradek_broker): ...                       # once per release of Kafka
 
 `pytest --kafka-version 2.2,3.9` (or `all`) runs every test that uses `odradek_broker`, and says nothing of
-releases itself, against those.
+releases itself, against those. A keyword that is no config fails the test, and says what may have been meant.
 """
 
 from __future__ import annotations
@@ -75,10 +75,18 @@ def odradek_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
     keywords: dict[str, Any] = {}
     for mark in reversed(list(request.node.iter_markers("odradek"))):
+        if mark.args:
+            pytest.fail(
+                f"the marker odradek takes keywords, as Broker does, not {mark.args!r}", pytrace=False
+            )
         keywords.update(mark.kwargs)
     given = getattr(request, "param", None)
     keywords.update(
         given if isinstance(given, Mapping) else {} if given is None else {"kafka_version": given}
     )
-    with Broker(**keywords) as broker:
+    try:
+        broker = Broker(**keywords)
+    except TypeError as error:
+        pytest.fail(f"{FIXTURE}: {error}", pytrace=False)
+    with broker:
         yield broker

@@ -106,6 +106,11 @@ def find_key(name: str) -> ConfigKey | None:
     return _KNOWN.get(name) or _KNOWN.get(base_name(name))
 
 
+def known_names() -> Iterable[str]:
+    """The names of all configs that there are."""
+    return _KNOWN.keys()
+
+
 def synonyms_of(name: str) -> tuple[str, ...]:
     """The names under which a config's value may be given, the strongest first."""
     for group in _SAME:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from odradek.broker.config.broker_config import config_name
+from odradek.broker.config.broker_config import config_name, find_key, known_names
 
 
 def properties_from_keywords(keywords: Mapping[str, Any]) -> dict[str, str]:
@@ -20,3 +20,23 @@ def properties_from_keywords(keywords: Mapping[str, Any]) -> dict[str, str]:
         else:
             properties[name] = str(value)
     return properties
+
+
+def check_keywords(keywords: Mapping[str, Any], others: tuple[str, ...]) -> None:
+    """Check that keywords are configs.
+
+    Args:
+        keywords: as given.
+        others: further keywords that may be given, to be suggested.
+
+    Raises:
+        TypeError: one is no config that Kafka or this broker has; what may have been meant is named.
+    """
+    for attribute in keywords:
+        if find_key(config_name(attribute)) is None:
+            from difflib import get_close_matches
+
+            names = [*others, *(name.replace(".", "_") for name in known_names())]
+            near = get_close_matches(attribute.replace(".", "_"), names, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise TypeError(f"there is no config {attribute} (Kafka: {config_name(attribute)}){hint}")
