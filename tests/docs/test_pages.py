@@ -1,0 +1,239 @@
+"""Every block of code of README.md and docs does what it says, page by page on an empty broker."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import signal
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek import Consumer, Producer, TopicPartition
+from odradek.client import RawReader
+
+from .blocks import ROOT, Block, as_printed, commands, every, fault
+
+BLOCKS = every()
+PORT = re.compile(r"\b9092\b")
+LIMIT_S = 120
+
+#: What a block of a page takes from its reader.
+GIVEN = {
+    "docs/wire.md": (
+        "from odradek.records.builder import build_batch\nbatch = build_batch([(0, b'k', b'v', ())])\n"
+    )
+}
+
+
+def _in_spark(block: Block) -> bool:
+    return "odradek.spark" in block.code or '.format("odradek")' in block.code
+
+
+def _runs(language: str, *, spark: bool = False) -> list[Any]:
+    """The blocks of a language as parameters: the page, for its broker, and the block."""
+    return [
+        pytest.param(block.page, block, id=str(block))
+        for block in BLOCKS
+        if block.language == language and block.excerpt is None and _in_spark(block) == spark
+    ]
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=str)
+def test_it_runs_or_says_why_not(block: Block) -> None:
+    assert fault(block) == ""
+    if block.excerpt is not None:
+        for path in re.findall(r"\b(?:src|tests|examples)/\S+", block.excerpt):
+            assert (ROOT / path).exists(), f"{block}: there is no {path}"
+
+
+FROM_FILES = [block for block in BLOCKS if block.excerpt is not None and block.excerpt.endswith(".py")]
+
+
+@pytest.mark.parametrize("block", [one for one in FROM_FILES if " " not in one.excerpt], ids=str)
+def test_an_excerpt_of_a_file_is_in_it(block: Block) -> None:
+    assert block.excerpt is not None
+    lines = iter((ROOT / block.excerpt).read_text().splitlines())
+    for line in block.code.splitlines():
+        assert line in lines, f"{block}: not in {block.excerpt}, or not there: {line}"
+
+
+@pytest.fixture(scope="module")
+def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker for one page, as README has it started."""
+    data = tmp_path_factory.mktemp("data")
+    words = [_script("odradek"), "server", "--data", str(data), "--port", "0"]
+    with (data.parent / f"{data.name}.log").open("wb") as log:
+        child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, text=True)
+    assert child.stdout is not None
+    try:
+        line = child.stdout.readline()
+        assert line.startswith("ready "), Path(log.name).read_text()
+        yield line.split()[1]
+    finally:
+        child.terminate()
+        child.wait(30)
+        child.stdout.close()
+
+
+def _script(name: str) -> str:
+    return str(Path(sysconfig.get_path("scripts")) / name)
+
+
+def _started(words: list[str], where: Path) -> subprocess.Popen[str]:
+    """A process as somebody who has activated the environment would start it."""
+    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
+    return subprocess.Popen(
+        words,
+        cwd=where,
+        env={**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def _run(words: list[str], where: Path, prints: str | None) -> str:
+    """Run a program to its end, or until it has printed that; what it printed."""
+    child = _started(words, where)
+    assert child.stdout is not None
+    printed = ""
+    try:
+        for line in child.stdout:
+            printed += line
+            if prints is not None and prints in printed:
+                break
+        else:
+            assert child.wait(LIMIT_S) == 0, printed
+            assert prints is None, f"it has not printed {prints}:\n{printed}"
+            return printed
+        if child.poll() is None:
+            child.send_signal(signal.SIGINT)
+        printed += child.stdout.read()
+        assert child.wait(LIMIT_S) in (0, 128 + signal.SIGINT, -signal.SIGINT), printed
+        return printed
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+
+
+def _at(servers: str, code: str) -> str:
+    """The code of a page, for the broker of the tests."""
+    return PORT.sub(servers.rsplit(":", 1)[1], code)
+
+
+@pytest.mark.timeout(LIMIT_S)
+@pytest.mark.parametrize(("servers", "block"), _runs("python"), indirect=["servers"])
+def test_python(servers: str, block: Block, tmp_path: Path) -> None:
+    program = tmp_path / "block.py"
+    program.write_text(GIVEN.get(block.page, "") + _at(servers, block.code))
+    _run([sys.executable, str(program)], tmp_path, block.prints)
+
+
+@pytest.mark.timeout(LIMIT_S)
+@pytest.mark.parametrize(("servers", "block"), _runs("console"), indirect=["servers"])
+def test_console(servers: str, block: Block, tmp_path: Path) -> None:
+    if "--group billing" in block.code:
+        _commit_as_billing(servers)
+    code = block.code
+    if "odradek server" in code:  # that of the page has the port
+        code = PORT.sub("0", code)
+    for command, shown in commands(_at(servers, code)):
+        printed = _run(["bash", "-c", command], tmp_path, block.prints)
+        if shown and block.prints is None:
+            assert as_printed(shown).fullmatch(printed.rstrip()), f"{command} printed\n{printed}"
+
+
+def _commit_as_billing(servers: str) -> None:
+    """A group that has read a topic, and has no members now."""
+    _fill(servers, "orders")
+    with Consumer(bootstrap_servers=servers, group_id="billing") as consumer:
+        consumer.assign([TopicPartition("orders", 0)])
+        consumer.commit({TopicPartition("orders", 0): 1})
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    """A session; it is left open where other tests have opened it."""
+    pytest.importorskip("pyspark")
+    from pyspark.sql import SparkSession
+
+    from odradek.spark import session
+
+    before = SparkSession.getActiveSession()
+    opened = session("docs", "local[2]", log_level="OFF")
+    yield opened
+    if before is None:
+        opened.stop()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("servers", "block"), _runs("python", spark=True), indirect=["servers"])
+def test_spark(servers: str, block: Block, spark: Any, tmp_path: Path) -> None:
+    for topic in re.findall(r'\.option\("subscribe", "(\w+)"\)', block.code):
+        _fill(servers, topic)
+    names = {"spark": spark}
+    rows = spark.createDataFrame([("a",), ("b",), ("c",)], "value string")
+    if "frame.writeStream" in block.code:
+        names["frame"] = _stream(spark, servers)
+    elif "frame" in block.code:
+        names["frame"] = spark.range(3).selectExpr("cast(id AS string) AS id")
+    code = _at(servers, block.code).replace('"checkpoints/', f'"{tmp_path}/checkpoints/')
+    exec(compile(code, str(block), "exec"), names)
+
+    for query in spark.streams.active:
+        query.processAllAvailable()
+        query.stop()
+    for made in names.values():
+        if inspect.isfunction(made) and made.__code__.co_filename == str(block):
+            made(rows, 0)
+        if getattr(made, "isStreaming", False):
+            _read_once(made, tmp_path / "read")
+    for topic in re.findall(r'\.option\("topic", "(\w+)"\)|for topic in \("(\w+)"', code):
+        assert _end(servers, "".join(topic)) > 0, f"{topic} is empty"
+
+
+def _fill(servers: str, topic: str) -> None:
+    """Send three records."""
+    with Producer(bootstrap_servers=servers) as producer:
+        for value in (b"a", b"b", b"c"):
+            producer.send(topic, value).result(30)
+
+
+def _stream(spark: Any, servers: str) -> Any:
+    """A stream of three records."""
+    _fill(servers, "given")
+    options = {"kafka.bootstrap.servers": servers, "subscribe": "given", "startingOffsets": "earliest"}
+    return spark.readStream.format("odradek").options(**options).load().select("key", "value")
+
+
+def _read_once(stream: Any, checkpoint: Path) -> None:
+    """Read what there is of a stream.
+
+    Spark gives a Python worker ten seconds to start, which a busy machine may not: then it begins again.
+    """
+    from pyspark.errors import StreamingQueryException
+
+    writer = stream.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
+    while True:
+        try:
+            return writer.trigger(availableNow=True).start().awaitTermination()
+        except StreamingQueryException as error:
+            if "Python worker failed to connect back" not in str(error):
+                raise
+
+
+def _end(servers: str, topic: str) -> int:
+    """How many records and markers the topic has."""
+    with RawReader(servers) as reader:
+        partitions = [(topic, number) for number in reader.partitions_for(topic)]
+        return sum(reader.end_offsets(partitions).values())
