@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 import odradek
-from odradek.broker.process.logging import RESERVED, JsonFormatter, TextFormatter, fields
+from odradek.broker.process.logging import (
+    MOST_LINES,
+    RESERVED,
+    Flood,
+    JsonFormatter,
+    TextFormatter,
+    fields,
+)
 
 
 def record(message: object, *args: object, level: int = logging.INFO) -> logging.LogRecord:
@@ -62,3 +69,26 @@ def test_no_fact_has_a_reserved_name() -> None:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found += [(path.name, node.value) for name in RESERVED if f" {name}=%" in f" {node.value}"]
     assert found == []
+
+
+def test_no_place_writes_more_than_so_many_lines_a_minute(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    flood = Flood(lambda: now[0])
+    # A start may say what it likes.
+    assert all(flood.filter(record("starting")) for _ in range(2 * MOST_LINES))
+    flood.begin()
+    passed = [flood.filter(record("group %s", number)) for number in range(MOST_LINES + 7)]
+    assert passed == [True] * MOST_LINES + [False] * 7
+    assert all(flood.filter(record("x", level=logging.DEBUG)) for _ in range(10))
+    other = record("other")
+    other.lineno = 2
+    assert flood.filter(other)
+    monkeypatch.setattr(logging.getLogger("odradek"), "propagate", True)
+    flood.tell_counts()
+    flood.tell_counts()
+    (line,) = caplog.records
+    assert fields(line) == {"count": 7, "of": "odradek.broker.x", "last": f"group {MOST_LINES + 6}"}
+    now[0] += 60
+    assert flood.filter(record("again"))

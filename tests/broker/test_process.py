@@ -499,3 +499,28 @@ def test_an_append_that_the_disk_refuses_is_told_once_then_counted(
         "append failed topic=t partition=0: the disk is full",
         "append failed topic=t partition=0: the disk is full repeated=19",
     ]
+
+
+def test_a_disk_that_is_full_is_told_once_then_counted(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("odradek"), "propagate", True)
+    with (
+        Broker() as broker,
+        socket.create_connection((broker.host, broker.port), timeout=10) as connection,
+    ):
+        broker.create_topic("t")
+        partition = broker.call(lambda one: one.replicas.get("t", 0))
+
+        def full(*arguments: object, **named: object) -> None:
+            raise partition.log.storage_error("appending", OSError(28, "No space left on device"))
+
+        monkeypatch.setattr(Partition, "append_checked", full)
+        monkeypatch.setattr(Partition, "append", full)
+        for _ in range(20):
+            (answer,) = ask(connection, produce("t", 0), 8).responses[0].partition_responses
+            assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    told = [one.getMessage() for one in caplog.records if one.levelno > logging.INFO]
+    assert len(told) == 2
+    assert told[0].startswith("t-0: appending in ")
+    assert told[1].startswith("append failed topic=t partition=0: ")

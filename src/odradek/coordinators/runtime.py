@@ -37,6 +37,7 @@ from odradek.records.batch import NO_PRODUCER_ID
 from odradek.records.builder import BatchBuilder
 from odradek.records.compression import Buffer, Codec
 from odradek.util.clock import Clock
+from odradek.util.repeats import Repeats
 from odradek.util.timers import TimerHandle, Timers
 
 logger = logging.getLogger("odradek.coordinators")
@@ -173,6 +174,7 @@ class CoordinatorRuntime(Generic[S]):
         self._commit_timeout_ms = commit_timeout_ms
         self._codec = codec
         self._slots: dict[int, _Slot[S]] = {}
+        self._repeats = Repeats(logger, lambda: clock.monotonic_ms() / 1000)
 
     # Life of a shard
 
@@ -325,8 +327,16 @@ class CoordinatorRuntime(Generic[S]):
                 outcome = self._write(partition, slot, outcome, reply) if outcome.records else None
         except KafkaError as error:
             self._fail(slot, reply, error.code)
-        except Exception:
-            logger.exception("%s on %s-%d failed", name, self.topic, partition)
+        except Exception as error:
+            self._repeats.log(
+                logging.ERROR,
+                (name, type(error)),
+                "%s on %s-%d failed",
+                name,
+                self.topic,
+                partition,
+                exc_info=error,
+            )
             self._fail(slot, reply, ErrorCode.UNKNOWN_SERVER_ERROR)
         self._flush(slot)
 
@@ -340,7 +350,14 @@ class CoordinatorRuntime(Generic[S]):
                 self._append(partition, slot, batch, records, producer_id)
         except KafkaError as error:
             code = seen_by_client(error.code)
-            logger.warning("%s-%d: append failed: %s", self.topic, partition, error.code.name)
+            self._repeats.log(
+                logging.WARNING,
+                (partition, error.code),
+                "%s-%d: append failed: %s",
+                self.topic,
+                partition,
+                error.code.name,
+            )
             then = outcome.on_failed(code) if outcome.on_failed is not None else None
             if then is None or then.response is None:
                 self._fail(slot, reply, code)

@@ -24,8 +24,9 @@ from odradek.log.segment import Segment
 from odradek.log.segments import SegmentList
 from odradek.log.time_index import NO_TIMESTAMP
 from odradek.log.txn_index import AbortedTxn
+from odradek.util.repeats import Repeats
 
-logger = logging.getLogger(__name__)
+repeats = Repeats(logging.getLogger(__name__))
 
 NO_OFFSET = -1
 
@@ -79,7 +80,17 @@ class ReadableLog:
 
     def storage_error(self, doing: str, error: OSError, *, reading: bool = False) -> KafkaError:
         """The `KafkaError` for a failure of the disk; also logged, since clients see only the code."""
-        logger.error("%s-%d: %s in %s failed: %s", self.topic, self.partition, doing, self.directory, error)
+        # Whoever produces and fetches on while a disk is full causes one of these per request.
+        repeats.log(
+            logging.ERROR,
+            (self.directory, doing, error.errno),
+            "%s-%d: %s in %s failed: %s",
+            self.topic,
+            self.partition,
+            doing,
+            self.directory,
+            error,
+        )
         if self.on_write_error is not None and not reading:
             self.on_write_error(self, error)
         return KafkaStorageError(f"{doing} failed: {error}")

@@ -79,7 +79,7 @@ class Repeats:
                 found = self._kinds.get(key)
         if found is None or now_s - found.seen_s >= FORGOTTEN_AFTER_S:
             self._kinds[key] = _Kind(level, message, args, now_s)
-            self._log.log(level, message, *args, exc_info=exc_info)
+            self._log.log(level, message, *args, exc_info=exc_info, stacklevel=2)
             return
         found.count += 1
         found.seen_s, found.args = now_s, args

@@ -12,10 +12,13 @@ import logging
 import re
 import sys
 import time
+from collections.abc import Callable
 from functools import lru_cache
 from typing import IO, NamedTuple
 
 FORMATS = ("text", "json")
+
+log = logging.getLogger(__name__)
 
 
 def _timestamp(created: float, msecs: float) -> str:
@@ -114,6 +117,79 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(entry, ensure_ascii=False)
 
 
+MOST_LINES = 1_000
+"""Lines of one place in the code that are written in a minute."""
+
+_MINUTE_S = 60.0
+
+
+class _Place:
+    """The lines of one place in the code in the minute that goes on."""
+
+    __slots__ = ("began_s", "left_out", "lines", "record")
+
+    def __init__(self, record: logging.LogRecord, now_s: float) -> None:
+        self.record = record
+        self.began_s = now_s
+        self.lines = 0
+        self.left_out = 0
+
+
+class Flood(logging.Filter):
+    """Bounds what one place in the code may write in a minute, whoever makes it write; not at debug level.
+
+    It begins when the broker is ready: what a start says of many thousand partitions is all worth having.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """
+        Args:
+            clock: monotonic time in seconds.
+        """
+        super().__init__()
+        self._clock = clock
+        self._places: dict[tuple[str, int], _Place] = {}
+        self._begun = False
+
+    def begin(self) -> None:
+        """Count from now on."""
+        self._begun = True
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """See `logging.Filter.filter`."""
+        if not self._begun or record.levelno < logging.INFO:
+            return True
+        now_s = self._clock()
+        key = (record.pathname, record.lineno)
+        place = self._places.get(key)
+        if place is None:
+            place = self._places[key] = _Place(record, now_s)
+        elif now_s - place.began_s >= _MINUTE_S:
+            place.began_s, place.lines = now_s, 0
+        place.lines += 1
+        if place.lines <= MOST_LINES:
+            return True
+        place.left_out += 1
+        place.record = record
+        return False
+
+    def tell_counts(self) -> None:
+        """Say what has been left out since the last time."""
+        for place in list(self._places.values()):
+            if place.left_out:
+                count, place.left_out = place.left_out, 0
+                log.warning(
+                    "log lines were left out count=%d of=%s last=%s",
+                    count,
+                    place.record.name,
+                    place.record.getMessage(),
+                )
+
+
+flood = Flood()
+"""On the handler of this process."""
+
+
 def configure(log_format: str = "text", level: str = "INFO", stream: IO[str] | None = None) -> None:
     """Send everything that is logged under `odradek` to standard error.
 
@@ -129,6 +205,7 @@ def configure(log_format: str = "text", level: str = "INFO", stream: IO[str] | N
         raise ValueError(f"log format {log_format!r} is none of {', '.join(FORMATS)}")
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    handler.addFilter(flood)
     root = logging.getLogger("odradek")
     for present in list(root.handlers):
         root.removeHandler(present)

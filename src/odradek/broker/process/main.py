@@ -12,6 +12,7 @@ from pathlib import Path
 from odradek.broker.app import Broker, StartError
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.process import collector, descriptors
+from odradek.broker.process.logging import flood
 from odradek.broker.process.loop_timers import Periodic
 from odradek.broker.process.signals import StoppedWhileStarting, StopSignals
 from odradek.broker.process.warm_up import WarmUp
@@ -88,26 +89,32 @@ async def _main(
         watchdog.register(broker.metrics)
         watchdog.start()
     warm_up = WarmUp(loop, broker.handlers)
-    counts = Periodic(loop, "counts of log lines", _COUNTS_INTERVAL_MS, repeats.tell_counts)
+    counts = Periodic(loop, "counts of log lines", _COUNTS_INTERVAL_MS, _tell_counts)
     try:
         if observe is not None:
             observe(broker)
         if on_ready is not None and not stop.is_set():
             on_ready(broker.bootstrap_servers)
         log.info("ready host=%s port=%d", broker.host, broker.port)
+        flood.begin()
         warm_up.start()
         await stop.wait()
     finally:
         warm_up.stop()
         counts.stop()
         await broker.stop()
-        repeats.tell_counts(at_once=True)
+        _tell_counts(at_once=True)
         if watchdog is not None:
             watchdog.stop()
         pauses.stop()
     for reason in fatal:
         print(f"odradek server: stopped: {reason}", file=sys.stderr)  # noqa: T201 - for a person
     return 1 if fatal else 0
+
+
+def _tell_counts(*, at_once: bool = False) -> None:
+    repeats.tell_counts(at_once=at_once)
+    flood.tell_counts()
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
