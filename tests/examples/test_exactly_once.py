@@ -45,12 +45,30 @@ def written(log: RawReader) -> int:
     return sum(log.end_offsets([("invoices", 0), ("invoices", 1)]).values())
 
 
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_each_run_shows_its_point(by_hand: bool) -> None:
+    """From the first, on a broker that has nothing yet."""
+    with Broker(offsets_topic_num_partitions=1, transaction_state_log_num_partitions=1) as broker:
+        at = broker.bootstrap_servers
+        for run in (1, 2):
+            ended = subprocess.run(
+                command(at, *(["--by-hand"] if by_hand else [])),
+                timeout=120,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            # Every fiftieth order cannot be read.
+            assert ended.stdout == f"{run * 98} orders have been billed in all, 0 of them more than once\n"
+            assert "Traceback" not in ended.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("by_hand", [False, True])
 def test_killed_at_any_moment(by_hand: bool) -> None:
     rng = random.Random(SEED)
-    words = ["--idle-polls", "4"] + (["--by-hand"] if by_hand else [])
+    words = ["--idle-polls", "4", "--new-orders", "0"] + (["--by-hand"] if by_hand else [])
     with Broker(num_partitions=2) as broker:
         at = broker.bootstrap_servers
         with Admin(bootstrap_servers=at) as admin:

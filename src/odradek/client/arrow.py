@@ -99,9 +99,13 @@ class ArrowDelivery:
         ]
 
     def _checked(self) -> int:
+        failed = None
         for outcome in self._leaves():
             if outcome.error is not None:
-                raise outcome.error
+                outcome.hear_all()
+                failed = failed or outcome.error
+        if failed is not None:
+            raise failed
         return self.rows
 
     def __await__(self) -> Generator[Any, None, int]:

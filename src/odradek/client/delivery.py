@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.client.core._pyappend import DeliveryState
 from odradek.client.core.kernel import producer_kernel
+from odradek.client.core.undelivered import Undelivered
 from odradek.client.errors import ClientTimeoutError
 from odradek.client.types import RecordMetadata
 
@@ -29,12 +30,17 @@ class BatchOutcome:
         error: None when the batch was written.
         record_errors: index → error, for records that the broker named (KIP-467).
         moved: per record (outcome, index) after a split.
+        count: of the records, once the batch fails.
+        heard: indices of the records of whose fate the application hears: it looks itself, or has a callback.
     """
 
     __slots__ = (
+        "_undelivered",
         "append_time_ms",
         "base_offset",
+        "count",
         "error",
+        "heard",
         "moved",
         "partition",
         "record_errors",
@@ -53,6 +59,9 @@ class BatchOutcome:
         self.record_errors: dict[int, Exception] | None = None
         self.moved: list[tuple[BatchOutcome, int]] | None = None
         self.waiters: list[Callable[[], None]] | None = None
+        self.heard: set[int] | None = None
+        self.count = 0
+        self._undelivered: Undelivered | None = None
 
     def succeed(self, base_offset: int, append_time_ms: int) -> None:
         """The batch is in the log."""
@@ -69,7 +78,48 @@ class BatchOutcome:
     def move(self, parts: list[tuple[BatchOutcome, int]]) -> None:
         """The batch was split: record i is now `parts[i]`. Whoever waited looks again."""
         self.moved = parts
+        for index in self.heard or ():
+            outcome, at = parts[index]
+            outcome.hear(at)
         self._settle()
+
+    def error_of(self, index: int) -> Exception | None:
+        """Why a record was not written; None if it was."""
+        if self.record_errors is not None:
+            return self.record_errors.get(index, self.error)
+        return self.error
+
+    def hear(self, index: int) -> None:
+        """The application looks at the fate of a record, or will be called."""
+        with _lock:
+            if self.heard is None:
+                self.heard = set()
+            elif index in self.heard:
+                return
+            self.heard.add(index)
+            undelivered = self._undelivered
+        if undelivered is not None and (error := self.error_of(index)) is not None:
+            undelivered.add(error, -1)
+
+    def hear_all(self) -> None:
+        """The application looks at the fate of the failed batch as a whole."""
+        for index in range(self.count):
+            self.hear(index)
+
+    def count_unheard(self, undelivered: Undelivered) -> None:
+        """The batch failed: count the records of which the application has not heard."""
+        with _lock:
+            heard = self.heard or set()
+            unheard = [index for index in range(self.count) if index not in heard]
+            self._undelivered = undelivered
+        if self.record_errors is None:
+            assert self.error is not None
+            undelivered.add(self.error, len(unheard))
+            return
+        for index in unheard:
+            error = self.error_of(index)
+            assert error is not None
+            undelivered.add(error)
 
     def _settle(self) -> None:
         with _lock:
@@ -128,12 +178,14 @@ class DeliveryMethods:
         """Wait and return why the record was not written; None if it was. Raises as `result` on timeout."""
         while (outcome := self._final()) is None:
             event = threading.Event()
+            self._outcome.hear(self._index)
             self._outcome.when_settled(event.set)
             if not event.wait(timeout):
                 raise ClientTimeoutError(f"the record was not acknowledged within {timeout} s")
-        if outcome.record_errors is not None:
-            return outcome.record_errors.get(self._index, outcome.error)
-        return outcome.error
+        error = outcome.error_of(self._index)
+        if error is not None:
+            outcome.hear(self._index)
+        return error
 
     def metadata(self) -> RecordMetadata:
         """Where the record lies, once `done`; offset -1 if unknown or failed."""
@@ -157,6 +209,7 @@ class DeliveryMethods:
             else:
                 callback(self)
 
+        self._outcome.hear(self._index)
         look()
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:

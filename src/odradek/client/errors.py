@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from odradek.errors import (
     BrokerNotAvailableError,
+    KafkaError,
     NetworkError,
     OdradekError,
     RecordTooLargeError,
@@ -30,6 +33,18 @@ class BufferExhaustedError(ClientTimeoutError):
 
 class DeliveryTimeoutError(ClientTimeoutError):
     """A record was not acknowledged within `delivery_timeout_ms`."""
+
+
+class UndeliveredError(KafkaError):
+    """Sends failed of which the application had not heard; raised where a producer is closed.
+
+    Attributes:
+        counts: the name of an error → how many sends failed with it.
+    """
+
+    def __init__(self, message: str, counts: Mapping[str, int]) -> None:
+        super().__init__(message)
+        self.counts = dict(counts)
 
 
 class NoBrokersAvailableError(BrokerNotAvailableError):

@@ -58,7 +58,8 @@ def process(
             times with the same records, of which one counts. What it raises aborts the transaction and is
             raised here; the consumer stands before those records again.
         until: asked between transactions, also when there was nothing to read; ends the loop when it is true.
-        idle_polls: so many polls in a row without records end the loop, too.
+        idle_polls: so many polls in a row without records end the loop, too; those before the group has
+            given out its partitions do not count.
         max_records: of one transaction; default the consumer's `max_poll_records`.
         poll_timeout_ms: how long to wait for records.
         attempts: how often in a row the same records are tried where the error allows to.
@@ -79,10 +80,13 @@ def process(
         _again(producer.init_transactions, attempts)
     processed = failures = idle = 0
     while (until is None or not until()) and (idle_polls is None or idle < idle_polls):
+        # While the group has not given out its partitions yet, nothing can come.
+        may_come = not consumer.subscription() or consumer.group_generation()[0] >= 0
         records = consumer.poll(poll_timeout_ms, max_records)
-        idle = 0 if records else idle + 1
         if not records:
+            idle += may_come
             continue
+        idle = 0
         problem = _transaction(consumer, producer, step, records, attempts)
         if problem is None:
             failures = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
+import warnings
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -265,6 +266,12 @@ class AsyncConsumer:
     async def _close(self, timeout_ms: float, *, failed: bool) -> None:
         if self._engine is not None:
             await self._engine.close(timeout_ms, failed=failed)
+
+    def __del__(self) -> None:
+        engine = getattr(self, "_engine", None)
+        if engine is not None and not engine.closed:
+            what = f"consumer {self._config.client_id!r}"
+            warnings.warn(f"{what} was not closed", ResourceWarning, stacklevel=2)
 
     async def __aenter__(self) -> AsyncConsumer:
         return await self.start()

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import sys
+import warnings
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from odradek.client.aio.producer_engine import (
     Prepared,
     ProducerEngine,
+    closing_timeout,
     look_up_plan,
     partition_infos,
     producer_metrics,
@@ -38,6 +42,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from odradek.client.arrow import ArrowDelivery, ArrowPlan
+
+
+log = logging.getLogger("odradek.client.producer")
 
 
 class AsyncTransaction:
@@ -273,8 +280,13 @@ class AsyncProducer:
 
     async def close(self, timeout: float | None = None) -> None:
         """Wait until all records are acknowledged, at most `timeout` seconds; then end. What is left
-        fails. An open transaction is aborted, unless it was being committed.
+        fails. An open transaction is aborted, unless it was being committed. See `Producer.close`.
+
+        Raises `UndeliveredError`.
         """
+        await self._close(timeout, sys.exception())
+
+    async def _close(self, timeout: float | None, failure: BaseException | None) -> None:
         if self._closed:
             return
         engine = self._engine
@@ -282,17 +294,38 @@ class AsyncProducer:
             self._closed = True
             return
         engine.shut()
+        try:
+            await self._finish(engine, closing_timeout(timeout, failure))
+        except BaseException as problem:
+            failure = problem
+            raise
+        finally:
+            self._closed = True
+            await engine.close()
+            engine.tell_undelivered(raises=failure is None and timeout != 0)
+
+    async def _finish(self, engine: ProducerEngine, timeout: float | None) -> None:
         if engine.manager is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
                     await engine.transactions.close()
         with contextlib.suppress(ClientTimeoutError):
             await self.flush(timeout)
-        self._closed = True
-        await engine.close()
+
+    def __del__(self) -> None:
+        engine = getattr(self, "_engine", None)
+        if engine is not None and not self._closed:
+            log.warning(
+                "producer %r was not closed; %d sends have no answer yet",
+                self._config.client_id,
+                engine.sends_waiting(),
+            )
+            warnings.warn(
+                f"producer {self._config.client_id!r} was not closed", ResourceWarning, stacklevel=2
+            )
 
     async def __aenter__(self) -> AsyncProducer:
         return await self.start()
 
-    async def __aexit__(self, *exc: object) -> None:
-        await self.close()
+    async def __aexit__(self, kind: object, failure: BaseException | None, *exc: object) -> None:
+        await self._close(None, failure)

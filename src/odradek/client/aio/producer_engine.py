@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -39,6 +40,12 @@ from odradek.records.partitioner import partition_for_key
 
 if TYPE_CHECKING:
     from odradek.client.arrow import ArrowPlan
+
+
+log = logging.getLogger("odradek.client.producer")
+
+INTERRUPTED_S = 2.0
+"""How long closing waits for answers after Ctrl-C, or when the task was cancelled."""
 
 
 class ProducerRecord(NamedTuple):
@@ -356,6 +363,31 @@ class ProducerEngine:
         self.closed = True
         self.appender.enabled = False
 
+    def sends_waiting(self) -> int:
+        """How many records have no answer yet."""
+        with self.lock:
+            return sum(batch.count for batch in self.accumulator.incomplete())
+
+    async def finish(self) -> None:
+        """Wait for all answers, and close."""
+        self.shut()
+        if self._transactions is not None:
+            await self._transactions.close()
+        with self.lock:
+            pending = self.begin_flush()
+        await wait_for_outcomes(pending)
+        await self.close()
+        self.tell_undelivered(raises=False)
+
+    def tell_undelivered(self, *, raises: bool) -> None:
+        """Raise `UndeliveredError` if sends failed of which the application has not heard, or log it."""
+        problem = self.sender.undelivered.take()
+        if problem is None:
+            return
+        if raises:
+            raise problem
+        log.error("%s", problem)
+
     async def close(self) -> None:
         """Stop, without waiting for anything."""
         self.shut()
@@ -366,6 +398,13 @@ class ProducerEngine:
         for interceptor in self._interceptors:
             if hasattr(interceptor, "close"):
                 interceptor.close()
+
+
+def closing_timeout(timeout: float | None, failure: BaseException | None) -> float | None:
+    """Return how long closing may wait (seconds): not for long if it is an interrupt that closes."""
+    if isinstance(failure, KeyboardInterrupt | asyncio.CancelledError):
+        return INTERRUPTED_S if timeout is None else min(timeout, INTERRUPTED_S)
+    return timeout
 
 
 def _headers(headers: Headers | Mapping[str, Any]) -> tuple[tuple[str, bytes | None], ...]:

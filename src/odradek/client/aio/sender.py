@@ -33,6 +33,7 @@ from odradek.client.core.sequences import IdState, Sequences
 from odradek.client.core.transaction_requests import at_most
 from odradek.client.core.transaction_states import TxnState
 from odradek.client.core.transactions import FIRST_ADD_BACKOFF_MS, TransactionManager
+from odradek.client.core.undelivered import Undelivered
 from odradek.client.errors import (
     ClosedError,
     DeliveryTimeoutError,
@@ -101,6 +102,7 @@ class Sender:
         self.records_sent = 0
         self.records_failed = 0
         self.records_retried = 0
+        self.undelivered = Undelivered()
 
     @property
     def requests_in_flight(self) -> int:
@@ -441,8 +443,19 @@ class Sender:
         self._freed = True
         if not batch.outcome.settled:
             self.records_failed += batch.count
-            batch.outcome.fail(error, per_record)
+            self._fail(batch, error, per_record)
             self._call_back(batch)
+
+    def _fail(self, batch: ProducerBatch, error: Exception, per_record: dict[int, Exception] | None) -> None:
+        """Settle a batch that is given up. If it is in a transaction, the commit raises its error."""
+        outcome = batch.outcome
+        for future in batch.callbacks:
+            future._final()  # the batch may be part of one that was split
+            outcome.hear(future._index)
+        outcome.count = batch.count
+        outcome.fail(error, per_record)
+        if self._manager is None:
+            outcome.count_unheard(self.undelivered)
 
     def _memory_may_be_free(self) -> None:
         if self._freed:

@@ -12,6 +12,7 @@ from odradek.client.aio.admin_access import QuotaEntity
 from odradek.client.aio.admin_configs import Resource
 from odradek.client.errors import ClosedError
 from odradek.client.sync.loop_thread import LoopThread
+from odradek.client.sync.unclosed import Unclosed
 from odradek.client.types import (
     AbortTransactionSpec,
     ApiVersionRange,
@@ -54,6 +55,8 @@ class Admin:
         self._admin = AsyncAdmin(config, **configs)
         self._thread = LoopThread(f"odradek-{self._admin.config.client_id}")
         self._closed = False
+        what = f"admin client {self._admin.config.client_id!r}"
+        self._unclosed = Unclosed(self, what, self._thread, self._admin.close)
 
     def _run(self, name: str, *args: Any, **more: Any) -> Any:
         if self._closed:
@@ -158,6 +161,7 @@ class Admin:
         """Close the connections."""
         if self._closed:
             return
+        self._unclosed.closed()
         try:
             self._run("close")
         finally:

@@ -12,6 +12,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.client.aio.consumer_engine import (
@@ -25,6 +26,7 @@ from odradek.client.core.assignors import resolve_assignors
 from odradek.client.core.fetch_requests import EARLIEST, LATEST
 from odradek.client.errors import ClosedError, IllegalStateError
 from odradek.client.sync.loop_thread import LoopThread
+from odradek.client.sync.unclosed import Unclosed
 from odradek.client.types import (
     ConsumerGroupMetadata,
     ConsumerRebalanceListener,
@@ -64,6 +66,21 @@ class _Invocation:
             loop.call_soon_threadsafe(_settle, self._done, None)
 
 
+async def _invoke(
+    todo: queue.SimpleQueue[Any], method: Callable[..., Any], partitions: tuple[TopicPartition, ...]
+) -> None:
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    todo.put(_Invocation(method, partitions, done))
+    await done
+
+
+async def _let_go(engine: ConsumerEngine) -> None:
+    """Close for an application that is gone, and may not have processed what it was given last."""
+    if engine.group is not None:
+        engine.group.listener = None
+    await engine.close(CLOSE_TIMEOUT_MS, failed=True)
+
+
 def _settle(future: asyncio.Future[None], problem: BaseException | None) -> None:
     if future.done():
         return
@@ -101,12 +118,14 @@ class Consumer:
         self._todo: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._closed = False
         try:
-            self._engine = self._thread.call(ConsumerEngine, self._config, self._invoke)
+            self._engine = self._thread.call(ConsumerEngine, self._config, partial(_invoke, self._todo))
             if topics:
                 self.subscribe(topics)
         except BaseException:
             self._thread.stop()
             raise
+        what = f"consumer {self._config.client_id!r}"
+        self._unclosed = Unclosed(self, what, self._thread, partial(_let_go, self._engine))
 
     @property
     def config(self) -> ConsumerConfig:
@@ -114,11 +133,6 @@ class Consumer:
         return self._config
 
     # The two threads
-
-    async def _invoke(self, method: Callable[..., Any], partitions: tuple[TopicPartition, ...]) -> None:
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._todo.put(_Invocation(method, partitions, done))
-        await done
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run in the loop; meanwhile do here what the loop asks for."""
@@ -372,6 +386,7 @@ class Consumer:
     def _close(self, timeout_ms: float, *, failed: bool) -> None:
         if self._closed:
             return
+        self._unclosed.closed()
         try:
             self._run(self._engine.close(timeout_ms, failed=failed))
         finally:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from odradek.client.aio.producer_engine import (
     ProducerEngine,
+    closing_timeout,
     look_up_plan,
     partition_infos,
     producer_metrics,
@@ -21,6 +24,7 @@ from odradek.client.delivery import BatchOutcome, DeliveryFuture
 from odradek.client.errors import ClientTimeoutError, ClosedError, ConfigError
 from odradek.client.sync.loop_thread import LoopThread
 from odradek.client.sync.transaction import Transaction
+from odradek.client.sync.unclosed import Unclosed
 from odradek.client.types import (
     ConsumerGroupMetadata,
     Headers,
@@ -34,6 +38,29 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from odradek.client.arrow import ArrowDelivery, Built
+
+
+log = logging.getLogger("odradek.client.producer")
+
+
+class _Wake:
+    """Wakes the sender from other threads. (The engine keeps it, and so must not keep the producer by it.)"""
+
+    def __init__(self, thread: LoopThread) -> None:
+        self.engine: ProducerEngine | None = None
+        self._thread = thread
+        self._woken = False
+
+    def __call__(self) -> None:
+        # One pending wake-up is enough: the sender looks at everything. Called under the lock.
+        if not self._woken:
+            self._woken = True
+            self._thread.call_soon(self._wake_sender)
+
+    def _wake_sender(self) -> None:
+        self._woken = False
+        if self.engine is not None:
+            self.engine.sender.wake()
 
 
 class Producer:
@@ -60,29 +87,27 @@ class Producer:
             raise ConfigError("batch.size is larger than buffer.memory")
         self._lock = Gate(threading.Lock())
         self._thread = LoopThread(f"odradek-{self._config.client_id}")
-        self._woken = False
+        self._wake = _Wake(self._thread)
         try:
             self._engine = self._thread.call(ProducerEngine, self._config, self._lock, self._wake)
         except BaseException:
             self._thread.stop()
             raise
+        self._wake.engine = self._engine
         self._closed = False
+        self._unclosed = Unclosed(
+            self,
+            f"producer {self._config.client_id!r}",
+            self._thread,
+            self._engine.finish,
+            self._engine.sends_waiting,
+        )
         self._try_send = self._engine.appender.try_send
 
     @property
     def config(self) -> ProducerConfig:
         """The configs in effect."""
         return self._config
-
-    def _wake(self) -> None:
-        # One pending wake-up is enough: the sender looks at everything. Called under the lock.
-        if not self._woken:
-            self._woken = True
-            self._thread.call_soon(self._wake_sender)
-
-    def _wake_sender(self) -> None:
-        self._woken = False
-        self._engine.sender.wake()
 
     def send(
         self,
@@ -340,22 +365,40 @@ class Producer:
     def close(self, timeout: float | None = None) -> None:
         """Wait until all records are acknowledged, at most `timeout` seconds; then end. What is left
         fails. An open transaction is aborted, unless it was being committed.
+
+        After an interrupt (Ctrl-C), it waits for 2 seconds at most.
+
+        Raises:
+            UndeliveredError: sends have failed that have no callback, and whose future nobody looked at.
+                While another exception is on its way, and with a `timeout` of 0, they are logged.
         """
+        self._close(timeout, sys.exception())
+
+    def _close(self, timeout: float | None, failure: BaseException | None) -> None:
         if self._closed:
             return
         self._closed = True
+        self._unclosed.closed()
         self._engine.shut()
         try:
-            if self._engine.manager is not None:
-                self._close_transaction(timeout)
-            self.flush(timeout)
-        except ClientTimeoutError:
-            pass
+            self._finish(closing_timeout(timeout, failure))
+        except BaseException as problem:
+            failure = problem
+            raise
         finally:
             try:
                 self._thread.run(self._engine.close())
             finally:
                 self._thread.stop()
+                self._engine.tell_undelivered(raises=failure is None and timeout != 0)
+
+    def _finish(self, timeout: float | None) -> None:
+        try:
+            if self._engine.manager is not None:
+                self._close_transaction(timeout)
+            self.flush(timeout)
+        except ClientTimeoutError as problem:
+            log.debug("%s", problem)
 
     def _close_transaction(self, timeout: float | None) -> None:
         aborting = self._thread.submit(self._engine.transactions.close())
@@ -367,5 +410,5 @@ class Producer:
     def __enter__(self) -> Producer:
         return self
 
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, failure: BaseException | None, *exc: object) -> None:
+        self._close(None, failure)

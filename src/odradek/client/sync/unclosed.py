@@ -1,0 +1,119 @@
+"""A client that nobody closed: it tells, and what it was given to send is still sent.
+
+While the process lives, a client that was let go of is closed in its own background thread. When the
+interpreter ends, that thread ends too; so producers are waited for then, for a bounded time.
+"""
+
+from __future__ import annotations
+
+import atexit
+import concurrent.futures
+import logging
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from odradek.client.errors import ClosedError
+from odradek.client.sync.loop_thread import LoopThread
+
+log = logging.getLogger("odradek.client")
+
+EXIT_TIMEOUT_S = 5.0
+"""How long the end of the interpreter waits for producers that were not closed, all of them together."""
+
+_open: set[Unclosed] = set()
+
+
+class Unclosed:
+    """What stays behind of a client until it is closed.
+
+    Args:
+        client: is watched; nothing here may refer to it.
+        what: for messages: "producer 'odradek'".
+        thread: the client's.
+        finish: ends it in the thread's loop, having waited for what it has to send.
+        sends_waiting: how many sends have no answer yet; None for a client that does not send.
+    """
+
+    def __init__(
+        self,
+        client: object,
+        what: str,
+        thread: LoopThread,
+        finish: Callable[[], Coroutine[Any, Any, None]],
+        sends_waiting: Callable[[], int] | None = None,
+    ) -> None:
+        self._what = what
+        self._thread = thread
+        self._finish = finish
+        self._sends_waiting = sends_waiting
+        self._ending: concurrent.futures.Future[None] | None = None
+        self._watch = weakref.finalize(client, self._let_go)
+        self._watch.atexit = False
+        _open.add(self)
+
+    def closed(self) -> None:
+        """The client was closed as it should be."""
+        self._watch.detach()
+        _open.discard(self)
+
+    # The collector may call from any thread, whatever that holds: nothing here waits or takes a lock of ours.
+    def _let_go(self) -> None:
+        self._begin()
+        warnings.warn(f"{self._what} was not closed", ResourceWarning, stacklevel=2)
+
+    def _begin(self) -> None:
+        try:
+            self._ending = self._thread.submit(self._end())
+        except ClosedError:
+            _open.discard(self)
+
+    async def _end(self) -> None:
+        self._tell()
+        try:
+            await self._finish()
+        finally:
+            _open.discard(self)
+            self._thread.call_soon(self._thread.loop.stop)
+
+    def _tell(self) -> None:
+        if self._sends_waiting is not None:
+            log.warning(
+                "%s was not closed; %d sends have no answer yet and are waited for, "
+                "at the end of the process for %.0f s at most",
+                self._what,
+                self._sends_waiting(),
+                EXIT_TIMEOUT_S,
+            )
+
+    def at_exit(self) -> None:
+        """The interpreter ends: begin to finish, if there is something to lose."""
+        if self._sends_waiting is not None and self._ending is None:
+            self._watch.detach()
+            self._begin()
+            warnings.warn(f"{self._what} was not closed", ResourceWarning, stacklevel=2)
+
+    def wait(self, deadline: float) -> None:
+        """Wait until it is finished, until `deadline` (monotonic seconds)."""
+        if self._ending is None or self._sends_waiting is None:
+            return
+        try:
+            self._ending.result(max(0.0, deadline - time.monotonic()))
+        except TimeoutError:
+            log.error(
+                "%s: the process ends, and %d sends are lost or in doubt", self._what, self._sends_waiting()
+            )
+        except Exception:
+            log.exception("%s could not be closed", self._what)
+
+
+@atexit.register
+def _at_exit() -> None:
+    deadline = time.monotonic() + EXIT_TIMEOUT_S
+    unclosed = list(_open)
+    for one in unclosed:
+        one.at_exit()
+    for one in unclosed:
+        one.wait(deadline)
