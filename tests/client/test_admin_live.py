@@ -58,7 +58,7 @@ def test_validating_only_makes_nothing(admin: Admin) -> None:
 
 
 def test_configs(admin: Admin, topic: str) -> None:
-    key = (2, topic)
+    key = ("topic", topic)
 
     def set_by_hand() -> dict[str, str | None]:
         return {
@@ -87,7 +87,7 @@ def test_configs(admin: Admin, topic: str) -> None:
 
 def test_configs_of_a_broker(admin: Admin) -> None:
     (node,) = admin.describe_cluster().nodes
-    described = admin.describe_configs([("broker", node.id)])[(4, str(node.id))]
+    described = admin.describe_configs([("broker", node.id)])[("broker", node.id)]
     assert described["log.dirs"].read_only
     with pytest.raises(InvalidRequestError, match="no broker 77"):
         admin.describe_configs([("broker", 77)])

@@ -20,6 +20,7 @@ from odradek.client.errors import (
     DeliveryTimeoutError,
     MessageTooLargeError,
     SerializationError,
+    UndeliveredError,
 )
 from odradek.errors import KafkaError, UnknownTopicOrPartitionError
 from odradek.records.partitioner import partition_for_key
@@ -183,15 +184,18 @@ def test_full_memory_blocks_and_then_raises(admin: Admin) -> None:
         stop = threading.Event()
         proxy.on_request = lambda key, frame: key != PRODUCE or not stop.wait(30)
         try:
-            with Producer(
-                bootstrap_servers=proxy.address,
-                buffer_memory=20_000,
-                batch_size=5_000,
-                max_block_ms=300,
-                enable_idempotence=False,
-                request_timeout_ms=1_000,
-                delivery_timeout_ms=1_500,
-            ) as producer:
+            with (
+                pytest.raises(UndeliveredError, match=r"record\(s\) sent without a callback"),
+                Producer(
+                    bootstrap_servers=proxy.address,
+                    buffer_memory=20_000,
+                    batch_size=5_000,
+                    max_block_ms=300,
+                    enable_idempotence=False,
+                    request_timeout_ms=1_000,
+                    delivery_timeout_ms=1_500,
+                ) as producer,
+            ):
                 futures: list[Any] = []
                 with pytest.raises(BufferExhaustedError, match=r"buffer\.memory"):
                     while len(futures) < 100:

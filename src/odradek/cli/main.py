@@ -51,6 +51,18 @@ class ToolGroup(click.Group):
         command: click.Command = module.command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the tool; for a name that is none, suggest the nearest."""
+        if args and args[0] not in TOOLS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], TOOLS, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else " 'odradek --help' lists the tools."
+            ctx.fail(f"No such tool: {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the tools from the table, importing none of them."""
         with formatter.section("Tools"):

@@ -245,7 +245,7 @@ def _configs(admin: Admin, names: Iterable[str]) -> dict[str, dict[str, ConfigEn
                 raise
             wanted = [name for name in wanted if name not in gone]
         else:
-            return {name: entries for (_, name), entries in found.items()}
+            return {str(name): entries for (_, name), entries in found.items()}
     return {}
 
 

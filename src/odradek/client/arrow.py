@@ -14,7 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odradek.client.delivery import BatchOutcome
-from odradek.client.errors import ClientTimeoutError, MessageTooLargeError
+from odradek.client.errors import (
+    ClientTimeoutError,
+    IllegalArgumentError,
+    MessageTooLargeError,
+)
 from odradek.client.types import TopicPartition
 from odradek.records.batch import BatchHeader
 from odradek.records.columns import encode_columns, partition_ids, split_by_partition
@@ -200,7 +204,7 @@ def plan_rows(
 ) -> ArrowPlan:
     """Check the columns and bring them to their names here.
 
-    Raises `ValueError`: no value column, columns of types that are no records', no topic.
+    Raises `IllegalArgumentError`: no value column, columns of types that are no records', no topic.
     """
     table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
     wanted = {
@@ -214,29 +218,35 @@ def plan_rows(
         ours: theirs for ours, theirs in wanted.items() if theirs is not None and theirs in table.column_names
     }
     if "value" not in present:
-        raise ValueError(
+        raise IllegalArgumentError(
             f"there is no column {value_column!r}: the table has {', '.join(table.column_names)}"
         )
     columns = {ours: table.column(theirs) for ours, theirs in present.items()}
     for name in ("key", "value"):
         if name in columns and not _is_bytes(columns[name].type):
-            raise ValueError(f"column {present[name]!r} is {columns[name].type}: binary or string it must be")
+            raise IllegalArgumentError(
+                f"column {present[name]!r} is {columns[name].type}: binary or string it must be"
+            )
     if "partition" in columns and not pa.types.is_integer(columns["partition"].type):
-        raise ValueError(
+        raise IllegalArgumentError(
             f"column {present['partition']!r} is {columns['partition'].type}: an integer it must be"
         )
     if "timestamp" in columns:
         kind = columns["timestamp"].type
         if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
-            raise ValueError(f"column {present['timestamp']!r} is {kind}: timestamp or integer it must be")
+            raise IllegalArgumentError(
+                f"column {present['timestamp']!r} is {kind}: timestamp or integer it must be"
+            )
     rows = pa.table(columns)
     if topic is not None:
         return ArrowPlan(engine, [(topic, rows)] if rows.num_rows else [], rows.num_rows)
     if topic_column not in table.column_names:
-        raise ValueError(f"no topic is given, and there is no column {topic_column!r}")
+        raise IllegalArgumentError(f"no topic is given, and there is no column {topic_column!r}")
     topics = table.column(topic_column)
     if topics.null_count:
-        raise ValueError(f"column {topic_column!r} has {topics.null_count} null(s): every row needs a topic")
+        raise IllegalArgumentError(
+            f"column {topic_column!r} has {topics.null_count} null(s): every row needs a topic"
+        )
     names = [name.as_py() for name in pc.unique(topics)]
     if len(names) == 1:
         return ArrowPlan(engine, [(str(names[0]), rows)], rows.num_rows)
@@ -269,7 +279,7 @@ def _partition_column(table: pa.Table, topic: str, partitions: int) -> Any:
         explicit = _one(table.column("partition").cast(pa.int32()))
         bad = pc.any(pc.or_(pc.less(explicit, 0), pc.greater_equal(explicit, partitions))).as_py()
         if bad:
-            raise ValueError(
+            raise IllegalArgumentError(
                 f"a row names a partition that topic {topic!r} does not have: it has {partitions}"
             )
         ids = pc.coalesce(explicit, ids)

@@ -7,7 +7,19 @@ from typing import Any
 import pyarrow as pa
 
 from odradek.client.core.positions import Position
+from odradek.client.errors import IllegalArgumentError
 from odradek.records.columns import schema
+
+_OPTIONS = {"timestamp_unit": "us", "as_timestamp": True, "nullable_headers": True}
+
+
+def as_spark(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of the columns, by default as in Spark's source. Raises `IllegalArgumentError`."""
+    for name in options.keys() - _OPTIONS.keys():
+        raise IllegalArgumentError(f"{name!r} is no option of the columns: {', '.join(_OPTIONS)}")
+    if options.get("timestamp_unit", "us") not in ("ms", "us"):
+        raise IllegalArgumentError(f"timestamp_unit={options['timestamp_unit']!r}: must be ms or us")
+    return {**_OPTIONS, **options}
 
 
 def _with_place(columns: pa.Schema) -> pa.Schema:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
-from odradek.client.errors import ConfigError
+from odradek.client.errors import ConfigError, IllegalArgumentError
 
 C = TypeVar("C", bound="CommonConfig")
 
@@ -254,6 +254,21 @@ _WITHOUT_EFFECT = frozenset(
 _SECURITY_PREFIXES = ("ssl_", "sasl_")
 
 
+def split_mapping(given: tuple[Any, ...]) -> tuple[tuple[str, ...], Mapping[str, Any]]:
+    """Tell a consumer's topics from a mapping of configs in front of them. Raises `IllegalArgumentError`."""
+    configs: Mapping[str, Any] = {}
+    if given and isinstance(given[0], Mapping):
+        configs, *topics = given
+    else:
+        topics = list(given)
+    for topic in topics:
+        if not isinstance(topic, str) or not topic:
+            raise IllegalArgumentError(
+                f"topics are given one by one, each as text that is not empty: {topic!r} is not"
+            )
+    return tuple(topics), configs
+
+
 def kafka_name(name: str) -> str:
     """`linger_ms` → `linger.ms`; 'partitioner' → 'partitioner.class'."""
     for theirs, ours in _RENAMED.items():
@@ -319,7 +334,10 @@ def _to_tuple(value: Any) -> tuple[Any, ...]:
 
 
 def _to_acks(value: Any) -> int:
-    return -1 if value == "all" else int(value)
+    try:
+        return -1 if value == "all" else _to_int(value)
+    except ValueError:
+        raise ValueError("must be all (or -1), 0 or 1") from None
 
 
 _CONVERTERS: dict[str, Callable[[Any], Any]] = {
@@ -390,8 +408,16 @@ def _refuse_or_warn(given_name: str, name: str, config_class: type) -> None:
         raise ConfigError(f"{given_name}: TLS and SASL are not built yet")
     if name in _ALL_KNOWN or name.replace("_", ".") in _WITHOUT_EFFECT:
         return  # another client's key, or one without a meaning here
+    from difflib import get_close_matches
+
+    names = [f.name for f in fields(config_class) if f.name != "given"]
+    close = get_close_matches(name, names, n=1)
+    hint = ""
+    if close:
+        meant = kafka_name(close[0]) if "." in given_name else close[0]
+        hint = f"; did you mean {meant!r}?"
     warnings.warn(
-        f"unknown config {given_name!r} for {config_class.__name__}: ignored",
+        f"unknown config {given_name!r} for {config_class.__name__}: ignored{hint}",
         UnknownConfigWarning,
         stacklevel=4,
     )

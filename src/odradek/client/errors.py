@@ -96,5 +96,9 @@ class IllegalStateError(OdradekError, RuntimeError):
     """The call does not fit what was called before it, or a partition is not assigned."""
 
 
+class IllegalArgumentError(OdradekError, ValueError):
+    """An argument of a call cannot be used; the message names it."""
+
+
 class PartitionLostError(OdradekError):
     """Offsets asked for are no longer there (deleted by retention, or the topic was recreated)."""

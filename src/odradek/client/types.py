@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from odradek.client.errors import IllegalArgumentError
 from odradek.errors import KafkaError
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -53,13 +54,13 @@ class PreparedTxnState(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> PreparedTxnState:
-        """From its text. Raises `ValueError`."""
+        """From its text. Raises `IllegalArgumentError`."""
         if not text:
             return cls()
         producer_id, colon, epoch = text.partition(":")
         state = cls(int(producer_id), int(epoch)) if colon else cls()
         if state.producer_id < 0 or state.epoch < 0:
-            raise ValueError(f"{text!r} is not producer id:epoch")
+            raise IllegalArgumentError(f"{text!r} is not producer id:epoch")
         return state
 
     @property

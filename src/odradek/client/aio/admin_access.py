@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from odradek.client.aio.admin_base import AdminBase, check, failure, not_controller, raise_first
+from odradek.client.errors import IllegalArgumentError
 from odradek.errors import KafkaError
 from odradek.wire.api import ApiKey
 
@@ -134,14 +135,15 @@ class AccessAdmin(AdminBase):
             passwords: (user, 'SCRAM-SHA-256' or 'SCRAM-SHA-512') → password.
             iterations: 4096 to 16384; more are harder to guess from what is kept.
 
-        Raises `ValueError` for another mechanism, `ResourceNotFoundError` and the like from the broker.
+        Raises `IllegalArgumentError` for another mechanism, `ResourceNotFoundError` and the like from the
+        broker.
         """
         from odradek.wire.messages import alter_user_scram_credentials as messages
 
         request = messages.AlterUserScramCredentialsRequest()
         for (user, mechanism), password in passwords.items():
             if mechanism not in MECHANISMS:
-                raise ValueError(f"{mechanism!r} is no SCRAM mechanism: {', '.join(MECHANISMS)}")
+                raise IllegalArgumentError(f"{mechanism!r} is no SCRAM mechanism: {', '.join(MECHANISMS)}")
             number, algorithm = MECHANISMS[mechanism]
             if password is None:
                 deletion = messages.ScramCredentialDeletion(name=user, mechanism=number)

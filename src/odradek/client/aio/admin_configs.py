@@ -11,6 +11,7 @@ from odradek.client.core.admin_requests import (
     describe_configs_request,
     incremental_alter_configs_request,
 )
+from odradek.client.errors import IllegalArgumentError
 from odradek.client.types import (
     ConfigEntry,
 )
@@ -27,11 +28,11 @@ Resource = tuple[str | int, str | int]
 
 
 def resource_key(resource: Resource) -> tuple[int, str]:
-    """(Kafka's number of the type, name). Raises `ValueError`."""
+    """(Kafka's number of the type, name). Raises `IllegalArgumentError`."""
     kind, name = resource
     number = _RESOURCES.get(kind.lower()) if isinstance(kind, str) else kind
     if number is None:
-        raise ValueError(f"{kind!r} is no kind of config resource: {', '.join(_RESOURCES)}")
+        raise IllegalArgumentError(f"{kind!r} is no kind of config resource: {', '.join(_RESOURCES)}")
     return number, str(name)
 
 
@@ -45,17 +46,17 @@ class ConfigAdmin(AdminBase):
         names: Iterable[str] | None = None,
         synonyms: bool = False,
         documentation: bool = False,
-    ) -> dict[tuple[int, str], dict[str, ConfigEntry]]:
+    ) -> dict[Resource, dict[str, ConfigEntry]]:
         """Configs of topics, brokers and broker loggers: ('topic', name), ('broker', id),
         ('broker-logger', id).
 
-        Returns: (type's number, name) → config name → entry.
+        Returns: resource, as it was asked for → config name → entry.
         """
-        keys = [resource_key(resource) for resource in resources]
+        asked = {resource_key(resource): resource for resource in resources}
         wanted = None if names is None else list(names)
-        described: dict[tuple[int, str], dict[str, ConfigEntry]] = {}
-        problems: dict[tuple[int, str], KafkaError] = {}
-        for node, part in self._by_broker(keys).items():
+        described: dict[Resource, dict[str, ConfigEntry]] = {}
+        problems: dict[Resource, KafkaError] = {}
+        for node, part in self._by_broker(asked).items():
 
             async def step(node: int | None = node, part: list[tuple[int, str]] = part) -> Any:
                 connection = await self._connection_to(node)
@@ -65,7 +66,7 @@ class ConfigAdmin(AdminBase):
 
             response = await self._retry("describe configs", step)
             for r in response.results:
-                key = (r.resource_type, r.resource_name)
+                key = asked[r.resource_type, r.resource_name]
                 if r.error_code:
                     problems[key] = error_for(r.error_code, r.error_message or f"{key}")
                     continue

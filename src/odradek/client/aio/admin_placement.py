@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from odradek.client.aio.admin_base import AdminBase, check, failure, not_controller, raise_first
+from odradek.client.errors import IllegalArgumentError
 from odradek.client.types import LogDirDescription, PartitionReassignment, ReplicaInfo, TopicPartition
 from odradek.errors import KafkaError
 from odradek.wire.api import ApiKey
@@ -55,12 +56,14 @@ class PlacementAdmin(AdminBase):
         Returns: what became of each partition; None: it has a new leader. Asked for all, brokers name only
             those that needed an election.
 
-        Raises `ValueError` for another `election_type`.
+        Raises `IllegalArgumentError` for another `election_type`.
         """
         from odradek.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
         if election_type not in ELECTION_TYPES:
-            raise ValueError(f"{election_type!r} is no type of election: {', '.join(ELECTION_TYPES)}")
+            raise IllegalArgumentError(
+                f"{election_type!r} is no type of election: {', '.join(ELECTION_TYPES)}"
+            )
         wanted = None
         if partitions is not None:
             grouped = _grouped(TopicPartition(*tp) for tp in partitions)

@@ -22,6 +22,7 @@ from odradek.client.errors import (
     ClientTimeoutError,
     ClosedError,
     ConnectionFailedError,
+    IllegalArgumentError,
     NoBrokersAvailableError,
 )
 from odradek.client.types import Node
@@ -343,8 +344,11 @@ class Cluster:
     async def topic_partitions(self, topic: str, timeout_ms: float) -> list[int]:
         """The partitions of a topic, ascending; asks until they are known.
 
-        Raises `ClientTimeoutError`, or the topic's own error if it cannot be retried.
+        Raises `ClientTimeoutError`, or the topic's own error if it cannot be retried; `IllegalArgumentError`
+        for a name that is none.
         """
+        if not isinstance(topic, str) or not topic:
+            raise IllegalArgumentError(f"a topic's name is text that is not empty, not {topic!r}")
         deadline = self.now_ms() + timeout_ms
         fresh = self.want([topic])
         while True:

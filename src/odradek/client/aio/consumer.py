@@ -15,7 +15,7 @@ from odradek.client.aio.consumer_engine import (
     ConsumerEngine,
     at_least_one,
 )
-from odradek.client.config import ConsumerConfig, build
+from odradek.client.config import ConsumerConfig, build, split_mapping
 from odradek.client.core.assignors import resolve_assignors
 from odradek.client.core.fetch_requests import EARLIEST, LATEST
 from odradek.client.core.positions import Position
@@ -49,19 +49,22 @@ class AsyncConsumer:
     `max_poll_interval_ms`; rebalances go on, listeners are called and offsets are committed while it runs.
 
     Args:
-        topics: to subscribe to; none: call `subscribe` or `assign`.
+        topics: to subscribe to; none: call `subscribe` or `assign`. A mapping of configs may stand in front.
         config, configs: Kafka's consumer configs under Python's names (`group_id`) or, in a mapping, Kafka's.
 
     Raises:
         ConfigError: a config that cannot be used.
     """
 
-    def __init__(self, *topics: str, config: Mapping[str, Any] | None = None, **configs: Any) -> None:
-        self._config = build(ConsumerConfig, {**(config or {}), **configs})
+    def __init__(
+        self, *topics: str | Mapping[str, Any], config: Mapping[str, Any] | None = None, **configs: Any
+    ) -> None:
+        names, in_front = split_mapping(topics)
+        self._config = build(ConsumerConfig, {**in_front, **(config or {}), **configs})
         resolve_assignors(self._config.partition_assignment_strategy)
-        if topics and self._config.group_id is None:
+        if names and self._config.group_id is None:
             raise IllegalStateError("to subscribe, a consumer needs a group.id; use assign without one")
-        self._topics = topics
+        self._topics = names
         self._engine: ConsumerEngine | None = None
 
     @property
@@ -134,8 +137,9 @@ class AsyncConsumer:
         **columns: Any,
     ) -> pa.Table:
         """As `poll`, as an Arrow table; see `odradek.client.Consumer.poll_arrow`."""
-        from odradek.client.arrow_read import empty_table, to_table
+        from odradek.client.arrow_read import as_spark, empty_table, to_table
 
+        columns = as_spark(columns)
         engine = await self._started()
         limit = at_least_one(100_000 if max_rows is None else max_rows)
         parts: list[tuple[Position, Any]] = await engine.poll(

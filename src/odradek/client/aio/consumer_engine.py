@@ -19,7 +19,11 @@ from odradek.client.config import ConsumerConfig
 from odradek.client.core.assignors import resolve_assignors
 from odradek.client.core.fetch_buffer import FetchBuffer
 from odradek.client.core.positions import Positions, Subscribing
-from odradek.client.errors import ClosedError, IllegalStateError
+from odradek.client.errors import (
+    ClosedError,
+    IllegalArgumentError,
+    IllegalStateError,
+)
 from odradek.client.serialization import resolve
 from odradek.client.types import (
     ConsumerRebalanceListener,
@@ -86,6 +90,7 @@ class ConsumerEngine:
         self._commit_later()
         self._used_seen = 0
         self._records_polled = 0
+        self._told_missing: set[str] = set()
         self.cluster.on_update.append(self._metadata_updated)
 
     def _group_changed(self) -> None:
@@ -102,7 +107,17 @@ class ConsumerEngine:
         for position in self.positions:
             self.positions.leader_changed(position.tp, self.cluster.metadata.leader_epoch(position.tp))
         self.buffer.interrupt()
+        self._tell_missing()
         self._news.set()
+
+    def _tell_missing(self) -> None:
+        """Log topics that are to be read and do not exist, each once until it does."""
+        wanted = self.positions.topics | {tp.topic for tp in self.positions.assigned}
+        errors = self.cluster.metadata.errors
+        missing = {t for t in wanted if errors.get(t) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        for topic in sorted(missing - self._told_missing):
+            log.warning("topic %r does not exist; it is read as soon as it does", topic)
+        self._told_missing = missing
 
     # Polling
 
@@ -276,7 +291,7 @@ class ConsumerEngine:
         if self.group is None:
             raise IllegalStateError("to subscribe, a consumer needs a group.id; use assign without one")
         if (topics is None) == (pattern is None):
-            raise ValueError("give topics or a pattern, one of the two")
+            raise IllegalArgumentError("give topics or a pattern, one of the two")
         if isinstance(topics, str):
             topics = [topics]
         if topics is not None:
@@ -285,13 +300,13 @@ class ConsumerEngine:
                 await self.unsubscribe()
                 return
             if any(not isinstance(name, str) or not name.strip() for name in names):
-                raise ValueError("a topic's name is a string that is not empty")
+                raise IllegalArgumentError("a topic's name is a string that is not empty")
             changed = self.positions.subscribe(names)
             self.cluster.all_topics = False
             self.cluster.want_only(names)
         else:
             assert pattern is not None
-            self.positions.subscribe_pattern(re.compile(pattern) if isinstance(pattern, str) else pattern)
+            self.positions.subscribe_pattern(_compiled(pattern))
             self.cluster.all_topics = changed = True
         self.group.listener = _as_listener(listener)
         if changed:
@@ -303,6 +318,8 @@ class ConsumerEngine:
         """See `AsyncConsumer.assign`."""
         self.need_open()
         tps = [TopicPartition(*tp) for tp in partitions]
+        if not all(isinstance(tp.topic, str) and tp.topic for tp in tps):
+            raise IllegalArgumentError("a topic's name is text that is not empty")
         self.positions.assign(tps)
         self.buffer.interrupt()
         self.buffer.drop_except(lambda position: self.positions.assigned.get(position.tp) is position)
@@ -329,7 +346,7 @@ class ConsumerEngine:
         """See `AsyncConsumer.seek`."""
         self.need_open()
         if offset < 0:
-            raise ValueError(f"offset is {offset}: it cannot be negative")
+            raise IllegalArgumentError(f"offset is {offset}: it cannot be negative")
         self.positions[tp].seek(offset, leader_epoch)
         self.buffer.interrupt()
         self.fetcher.wake()
@@ -490,10 +507,17 @@ class ConsumerEngine:
                     interceptor.close()
 
 
+def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except (re.error, TypeError) as problem:
+        raise IllegalArgumentError(f"pattern {pattern!r}: {problem}") from None
+
+
 def at_least_one(limit: int) -> int:
-    """Return how many records to take. Raises `ValueError` if that is none."""
+    """Return how many records to take. Raises `IllegalArgumentError` if that is none."""
     if limit < 1:
-        raise ValueError(f"at most {limit} records: take one at least")
+        raise IllegalArgumentError(f"at most {limit} records: take one at least")
     return limit
 
 

@@ -124,7 +124,7 @@ class AsyncProducer:
         Returns: a future; `await` it for the `RecordMetadata`, or leave it.
 
         Raises:
-            SerializationError, MessageTooLargeError, ValueError: this record cannot be sent.
+            SerializationError, MessageTooLargeError, IllegalArgumentError: this record cannot be sent.
             ClientTimeoutError: no metadata, or (`BufferExhaustedError`) no room within `max_block_ms`.
             ClosedError: the producer is closed.
         """

@@ -29,6 +29,7 @@ from odradek.client.errors import (
     BufferExhaustedError,
     ClientTimeoutError,
     ClosedError,
+    IllegalArgumentError,
     MessageTooLargeError,
     SerializationError,
 )
@@ -46,6 +47,9 @@ log = logging.getLogger("odradek.client.producer")
 
 INTERRUPTED_S = 2.0
 """How long closing waits for answers after Ctrl-C, or when the task was cancelled."""
+
+
+_TOO_LATE_MS = 2**63 - 1
 
 
 class ProducerRecord(NamedTuple):
@@ -180,7 +184,7 @@ class ProducerEngine:
     ) -> Prepared:
         """Run interceptors and serializers, and check sizes.
 
-        Raises `SerializationError`, `MessageTooLargeError`, `ClosedError`, `ValueError`.
+        Raises `SerializationError`, `MessageTooLargeError`, `ClosedError`, `IllegalArgumentError`.
         """
         if self.closed:
             raise ClosedError("the producer is closed")
@@ -191,14 +195,16 @@ class ProducerEngine:
                     record = interceptor.on_send(record) or record
             topic, value, key, partition, timestamp_ms, headers = record
             on_delivery = self._acknowledge(on_delivery)
+        if not isinstance(topic, str):
+            raise IllegalArgumentError(f"a topic's name is text, not {type(topic).__name__}: {topic!r}")
         if not topic:
-            raise ValueError("a record needs a topic")
+            raise IllegalArgumentError("a record needs a topic")
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
-        elif timestamp_ms < 0:
-            raise ValueError(f"timestamp_ms is {timestamp_ms}: milliseconds since the epoch, not negative")
+        elif not 0 <= timestamp_ms < _TOO_LATE_MS:
+            raise IllegalArgumentError(f"timestamp_ms is {timestamp_ms}: milliseconds since the epoch")
         if partition is not None and partition < 0:
-            raise ValueError(f"partition is {partition}: it cannot be negative")
+            raise IllegalArgumentError(f"partition is {partition}: it cannot be negative")
         if key is not None or self._serialize_key is not None:
             key = to_bytes(self._serialize_key, topic, key, "key")
         if value is not None or self._serialize_value is not None:
@@ -238,8 +244,8 @@ class ProducerEngine:
         Args:
             known: the topic, from `topic`.
 
-        Raises `ValueError` for a partition that the topic does not have; outside a transaction, or after one
-        failed, as `TransactionManager.add_partition`.
+        Raises `IllegalArgumentError` for a partition that the topic does not have; outside a transaction, or
+        after one failed, as `TransactionManager.add_partition`.
         """
         accumulator = self.accumulator
         if accumulator.memory_used + record.size > accumulator.buffer_memory:
@@ -258,7 +264,7 @@ class ProducerEngine:
                 partition = self._sticky.current(record.topic, known.available, self._queue_length)
         tp = known.tps.get(partition)
         if tp is None:
-            raise ValueError(
+            raise IllegalArgumentError(
                 f"topic {record.topic!r} has no partition {partition}: it has {len(known.numbers)}"
             )
         if self.manager is not None:

@@ -21,7 +21,12 @@ from odradek.client.core.transaction_requests import TxnRequest, build
 from odradek.client.core.transaction_states import TxnState
 from odradek.client.core.transactions import TransactionManager
 from odradek.client.core.versions import v2_if_known
-from odradek.client.errors import ClientTimeoutError, ClosedError, IllegalStateError
+from odradek.client.errors import (
+    ClientTimeoutError,
+    ClosedError,
+    IllegalArgumentError,
+    IllegalStateError,
+)
 from odradek.client.types import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -151,9 +156,9 @@ class Transactions:
             for tp, offset in offsets.items()
         }
         if not group.group_id:
-            raise ValueError("the consumer has no group")
+            raise IllegalArgumentError("the consumer has no group")
         if group.generation_id > 0 and not group.member_id:
-            raise ValueError(f"generation {group.generation_id} without a member")
+            raise IllegalArgumentError(f"generation {group.generation_id} without a member")
         if wanted:
             await self._done(self.manager.send_offsets(wanted, group))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from odradek.client.errors import IllegalArgumentError
 from odradek.client.types import NewTopic
 from odradek.wire.messages import alter_configs, incremental_alter_configs
 from odradek.wire.messages.create_partitions import (
@@ -116,7 +117,7 @@ def alter_configs_request(
 def incremental_alter_configs_request(
     wanted: Mapping[tuple[int, str], Mapping[str, Any]], validate_only: bool
 ) -> incremental_alter_configs.IncrementalAlterConfigsRequest:
-    """See `AsyncAdmin.incremental_alter_configs`. Raises `ValueError` for an unknown operation."""
+    """See `AsyncAdmin.incremental_alter_configs`. Raises `IllegalArgumentError` for an unknown operation."""
     resources = []
     for (kind, name), values in wanted.items():
         configs = []
@@ -125,7 +126,9 @@ def incremental_alter_configs_request(
             if isinstance(value, tuple):
                 word, value = value
                 if isinstance(word, str) and word not in _OPERATIONS:
-                    raise ValueError(f"{word!r} is no operation on a config: {', '.join(_OPERATIONS)}")
+                    raise IllegalArgumentError(
+                        f"{word!r} is no operation on a config: {', '.join(_OPERATIONS)}"
+                    )
                 operation = _OPERATIONS[word] if isinstance(word, str) else word
             elif value is None:
                 operation = DELETE

@@ -21,7 +21,7 @@ from odradek.client.aio.consumer_engine import (
     ConsumerEngine,
     at_least_one,
 )
-from odradek.client.config import ConsumerConfig, build
+from odradek.client.config import ConsumerConfig, build, split_mapping
 from odradek.client.core.assignors import resolve_assignors
 from odradek.client.core.fetch_requests import EARLIEST, LATEST
 from odradek.client.errors import ClosedError, IllegalStateError
@@ -101,7 +101,7 @@ class Consumer:
     listeners are called and offsets are committed there. Heartbeats and fetching go on in the background.
 
     Args:
-        topics: to subscribe to; none: call `subscribe` or `assign`.
+        topics: to subscribe to; none: call `subscribe` or `assign`. A mapping of configs may stand in front.
         config, configs: Kafka's consumer configs under Python's names (`group_id`) or, in a mapping, Kafka's
             ('group.id'). `docs/client.md` has the table.
 
@@ -109,18 +109,21 @@ class Consumer:
         ConfigError: a config that cannot be used.
     """
 
-    def __init__(self, *topics: str, config: Mapping[str, Any] | None = None, **configs: Any) -> None:
-        self._config = build(ConsumerConfig, {**(config or {}), **configs})
+    def __init__(
+        self, *topics: str | Mapping[str, Any], config: Mapping[str, Any] | None = None, **configs: Any
+    ) -> None:
+        names, in_front = split_mapping(topics)
+        self._config = build(ConsumerConfig, {**in_front, **(config or {}), **configs})
         resolve_assignors(self._config.partition_assignment_strategy)
-        if topics and self._config.group_id is None:
+        if names and self._config.group_id is None:
             raise IllegalStateError("to subscribe, a consumer needs a group.id; use assign without one")
         self._thread = LoopThread(f"odradek-{self._config.client_id}")
         self._todo: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._closed = False
         try:
             self._engine = self._thread.call(ConsumerEngine, self._config, partial(_invoke, self._todo))
-            if topics:
-                self.subscribe(topics)
+            if names:
+                self.subscribe(names)
         except BaseException:
             self._thread.stop()
             raise
@@ -141,7 +144,7 @@ class Consumer:
             raise ClosedError("the consumer is closed")
         if self._thread.is_current:
             coroutine.close()
-            raise RuntimeError(
+            raise IllegalStateError(
                 "a blocking call from the consumer's own I/O thread (a callback) would never return"
             )
         future = self._thread.submit(coroutine)
@@ -245,16 +248,18 @@ class Consumer:
     ) -> pa.Table:
         """As `poll`, as an Arrow table, without a Python object per record.
 
-        Columns: key, value (binary), topic, partition (int32), offset, timestamp (int64 ms), timestampType
-        (int32) and headers (list of struct<key, value>). Deserializers and interceptors are not asked.
+        Columns and types are those of odradek's Spark source: key, value (binary), topic, partition (int32),
+        offset (int64), timestamp (timestamp[us, UTC]), timestampType (int32) and headers (list of
+        struct<key, value>, null without). Deserializers and interceptors are not asked.
 
         Args:
             max_rows: default 100,000.
-            columns: `timestamp_unit`, `as_timestamp`, `nullable_headers` of
-                `odradek.records.columns.ColumnDecoder`.
+            columns: `timestamp_unit` ("us"), `as_timestamp` (True; False: int64), `nullable_headers` (True)
+                of `odradek.records.columns.ColumnDecoder`.
         """
-        from odradek.client.arrow_read import empty_table, to_table
+        from odradek.client.arrow_read import as_spark, empty_table, to_table
 
+        columns = as_spark(columns)
         engine = self._engine
         limit = at_least_one(100_000 if max_rows is None else max_rows)
         parts = self._poll(timeout_ms, lambda: engine.buffer.take_columns(limit, with_headers, columns))

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from odradek.client.errors import ClosedError
+from odradek.client.errors import ClosedError, IllegalStateError
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ class LoopThread:
         """Run a coroutine in the loop and wait. An interrupt (Ctrl-C) cancels it."""
         if self.is_current:
             coroutine.close()
-            raise RuntimeError(
+            raise IllegalStateError(
                 "a blocking call from the client's own I/O thread (a callback) would never return"
             )
         future = self.submit(coroutine)

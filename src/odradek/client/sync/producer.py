@@ -132,7 +132,7 @@ class Producer:
         Returns: a future; `result(timeout)` gives the `RecordMetadata`.
 
         Raises:
-            SerializationError, MessageTooLargeError, ValueError: this record cannot be sent.
+            SerializationError, MessageTooLargeError, IllegalArgumentError: this record cannot be sent.
             ClientTimeoutError: no metadata, or (`BufferExhaustedError`) no room within `max_block_ms`.
             ClosedError: the producer is closed.
         """
@@ -206,7 +206,7 @@ class Producer:
 
         Returns: an `ArrowDelivery`; `result(timeout)` waits and gives the number of rows.
 
-        Raises as `send`; `ValueError` for columns of other types.
+        Raises as `send`; `IllegalArgumentError` for columns of other types.
         """
         from odradek.client.arrow import ArrowDelivery, plan_rows
 
