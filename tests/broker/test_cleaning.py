@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +12,14 @@ from pathlib import Path
 import pytest
 
 from odradek import Admin, Consumer, NewTopic, Producer, TopicPartition
-from odradek.log.cleaner.worker import CleanFailedError, Throttle, outcome, serve
+from odradek.log.cleaner.worker import (
+    BrokerGoneError,
+    CleanFailedError,
+    Throttle,
+    WhileAlive,
+    outcome,
+    serve,
+)
 from odradek.testing import Broker
 
 QUICK = {"log_cleaner_backoff_ms": 20, "log_retention_check_interval_ms": 50}
@@ -157,26 +166,56 @@ def test_a_stop_ends_the_workers(tmp_path: Path) -> None:
         assert read_all(broker.bootstrap_servers, "state") == before
 
 
+JOB = (
+    '{"directory": "%s", "sources": [{"base_offset": 0, "size": 5, "modified_ms": 0, "index_bytes": 0, '
+    '"time_index_bytes": 0}], "first_dirty": 0, "first_uncleanable": 9, "now_ms": 0, "segment_bytes": 9, '
+    '"segment_index_bytes": 9, "index_interval_bytes": 9, "delete_retention_ms": 0, '
+    '"max_message_bytes": 9, "aborted": [], "producers": {}}\n'
+)
+
+
 def test_a_worker_tells_what_went_wrong(tmp_path: Path) -> None:
-    job = (
-        '{"directory": "%s", "sources": [{"base_offset": 0, "size": 5, "modified_ms": 0, "index_bytes": 0, '
-        '"time_index_bytes": 0}], "first_dirty": 0, "first_uncleanable": 9, "now_ms": 0, "segment_bytes": 9, '
-        '"segment_index_bytes": 9, "index_interval_bytes": 9, "delete_retention_ms": 0, '
-        '"max_message_bytes": 9, "aborted": [], "producers": {}}\n'
-    )
     said = io.StringIO()
-    serve(io.StringIO(job % tmp_path), said)
+    serve(io.StringIO(JOB % tmp_path), said)
     with pytest.raises(CleanFailedError, match="FileNotFoundError") as missing:
         outcome(said.getvalue(), 0)
     assert not missing.value.for_good
     (tmp_path / f"{0:020d}.log").write_bytes(b"short")
     said = io.StringIO()
-    serve(io.StringIO(job % tmp_path), said)
+    serve(io.StringIO(JOB % tmp_path), said)
     with pytest.raises(CleanFailedError, match="no whole batch") as damaged:
         outcome(said.getvalue(), 0)
     assert damaged.value.for_good
     with pytest.raises(CleanFailedError, match="exit code -9"):
         outcome("", -9)
+
+
+@pytest.mark.parametrize("text", ["", JOB % "/nowhere"], ids=["before the job", "before the result"])
+def test_a_worker_whose_broker_dies_ends_without_a_word(text: str) -> None:
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "odradek.log.cleaner.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    assert worker.stderr is not None
+    worker.stdout.close()
+    worker.stdin.write(text)
+    worker.stdin.close()
+    assert worker.stderr.read() == ""
+    worker.stderr.close()
+    assert worker.wait(30) == 1
+
+
+def test_a_worker_does_not_go_on_in_a_folder_that_another_broker_may_have() -> None:
+    parents = iter([7, 7, 1])
+    throttle = WhileAlive(1e9, lambda: next(parents))
+    throttle(1)
+    with pytest.raises(BrokerGoneError):
+        throttle(1)
 
 
 def test_the_throttle_waits_as_long_as_the_bytes_take() -> None:

@@ -43,7 +43,7 @@ from odradek.log.moves import Moves
 from odradek.log.partition_log import PartitionLog
 from odradek.log.placement import Placement
 from odradek.log.readable import ReadableLog
-from odradek.log.removing import RemovalJob
+from odradek.log.removing import RemovalJob, Removals
 from odradek.util.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -82,8 +82,7 @@ class LogManager:
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._offline: dict[TopicPartition, Path] = {}
         """Partitions that were in folders which have failed."""
-        self._deleted: list[tuple[int, Path]] = []
-        """Folders of deleted partitions, and when they are to be removed."""
+        self._removals = Removals(files)
         self._stale: set[TopicPartition] = set()
         """Partitions that checkpoints on the disk may speak of, but that are gone."""
         self._unsynced: set[Path] = set()
@@ -167,7 +166,7 @@ class LogManager:
             log.syncing.failed = True
             log.release()
             self._offline[key] = path
-        self._deleted = [entry for entry in self._deleted if entry[1].parent != path]
+        self._removals.forget(path)
         self._unsynced.discard(path)
         self.moves.on_failed(path)
         if self.on_failure is not None:
@@ -231,23 +230,22 @@ class LogManager:
                 except OSError as error:
                     self._fail_at_start(directory, f"loading the logs of {directory.path} failed", error)
         refuse_duplicates(item for view in views.values() for item in view.logs)
-        removal_ms = self._clock.now_ms() + self.defaults.file_delete_delay_ms
         for directory in self._dirs:
             if directory.is_online:
                 view = views[directory.path]
-                self._deleted += [(removal_ms, folder) for folder in view.deleted]
+                # Nobody reads from these any more: they are due.
+                for folder in view.deleted:
+                    self._removals.add(0, folder)
                 self._stale |= view.spoken_of.keys()
                 self.damaged.note(view.damaged, view.spoken_of)
                 try:
                     # From here on only a clean stop makes it clean again.
                     self._files.remove(directory.path / CLEAN_SHUTDOWN)
                     self._files.remove(directory.path / SEGMENTS)
-                    self._deleted += [
-                        (removal_ms, self.moves.retire(path))
-                        for path in view.superseded
-                        # It may be all that is left.
-                        if parse_partition_dir(path.name) not in self.damaged
-                    ]
+                    for path in view.superseded:
+                        # The old folder of a damaged log may be all that is left.
+                        if parse_partition_dir(path.name) not in self.damaged:
+                            self._removals.add(0, self.moves.retire(path))
                 except OSError as error:
                     self._fail_at_start(directory, f"loading the logs of {directory.path} failed", error)
         for directory in self._dirs:
@@ -396,7 +394,7 @@ class LogManager:
         except OSError as error:
             raise log.storage_error("deleting", error) from error
         del self._logs[key]
-        self._deleted.append((self._clock.now_ms() + log.config.file_delete_delay_ms, target))
+        self._removals.add(self._clock.now_ms() + log.config.file_delete_delay_ms, target)
         self._stale.add(key)
         self._unsynced.add(parent)
         if sync:
@@ -424,7 +422,7 @@ class LogManager:
 
     def remove_folder_later(self, folder: Path) -> None:
         """Remove a folder that has a `-delete` name after `file.delete.delay.ms`."""
-        self._deleted.append((self._clock.now_ms() + self.defaults.file_delete_delay_ms, folder))
+        self._removals.add(self._clock.now_ms() + self.defaults.file_delete_delay_ms, folder)
 
     def sync_names(self) -> dict[Path, OSError]:
         """Wait until deletions are on the disk; what failed. May be called in another thread."""
@@ -451,16 +449,17 @@ class LogManager:
                 continue
         return dropped
 
-    def begin_removals(self, now_ms: int) -> RemovalJob:
-        """What is to be removed now: dropped segments and deleted partitions whose time has come."""
-        folders = [path for at_ms, path in self._deleted if at_ms <= now_ms]
-        self._deleted = [entry for entry in self._deleted if entry[0] > now_ms]
-        paths = [path for log in self.all() for path in log.take_due_files(now_ms)]
-        return RemovalJob(self._files, paths, folders)
+    def begin_removals(self, now_ms: int, most: int | None = None) -> RemovalJob:
+        """What is to be removed now: dropped segments and deleted partitions whose time has come.
+
+        At most so many files and folders; the others are due still.
+        """
+        paths = [path for log in self._logs.values() for path in log.take_due_files(now_ms)]
+        return self._removals.begin(now_ms, paths, most)
 
     def finish_removals(self, job: RemovalJob, now_ms: int) -> None:
-        """Take note of what could not be removed: it is due again."""
-        self._deleted += [(now_ms, path) for path in job.left]
+        """Take note of what could not be removed: it is due again at that time."""
+        self._removals.finish(job, now_ms)
 
     def remove_deleted(self, now_ms: int) -> int:
         """Remove what is due; how many files and folders."""

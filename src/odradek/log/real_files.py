@@ -265,8 +265,19 @@ class RealFileSystem:
 
     def remove_tree(self, directory: Path) -> None:
         """See `FileSystem.remove_tree`."""
-        if directory.exists():
-            shutil.rmtree(directory)
+        try:
+            with os.scandir(directory) as found:
+                names = [one.path for one in found if not one.is_dir(follow_symlinks=False)]
+        except FileNotFoundError:
+            return
+        # A partition's folder has no folders in it: this holds the interpreter for much less time.
+        for name in names:
+            os.unlink(name)  # noqa: PTH108 - names are at hand, not paths
+        try:
+            directory.rmdir()
+        except OSError:
+            if directory.exists():
+                shutil.rmtree(directory)
 
     def fsync(self, path: Path) -> None:
         """See `FileSystem.fsync`."""

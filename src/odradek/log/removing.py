@@ -1,12 +1,15 @@
 """Removing what was marked as deleted: large files take the file system its time, so that is done elsewhere.
 
-What is to be removed is renamed first (`.deleted`, `-delete`), so nothing depends on when it goes: a start
-removes whatever is left.
+What is to be removed is renamed first (`.deleted`, `-delete`), so nothing depends on when it goes: it is due
+after `file.delete.delay.ms`, and whatever a stop has left is due when the broker is started again.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import deque
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
 from pathlib import Path
 
 from odradek.log.files import FileSystem
@@ -47,3 +50,38 @@ class RemovalJob:
                 logger.error("removing %s failed, it is tried again: %s", folder, error)
                 self.left.append(folder)
         return removed
+
+
+class Removals:
+    """What waits to be removed: folders of deleted partitions with their times, and files that are due."""
+
+    def __init__(self, files: FileSystem) -> None:
+        self._files = files
+        self._folders: list[tuple[int, Path]] = []
+        """A heap: the one that is due first comes first."""
+        self._paths: deque[Path] = deque()
+
+    def add(self, at_ms: int, folder: Path) -> None:
+        """Remove a folder that has a `-delete` name at a time."""
+        heappush(self._folders, (at_ms, folder))
+
+    def forget(self, parent: Path) -> None:
+        """A data folder has failed: nothing is removed from it."""
+        self._folders = [entry for entry in self._folders if entry[1].parent != parent]
+        heapify(self._folders)
+
+    def begin(self, now_ms: int, paths: Iterable[Path], most: int | None) -> RemovalJob:
+        """What is due, at most so many; `paths` are files that have become so."""
+        self._paths.extend(paths)
+        room = len(self._paths) + len(self._folders) if most is None else most
+        job = RemovalJob(self._files, [], [])
+        while self._paths and len(job) < room:
+            job.paths.append(self._paths.popleft())
+        while self._folders and self._folders[0][0] <= now_ms and len(job) < room:
+            job.folders.append(heappop(self._folders)[1])
+        return job
+
+    def finish(self, job: RemovalJob, again_ms: int) -> None:
+        """Take note of what could not be removed: it is due again at that time."""
+        for folder in job.left:
+            self.add(again_ms, folder)

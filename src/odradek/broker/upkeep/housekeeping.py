@@ -1,4 +1,4 @@
-"""What a broker does by the clock: retention, flushes, checkpoints, forgetting idle producers, compaction.
+"""What a broker does by the clock: retention, removals, flushes, checkpoints, idle producers, compaction.
 
 Moves of replicas between data folders go on beside it, begun by requests."""
 
@@ -11,6 +11,7 @@ from odradek.broker.process.loop_timers import Periodic
 from odradek.broker.upkeep.cleaning import Cleaning
 from odradek.broker.upkeep.log_starts import LogStarts
 from odradek.broker.upkeep.moving import Moving
+from odradek.broker.upkeep.removals import Removals
 from odradek.log.cleaner.manager import LogCleaner
 from odradek.log.real_files import RealFileSystem
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from odradek.broker.app import Broker
 
 _FLUSH_CHECK_MS = 1_000
+_REMOVAL_CHECK_MS = 1_000
 _NEVER_MS = 366 * 24 * 3600 * 1000
 
 
@@ -34,6 +36,7 @@ class Housekeeping:
         self._checkpointed: list[Any] = []
         self._flushing = self._checkpointing = False
         self._cleaning: Cleaning | None = None
+        self._removals: Removals | None = None
         self.cleaner: LogCleaner | None = None
         self.moving: Moving | None = None
         self.log_starts: LogStarts
@@ -44,6 +47,10 @@ class Housekeeping:
         now_ms = broker.clock.now_ms
         self.log_starts = LogStarts(broker.loop, logs)
         self._every("retention", config.log_retention_check_interval_ms, self._retain)
+        self._removals = Removals(broker.loop, logs, broker.clock)
+        self._every("removals", _REMOVAL_CHECK_MS, self._removals.check)
+        # What the last stop has left has waited long enough.
+        broker.loop.call_soon(self._removals.check)
         # Also without flush.ms: complete segments are synced, so that a recovery need not read them again.
         self._every("flush", min(_FLUSH_CHECK_MS, config.log_flush_scheduler_interval_ms), self._flush)
         self._every("checkpoints", config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint)
@@ -66,6 +73,9 @@ class Housekeeping:
         for periodic in self._periodic:
             periodic.stop()
         self._periodic.clear()
+        if self._removals is not None:
+            self._removals.stop()
+            self._removals = None
         if self.moving is not None:
             self.moving.stop()
             self.moving = None
@@ -78,13 +88,7 @@ class Housekeeping:
             self._periodic.append(Periodic(self._broker.loop, name, interval_ms, work))
 
     def _retain(self) -> None:
-        """Drop what is due, and remove files in another thread: a large one takes its time."""
-        logs, now_ms = self._broker.logs, self._broker.clock.now_ms()
-        logs.apply_retention(now_ms)
-        job = logs.begin_removals(now_ms)
-        if len(job):
-            running = self._broker.loop.run_in_executor(None, job.run)
-            running.add_done_callback(lambda _: logs.finish_removals(job, now_ms))
+        self._broker.logs.apply_retention(self._broker.clock.now_ms())
 
     def _flush(self) -> None:
         """Sync what is due, in another thread: the disk takes its time over a large segment."""

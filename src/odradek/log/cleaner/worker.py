@@ -53,11 +53,33 @@ class Throttle:
         self._free_at_s = max(self._free_at_s, now_s) + size / self._rate
 
 
+class BrokerGoneError(Exception):
+    """The broker has died: nobody waits for the result, and the next one may have the folder."""
+
+
+class WhileAlive(Throttle):
+    """A throttle that gives up when the broker has died. Raises `BrokerGoneError`."""
+
+    def __init__(self, bytes_per_second: float, parent: Callable[[], int] = os.getppid) -> None:
+        super().__init__(bytes_per_second)
+        self._parent = parent
+        self._broker = parent()
+
+    def __call__(self, size: int) -> None:
+        """See `Throttle`."""
+        if self._parent() != self._broker:
+            raise BrokerGoneError
+        super().__call__(size)
+
+
 def serve(read: TextIO, write: TextIO) -> None:
-    """Do the job of one line, and tell what came of it."""
-    job = CleanJob.from_json(read.readline())
+    """Do the job of one line, and tell what came of it. Raises `BrokerGoneError`, `BrokenPipeError`."""
+    line = read.readline()
+    if not line:
+        raise BrokerGoneError
+    job = CleanJob.from_json(line)
     try:
-        result = run(RealFileSystem(), job, Throttle(job.io_bytes_per_second))
+        result = run(RealFileSystem(), job, WhileAlive(job.io_bytes_per_second))
     except (KafkaError, ValueError) as error:
         json.dump({"failed": str(error), "for_good": True}, write)
     except (OSError, MemoryError) as error:
@@ -81,4 +103,9 @@ def outcome(line: str, exit_code: int) -> CleanResult:
 if __name__ == "__main__":
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
-    serve(sys.stdin, sys.stdout)
+    try:
+        serve(sys.stdin, sys.stdout)
+    except (BrokerGoneError, BrokenPipeError):
+        # What is still in the buffer is for nobody: without this the interpreter complains at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

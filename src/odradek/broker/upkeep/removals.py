@@ -1,0 +1,56 @@
+"""Removing what was deleted when its time has come, a few files and folders at a time, in another thread.
+
+A topic of thousands of partitions is deleted at once, and what a stop has left is due at the start. Between two
+steps there is a pause of twice the time that the step took, so that others get the disk and the processor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from odradek.log.log_manager import LogManager
+    from odradek.log.removing import RemovalJob
+    from odradek.util.clock import Clock
+
+STEP = 25
+"""Files and folders that one step removes at most."""
+
+RETRY_MS = 60_000
+"""After how long what could not be removed is tried again."""
+
+
+class Removals:
+    """Goes through what is due; every method is called from the loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, logs: LogManager, clock: Clock) -> None:
+        self._loop = loop
+        self._logs = logs
+        self._clock = clock
+        self._is_busy = False
+        self._stopped = False
+
+    def check(self) -> None:
+        """Begin with what is due by now, unless it has been begun with."""
+        if not self._is_busy:
+            self._step()
+
+    def stop(self) -> None:
+        """No further step. What is left the next start removes."""
+        self._stopped = True
+
+    def _step(self) -> None:
+        self._is_busy = False
+        if self._stopped:
+            return
+        job = self._logs.begin_removals(self._clock.now_ms(), STEP)
+        if len(job):
+            self._is_busy = True
+            began_s = self._loop.time()
+            running = self._loop.run_in_executor(None, job.run)
+            running.add_done_callback(lambda _: self._pause(job, began_s))
+
+    def _pause(self, job: RemovalJob, began_s: float) -> None:
+        self._logs.finish_removals(job, self._clock.now_ms() + RETRY_MS)
+        self._loop.call_later(2 * (self._loop.time() - began_s), self._step)
