@@ -1,7 +1,7 @@
 """Removing what was deleted when its time has come, a few files and folders at a time, in another thread.
 
-A topic of thousands of partitions is deleted at once, and what a stop has left is due at the start. Between two
-steps there is a pause of twice the time that the step took, so that others get the disk and the processor.
+A topic of thousands of partitions is deleted at once, and what a stop has left is due at the start. Between
+two steps there is a pause of twice the time that the step took, so that others get disk and processor.
 """
 
 from __future__ import annotations
