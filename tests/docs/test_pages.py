@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +39,9 @@ def _in_spark(block: Block) -> bool:
 
 
 def _runs(language: str, *, spark: bool = False) -> list[Any]:
-    """The blocks of a language as parameters: the page, for its broker, and the block."""
+    """The blocks of a language, as parameters."""
     return [
-        pytest.param(block.page, block, id=str(block))
+        pytest.param(block, id=str(block))
         for block in BLOCKS
         if block.language == language and block.excerpt is None and _in_spark(block) == spark
     ]
@@ -64,12 +66,11 @@ def test_an_excerpt_of_a_file_is_in_it(block: Block) -> None:
         assert line in lines, f"{block}: not in {block.excerpt}, or not there: {line}"
 
 
-@pytest.fixture(scope="module")
-def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A broker for one page, as README has it started."""
-    data = tmp_path_factory.mktemp("data")
+@contextmanager
+def _broker(data: Path) -> Iterator[str]:
+    """A broker as README has it started."""
     words = [_script("odradek"), "server", "--data", str(data), "--port", "0"]
-    with (data.parent / f"{data.name}.log").open("wb") as log:
+    with data.with_suffix(".log").open("wb") as log:
         child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, text=True)
     assert child.stdout is not None
     try:
@@ -80,6 +81,24 @@ def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         child.terminate()
         child.wait(30)
         child.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+    """The broker of each page, which is empty when the page's first block comes."""
+    with ExitStack() as running:
+
+        @cache
+        def of(page: str) -> str:
+            return running.enter_context(_broker(tmp_path_factory.mktemp("data")))
+
+        yield of
+
+
+@pytest.fixture
+def servers(brokers: Callable[[str], str], block: Block) -> str:
+    """The broker of the block's page."""
+    return brokers(block.page)
 
 
 def _script(name: str) -> str:
@@ -130,7 +149,7 @@ def _at(servers: str, code: str) -> str:
 
 
 @pytest.mark.timeout(LIMIT_S)
-@pytest.mark.parametrize(("servers", "block"), _runs("python"), indirect=["servers"])
+@pytest.mark.parametrize("block", _runs("python"))
 def test_python(servers: str, block: Block, tmp_path: Path) -> None:
     program = tmp_path / "block.py"
     program.write_text(GIVEN.get(block.page, "") + _at(servers, block.code))
@@ -138,7 +157,7 @@ def test_python(servers: str, block: Block, tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(LIMIT_S)
-@pytest.mark.parametrize(("servers", "block"), _runs("console"), indirect=["servers"])
+@pytest.mark.parametrize("block", _runs("console"))
 def test_console(servers: str, block: Block, tmp_path: Path) -> None:
     if "--group billing" in block.code:
         _commit_as_billing(servers)
@@ -177,7 +196,7 @@ def spark() -> Iterator[Any]:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("servers", "block"), _runs("python", spark=True), indirect=["servers"])
+@pytest.mark.parametrize("block", _runs("python", spark=True))
 def test_spark(servers: str, block: Block, spark: Any, tmp_path: Path) -> None:
     for topic in re.findall(r'\.option\("subscribe", "(\w+)"\)', block.code):
         _fill(servers, topic)
