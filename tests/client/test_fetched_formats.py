@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.client.core.fetch_buffer import Chunk
+from odradek.client.core.chunk import Chunk
 from odradek.client.core.fetched import end_of_fetched, visible_batches
 from odradek.client.core.positions import Position
 from odradek.client.types import TopicPartition

@@ -20,7 +20,8 @@ from odradek.client import (
     Producer,
     TopicPartition,
 )
-from odradek.client.core.fetch_buffer import Chunk, FetchBuffer
+from odradek.client.core.chunk import Chunk
+from odradek.client.core.fetch_buffer import FetchBuffer
 from odradek.client.core.positions import Position, Positions
 from odradek.client.errors import SerializationError
 from odradek.records.builder import BatchBuilder

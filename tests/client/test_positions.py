@@ -19,7 +19,8 @@ from odradek.client.config import (
     parse_servers,
     python_name,
 )
-from odradek.client.core.fetch_buffer import Chunk, FetchBuffer
+from odradek.client.core.chunk import Chunk
+from odradek.client.core.fetch_buffer import FetchBuffer
 from odradek.client.core.fetch_requests import EARLIEST
 from odradek.client.core.metadata import MetadataCache
 from odradek.client.core.positions import Position, Positions

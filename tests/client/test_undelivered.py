@@ -164,6 +164,22 @@ def test_each_record_s_own_error_counts() -> None:
     assert problem.counts == {"KafkaError": 2, "ValueError": 1}
 
 
+def test_a_transaction_that_closing_aborts_is_told(
+    servers: str, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Producer(bootstrap_servers=servers, transactional_id=topic) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"x").result(30)
+    assert "closed amid a transaction" in caplog.text
+    caplog.clear()
+    with Producer(bootstrap_servers=servers, transactional_id=topic) as producer:
+        producer.init_transactions()
+        with producer.begin_transaction():
+            producer.send(topic, b"x")
+    assert "amid" not in caplog.text
+
+
 # Clients that nobody closes
 
 
@@ -284,6 +300,28 @@ for n in range(7):
     assert ended.returncode == 0
     assert "the process ends, and 7 sends are lost or in doubt" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_leaves_its_parent_s_clients_alone(tmp_path: Path, servers: str, topic: str) -> None:
+    ended = run(
+        tmp_path,
+        f"""
+import atexit, os, warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+from odradek import Producer
+with Producer(bootstrap_servers="{servers}", linger_ms=60_000) as producer:
+    producer.send("{topic}", b"x")
+    child = os.fork()
+    if child == 0:
+        atexit._run_exitfuncs()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+print("ended")
+""",
+    )
+    assert ended.stdout == "ended\n"
+    assert "was not closed" not in ended.stderr
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")

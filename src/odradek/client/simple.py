@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from odradek.client.blocking import BlockingConnection
 from odradek.client.config import ConsumerConfig, build, parse_servers
-from odradek.client.core.fetch_buffer import records_of
+from odradek.client.core.chunk import records_of
 from odradek.client.core.fetch_requests import (
     EARLIEST,
     LATEST,

@@ -13,7 +13,8 @@ from typing import Any
 
 from odradek.client.aio.cluster import Cluster
 from odradek.client.config import ConsumerConfig
-from odradek.client.core.fetch_buffer import Chunk, FetchBuffer
+from odradek.client.core.chunk import Chunk
+from odradek.client.core.fetch_buffer import FetchBuffer
 from odradek.client.core.fetch_requests import NAMES_UNTIL, FetchAt, fetch_ceiling, fetch_request
 from odradek.client.core.fetch_session import FetchSession
 from odradek.client.core.fetched import batch_too_large, end_of_fetched

@@ -251,6 +251,8 @@ class Transactions:
             try:
                 # An end that was given up goes on; it cannot become another one.
                 pending = self.manager.pending if self.manager.is_completing else None
+                if pending is None and self.manager.partitions:
+                    log.warning("the producer is closed amid a transaction: what was sent in it is aborted")
                 await self._end(lambda: pending or self.manager.abort())
             except OdradekError as problem:
                 log.warning("the open transaction was not ended while closing: %s", problem)

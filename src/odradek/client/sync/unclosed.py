@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import concurrent.futures
 import logging
+import os
 import time
 import warnings
 import weakref
@@ -61,6 +62,8 @@ class Unclosed:
 
     # The collector may call from any thread, whatever that holds: nothing here waits or takes a lock of ours.
     def _let_go(self) -> None:
+        if self not in _open:
+            return
         self._begin()
         warnings.warn(f"{self._what} was not closed", ResourceWarning, stacklevel=2)
 
@@ -107,6 +110,11 @@ class Unclosed:
             )
         except Exception:
             log.exception("%s could not be closed", self._what)
+
+
+# Threads do not survive a fork: the parent's clients are not the child's to finish.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_open.clear)
 
 
 @atexit.register
