@@ -10,7 +10,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -114,8 +114,15 @@ def _started(words: list[str], where: Path) -> subprocess.Popen[str]:
         env={**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
+        start_new_session=True,  # a terminal's Ctrl-C reaches all of them
         text=True,
     )
+
+
+def _signal(child: subprocess.Popen[str], number: signal.Signals) -> None:
+    """To a process and its children, if they still run."""
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, number)
 
 
 def _run(words: list[str], where: Path, prints: str | None) -> str:
@@ -132,13 +139,12 @@ def _run(words: list[str], where: Path, prints: str | None) -> str:
             assert child.wait(LIMIT_S) == 0, printed
             assert prints is None, f"it has not printed {prints}:\n{printed}"
             return printed
-        if child.poll() is None:
-            child.send_signal(signal.SIGINT)
+        _signal(child, signal.SIGINT)
         printed += child.stdout.read()
         assert child.wait(LIMIT_S) in (0, 128 + signal.SIGINT, -signal.SIGINT), printed
         return printed
     finally:
-        child.kill()
+        _signal(child, signal.SIGKILL)
         child.wait()
         child.stdout.close()
 
