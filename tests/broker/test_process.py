@@ -134,27 +134,40 @@ def test_more_signals_while_it_stops_change_nothing(tmp_path: Path) -> None:
 
 STOPPED_WHILE_STARTING = """
 import os, signal, sys
+from odradek.broker.app import Broker
 from odradek.cli.server import command
 from odradek.log.log_manager import LogManager
-load = LogManager.load
-def slow(self, *arguments, **named):
-    load(self, *arguments, **named)
+load, start = LogManager.load, Broker.start
+def interrupt():
     os.kill(os.getpid(), signal.Signals[sys.argv[2]])
     for _ in range(10):
         pass
     print("went on")
-LogManager.load = slow
+def slow_load(self, *arguments, **named):
+    load(self, *arguments, **named)
+    interrupt()
+async def slow_start(self):
+    await start(self)
+    interrupt()
+if sys.argv[3] == "in the middle":
+    LogManager.load = slow_load
+else:
+    Broker.start = slow_start
 command(["--data", sys.argv[1], "--port", "0"])
 """
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
-def test_a_signal_ends_a_start_that_takes_long(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "when"),
+    [("SIGTERM", "in the middle"), ("SIGINT", "in the middle"), ("SIGHUP", "at the end")],
+)
+def test_a_signal_ends_a_start_that_takes_long(name: str, when: str, tmp_path: Path) -> None:
     with_a_topic(tmp_path)
-    command = [sys.executable, "-c", STOPPED_WHILE_STARTING, str(tmp_path), name]
+    command = [sys.executable, "-c", STOPPED_WHILE_STARTING, str(tmp_path), name, when]
     done = subprocess.run(command, capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, b""), done
     assert b"Traceback" not in done.stderr
+    assert (b"clean=true" in done.stderr) == (when == "at the end")
     with Broker(data=tmp_path) as broker:
         assert broker.call(lambda one: one.image.topic("t")) is not None
 

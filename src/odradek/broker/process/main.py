@@ -77,8 +77,12 @@ async def _main(
         stop.set()
 
     broker.on_fatal = on_fatal
-    await broker.start()
-    signals.call(loop, stop.set)
+    try:
+        await broker.start()
+        signals.call(loop, stop.set)
+    except StoppedWhileStarting:
+        await broker.stop()  # it may have been ready already
+        raise
     collector.settle()
     pauses = collector.Pauses()
     pauses.start()
