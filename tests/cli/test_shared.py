@@ -44,6 +44,22 @@ def test_help_of_all(run: RunTool) -> None:
     assert run("--version").stdout.startswith("odradek, version ")
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["consol-producer"], "No such command 'consol-producer'. Did you mean 'console-producer'?"),
+        (["topcis", "--list"], "Did you mean 'topics'?"),
+        (["zzz"], "No such command 'zzz'. There are: server, topics, "),
+        (["wire", "decod"], "No such command 'decod'. Did you mean 'decode'?"),
+        (["transactions", "--bootstrap-server", "127.0.0.1:1", "lst"], "Did you mean 'list'?"),
+    ],
+)
+def test_a_mistyped_command_is_told_with_the_nearest(run: RunTool, words: list[str], hint: str) -> None:
+    ended = run(*words)
+    assert ended.exit_code != 0
+    assert hint in ended.stderr
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_a_broker_that_does_not_answer(run: RunTool, name: str, tmp_path: Path) -> None:
     config = tmp_path / "client.properties"

@@ -12,6 +12,7 @@ import sys
 import click
 
 from odradek import __version__
+from odradek.cli.suggesting import SuggestingGroup
 
 #: Tool → the line that `odradek --help` shows for it, without importing it.
 TOOLS = {
@@ -36,7 +37,7 @@ TOOLS = {
 }
 
 
-class ToolGroup(click.Group):
+class ToolGroup(SuggestingGroup):
     """A group whose commands are modules, imported on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -50,18 +51,6 @@ class ToolGroup(click.Group):
         module = importlib.import_module(f"odradek.cli.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the tool; for a name that is none, suggest the nearest."""
-        if args and args[0] not in TOOLS and not args[0].startswith("-"):
-            from difflib import get_close_matches
-
-            close = get_close_matches(args[0], TOOLS, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else " 'odradek --help' lists the tools."
-            ctx.fail(f"No such tool: {args[0]!r}.{hint}")
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the tools from the table, importing none of them."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import click
 
+from odradek.cli.suggesting import SuggestingGroup
 from odradek.cli.tool import Tool, bootstrap_option, client_configs, command_config_option, echo_lines
 from odradek.errors import OdradekError, TransactionalIdNotFoundError
 
@@ -60,7 +61,7 @@ class OpenTransaction(NamedTuple):
     producer: ProducerState
 
 
-class _Tools(Tool, click.Group):
+class _Tools(Tool, SuggestingGroup):
     """Tools within a tool, as `odradek transactions … list …`."""
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from odradek.cli.suggesting import SuggestingGroup
 from odradek.errors import OdradekError, ProtocolError
 from odradek.wire.api import ApiKey, request_class, response_class, response_header_version
 from odradek.wire.check import check_line, message_class, read_golden, unknown_tags
@@ -111,7 +112,7 @@ def shared_options(function: Any) -> Any:
     return function
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=SuggestingGroup, context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
     """Decode, encode and check protocol messages."""
 
