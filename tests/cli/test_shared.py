@@ -150,6 +150,7 @@ def test_nothing_heavy_is_imported(servers: str) -> None:
     }
     assert {name for name in ours if name.startswith("odradek.cli.")} == {
         "odradek.cli.main",
+        "odradek.cli.suggesting",
         "odradek.cli.tool",
         "odradek.cli.topics",
     }
