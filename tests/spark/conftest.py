@@ -134,6 +134,23 @@ def read_stream(spark: Any, servers: str) -> Callable[..., Any]:
     return load
 
 
+_STARTS = 20
+
+
+def started_in_time(action: Callable[[], Any]) -> Any:
+    """The result of `action`, which is run again while Spark gave a new Python process too little time.
+
+    Spark waits 10 s for it to connect, whatever its settings say; on a busy machine that is short.
+    """
+    for start in range(_STARTS):
+        try:
+            return action()
+        except Exception as problem:
+            if "failed to connect back" not in str(problem) or start == _STARTS - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
 class Query:
     """A streaming query that collects the values of each batch, with its checkpoint in a folder."""
 
@@ -144,6 +161,10 @@ class Query:
 
     def run(self) -> "Query":
         """Read all that is there (`Trigger.AvailableNow`); `batches` holds the values of each batch."""
+        started_in_time(self._run)
+        return self
+
+    def _run(self) -> None:
         self.batches = []
 
         def collect(batch: Any, batch_id: int) -> None:
@@ -157,7 +178,6 @@ class Query:
             .start()
         )
         query.awaitTermination()
-        return self
 
     @property
     def values(self) -> list[str]:

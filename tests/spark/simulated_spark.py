@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from odradek.client.types import TopicPartition
+from odradek.spark.errors import DataLossError
 from odradek.spark.offsets import (
     EARLIEST,
     LATEST,
@@ -17,18 +18,24 @@ from odradek.spark.offsets import (
     Latest,
     Limit,
     Offsets,
+    SourceOffset,
     from_spark,
     to_spark,
 )
 from odradek.spark.options import SourceOptions, parse_source
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.stream_planner import StreamPlanner
+from odradek.wire.primitives import uuid_from_text, uuid_to_text
 
 
 class SimulatedTopic:
-    """Partitions as pairs: the first offset that is still there, and the next one to be written."""
+    """Partitions as pairs: the first offset that is still there, and the next one to be written.
 
-    def __init__(self, partitions: int = 1) -> None:
+    `topic_id` is empty for a broker without ids.
+    """
+
+    def __init__(self, partitions: int = 1, topic_id: str = "") -> None:
+        self.topic_id = topic_id
         self.bounds = {TopicPartition("t", number): (0, 0) for number in range(partitions)}
 
     def append(self, number: int, count: int = 1) -> None:
@@ -41,23 +48,42 @@ class SimulatedTopic:
     def add_partition(self) -> None:
         self.bounds[TopicPartition("t", len(self.bounds))] = (0, 0)
 
+    def make_again(self, partitions: int = 1) -> None:
+        """Delete it, and make it anew under another id."""
+        self.topic_id = topic_id(self.topic_id)
+        self.bounds = {TopicPartition("t", number): (0, 0) for number in range(partitions)}
+
+    def _here(self, offsets: Offsets) -> SourceOffset:
+        return SourceOffset(offsets, {"t": self.topic_id} if self.topic_id else {})
+
     def earliest(self, partitions: list[TopicPartition]) -> Offsets:
         return {tp: self.bounds[tp][0] for tp in partitions if tp in self.bounds}
 
-    def latest(self, known: Mapping[TopicPartition, int] | None = None) -> Offsets:
+    def latest(self, known: SourceOffset | None = None) -> SourceOffset:
+        return self._here(self._ends())
+
+    def _ends(self) -> Offsets:
         return {tp: end for tp, (_, end) in self.bounds.items()}
 
-    def resolve(self, limit: Limit, *, starting: bool) -> Offsets:
+    def resolve(self, limit: Limit, *, starting: bool) -> SourceOffset:
+        return self._here(self._at(limit))
+
+    def _at(self, limit: Limit) -> Offsets:
         if isinstance(limit, Earliest):
             return self.earliest(list(self.bounds))
         if isinstance(limit, Latest):
-            return self.latest()
+            return self._ends()
         assert isinstance(limit, AtOffsets)
         special = {EARLIEST: 0, LATEST: 1}
         return {
             tp: self.bounds[tp][special[offset]] if offset in special else offset
             for tp, offset in limit.offsets.items()
         }
+
+
+def topic_id(before: str = "") -> str:
+    """The id of a topic, and that of the one which is made in its place."""
+    return uuid_to_text((int.from_bytes(uuid_from_text(before) if before else b"") + 1).to_bytes(16))
 
 
 def options(**given: Any) -> SourceOptions:
@@ -82,11 +108,11 @@ class SimulatedQuery:
         self.committed = 0
         self.read: dict[int, list[OffsetRange]] = {}
         self.now_ms = 0
-        self.started_at: Offsets = {}
+        self.started_at: Mapping[TopicPartition, int] = {}
         self.crash()
 
     @property
-    def logged_ends(self) -> list[Offsets]:
+    def logged_ends(self) -> list[SourceOffset]:
         return [from_spark(json.loads(text)) for text in self._logged]
 
     def crash(self) -> None:
@@ -99,7 +125,7 @@ class SimulatedQuery:
             return False
         start = self._start_of(len(self._logged))
         if not self._logged:
-            self.started_at = start
+            self.started_at = start.offsets
             self.topic.append(0, self._written_in_between)
         end = self.planner.next_end(start, unlimited=not self._limited, now_ms=self.now_ms)
         text = json.dumps(to_spark(end))
@@ -112,7 +138,12 @@ class SimulatedQuery:
         """Plan the tasks of the batch that is logged but not committed, and read them."""
         batch = len(self._logged) - 1
         if batch >= self.committed:
-            self.read[batch] = self.planner.ranges(self._start_of(batch), self.logged_ends[batch])
+            ranges = self.planner.ranges(self._start_of(batch), self.logged_ends[batch])
+            # A task whose topic has another id by now skips its range, or fails.
+            gone = [r for r in ranges if r.topic_id not in ("", self.topic.topic_id)]
+            if gone and self._source.fail_on_data_loss:
+                raise DataLossError("a task met another topic")
+            self.read[batch] = [r for r in ranges if r not in gone]
 
     def commit(self) -> None:
         if len(self._logged) - 1 in self.read:
@@ -125,17 +156,20 @@ class SimulatedQuery:
         self.commit()
         return more
 
-    def _start_of(self, batch: int) -> Offsets:
+    def _start_of(self, batch: int) -> SourceOffset:
         if batch == 0:
             return from_spark(json.loads(json.dumps(to_spark(self.planner.initial()))))
         return self.logged_ends[batch - 1]
 
-    def offsets_read(self, tp: TopicPartition) -> list[int]:
-        """Every offset that committed batches read of one partition, in order of reading."""
+    def offsets_read(self, tp: TopicPartition, topic_id: str | None = None) -> list[int]:
+        """Every offset that committed batches read of one partition, in order of reading.
+
+        `topic_id`: of the topic with this id; None: whatever it is.
+        """
         return [
             offset
             for batch in range(self.committed)
             for r in self.read[batch]
-            if r.tp == tp
+            if r.tp == tp and topic_id in (None, r.topic_id)
             for offset in range(r.start, r.end)
         ]

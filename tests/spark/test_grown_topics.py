@@ -7,6 +7,8 @@ import pytest
 
 from odradek.client import Admin
 
+from .conftest import started_in_time
+
 pytestmark = pytest.mark.spark
 
 
@@ -19,35 +21,38 @@ def grow(topic: Any, partitions: int) -> None:
 def test_a_running_stream_reads_partitions_that_come(
     fail_on_data_loss: str, new_topic: Any, read_stream: Any, tmp_path: Path
 ) -> None:
-    topic = new_topic(1)
-    topic.produce(["old"])
-    seen: list[str] = []
-    query = (
-        read_stream(
-            subscribe=topic.name,
-            startingOffsets="earliest",
-            columns="value",
-            failOnDataLoss=fail_on_data_loss,
-            minPartitions=3,
+    def run() -> None:
+        topic = new_topic(1)
+        topic.produce(["old"])
+        seen: list[str] = []
+        query = (
+            read_stream(
+                subscribe=topic.name,
+                startingOffsets="earliest",
+                columns="value",
+                failOnDataLoss=fail_on_data_loss,
+                minPartitions=3,
+            )
+            .writeStream.foreachBatch(
+                lambda batch, _: seen.extend(bytes(r.value).decode() for r in batch.collect())
+            )
+            .option("checkpointLocation", str(tmp_path / topic.name))
+            .trigger(processingTime="50 milliseconds")
+            .start()
         )
-        .writeStream.foreachBatch(
-            lambda batch, _: seen.extend(bytes(r.value).decode() for r in batch.collect())
-        )
-        .option("checkpointLocation", str(tmp_path))
-        .trigger(processingTime="50 milliseconds")
-        .start()
-    )
-    try:
-        query.processAllAvailable()
-        for partitions in (2, 3):
-            grow(topic, partitions)
-            topic.produce([f"{partitions}-{number}" for number in range(5)], partitions - 1)
-            topic.produce([f"old-{partitions}"], 0)
+        try:
             query.processAllAvailable()
-    finally:
-        query.stop()
-    new = [f"{partitions}-{number}" for partitions in (2, 3) for number in range(5)]
-    assert sorted(seen) == sorted(["old", "old-2", "old-3", *new])
+            for partitions in (2, 3):
+                grow(topic, partitions)
+                topic.produce([f"{partitions}-{number}" for number in range(5)], partitions - 1)
+                topic.produce([f"old-{partitions}"], 0)
+                query.processAllAvailable()
+        finally:
+            query.stop()
+        new = [f"{partitions}-{number}" for partitions in (2, 3) for number in range(5)]
+        assert sorted(seen) == sorted(["old", "old-2", "old-3", *new])
+
+    started_in_time(run)
 
 
 def test_batch_reads_of_one_session_see_partitions_that_come(new_topic: Any, read: Any) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from odradek.client.types import TopicPartition
 from odradek.spark.offsets import (
+    SourceOffset,
     from_spark,
     offsets_from_json,
     partitions_from_json,
@@ -15,6 +16,7 @@ from odradek.spark.offsets import (
     timestamps_from_json,
     to_spark,
 )
+from odradek.wire.primitives import uuid_to_text
 
 offset_maps = st.dictionaries(
     st.builds(TopicPartition, st.text("abc.-_", min_size=1, max_size=5), st.integers(0, 40)),
@@ -60,16 +62,46 @@ def test_partitions_that_are_none_are_refused(text: str) -> None:
         partitions_from_json(text)
 
 
-@given(offset_maps)
-def test_a_checkpoint_gives_back_what_it_was_given(offsets: dict[TopicPartition, int]) -> None:
-    text = json.dumps(to_spark(offsets))
-    assert from_spark(json.loads(text)) == offsets
+ids = st.dictionaries(st.sampled_from("abc"), st.binary(min_size=16, max_size=16).map(uuid_to_text))
 
 
-@given(offset_maps)
-def test_equal_offsets_have_equal_texts_whatever_their_order(offsets: dict[TopicPartition, int]) -> None:
-    backwards = dict(reversed(offsets.items()))
-    assert json.dumps(to_spark(offsets)) == json.dumps(to_spark(backwards))
+def _with_offsets(offsets: dict[TopicPartition, int], topic_ids: dict[str, str]) -> SourceOffset:
+    topics = {tp.topic for tp in offsets}
+    return SourceOffset(offsets, {topic: one for topic, one in topic_ids.items() if topic in topics})
+
+
+places = st.builds(_with_offsets, offset_maps, ids)
+
+
+@given(places)
+def test_a_checkpoint_gives_back_what_it_was_given(place: SourceOffset) -> None:
+    text = json.dumps(to_spark(place))
+    assert from_spark(json.loads(text)) == place
+
+
+@given(places)
+def test_equal_offsets_have_equal_texts_whatever_their_order(place: SourceOffset) -> None:
+    backwards = SourceOffset(
+        dict(reversed(place.offsets.items())), dict(reversed(list(place.topic_ids.items())))
+    )
+    assert json.dumps(to_spark(place)) == json.dumps(to_spark(backwards))
+
+
+@given(places)
+def test_the_connector_reads_the_same_offsets_by_its_own_rule(place: SourceOffset) -> None:
+    """Spark's KafkaSourceOffset takes the partitions of all topics in the JSON; ids have none."""
+    text = json.dumps(to_spark(place))
+    read = {(t, int(p)): o for t, parts in json.loads(text).items() for p, o in parts.items()}
+    assert read == dict(place.offsets)
+    assert offsets_from_json(text) == place.offsets
+
+
+def test_a_checkpoint_shows_ids_as_topics_without_partitions() -> None:
+    place = SourceOffset({TopicPartition("t", 0): 6}, {"t": "ipB6yNIkQdu9ZDXNDDHZXw"})
+    assert to_spark(place) == {"t": {"0": 6}, "t#ipB6yNIkQdu9ZDXNDDHZXw": {}}
+    assert from_spark({"t": {"0": 6}}) == SourceOffset({TopicPartition("t", 0): 6})
+    with pytest.raises(ValueError, match="not a uuid"):
+        from_spark({"t": {"0": 6}, "t#x": {}})
 
 
 def test_partitions_are_shown_as_kafka_names_them() -> None:

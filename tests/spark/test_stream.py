@@ -22,7 +22,9 @@ def test_a_stream_goes_on_where_its_checkpoint_says(new_topic: Any, read_stream:
     assert query.run().values == []
     # The checkpoint holds what the connector would have written.
     last = max((tmp_path / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
-    assert json.loads(last.read_text().splitlines()[-1]) == {topic.name: {"0": 3, "1": 1}}
+    offsets = json.loads(last.read_text().splitlines()[-1])
+    assert offsets.pop(topic.name) == {"0": 3, "1": 1}
+    assert [(name.split("#")[0], ids) for name, ids in offsets.items()] == [(topic.name, {})]
 
 
 def test_latest_means_when_the_query_was_first_started(
@@ -105,7 +107,7 @@ def test_topic_to_topic(new_topic: Any, read_stream: Any, servers: str, tmp_path
     assert target.values() == [f"got {number}" for number in range(500)]
     # Spark knows how far the source is, and how far it could be.
     source_progress = query.lastProgress.sources[0]
-    assert json.loads(source_progress.endOffset) == {source.name: {"0": 500, "1": 0}}
+    assert json.loads(source_progress.endOffset)[source.name] == {"0": 500, "1": 0}
     assert json.loads(source_progress.latestOffset) == {source.name: {"0": 500, "1": 0}}
 
 

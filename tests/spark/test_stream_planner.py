@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from odradek.client.types import TopicPartition
 from odradek.spark.errors import DataLossError
+from odradek.spark.offsets import SourceOffset
 
-from .simulated_spark import SimulatedQuery, SimulatedTopic, options
+from .simulated_spark import SimulatedQuery, SimulatedTopic, options, topic_id
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 
@@ -27,7 +28,7 @@ def test_from_the_end_what_comes_between_the_two_questions_is_read() -> None:
     query = SimulatedQuery(topic, options(startingOffsets="latest"))
     query.planner.initial()
     topic.append(0, 3)
-    assert query.planner.initial() == {T0: 5}
+    assert query.planner.initial().offsets == {T0: 5}
     query.step()
     query.step()
     assert query.offsets_read(T0) == [5, 6, 7]
@@ -54,7 +55,7 @@ def test_only_the_partitions_whose_start_moves_wait_for_the_second_batch() -> No
     topic.append(1, 5)
     query = SimulatedQuery(topic, options(startingOffsets='{"t":{"0":2,"1":-1}}'))
     query.log_next_batch()
-    assert query.logged_ends == [{T0: 5, T1: 5}]
+    assert [end.offsets for end in query.logged_ends] == [{T0: 5, T1: 5}]
     query.run_logged_batch()
     query.commit()
     topic.append(1)
@@ -109,6 +110,91 @@ def test_lost_offsets_are_skipped_if_so_wished() -> None:
     assert query.offsets_read(T0) == [0, 1, 2, 3, 4, 2]
 
 
+OLD, NEW = topic_id(), topic_id(topic_id())
+
+
+def _read_and_made_again(fail_on_data_loss: str, *, crash: bool, **more: str) -> SimulatedQuery:
+    topic = SimulatedTopic(2, OLD)
+    topic.append(0, 5)
+    topic.append(1, 2)
+    query = SimulatedQuery(
+        topic, options(startingOffsets="earliest", failOnDataLoss=fail_on_data_loss, **more)
+    )
+    while query.step():
+        pass
+    topic.make_again(1)
+    topic.append(0, 7)
+    if crash:
+        query.crash()
+    return query
+
+
+@pytest.mark.parametrize("crash", [True, False])
+def test_a_topic_made_again_fails_the_query_with_both_ids_and_the_remedy(crash: bool) -> None:
+    query = _read_and_made_again("true", crash=crash)
+    with pytest.raises(DataLossError, match=f"(?s)id {OLD}.* id {NEW} now.*failOnDataLoss=false"):
+        query.step()
+
+
+@pytest.mark.parametrize("crash", [True, False])
+@pytest.mark.parametrize("limit", [{}, {"maxOffsetsPerTrigger": "3"}, {"minOffsetsPerTrigger": "7"}])
+def test_a_topic_made_again_is_read_from_its_beginning(crash: bool, limit: dict[str, str]) -> None:
+    query = _read_and_made_again("false", crash=crash, **limit)
+    while query.step():
+        pass
+    assert (query.offsets_read(T0, OLD), query.offsets_read(T1, OLD)) == (list(range(5)), [0, 1])
+    assert (query.offsets_read(T0, NEW), query.offsets_read(T1, NEW)) == (list(range(7)), [])
+
+
+def test_a_topic_made_again_between_a_batch_s_plan_and_its_tasks() -> None:
+    topic = SimulatedTopic(1, OLD)
+    topic.append(0, 5)
+    query = SimulatedQuery(topic, options(startingOffsets="earliest", failOnDataLoss="false"))
+    query.log_next_batch()
+    topic.make_again()
+    topic.append(0, 9)
+    query.crash()
+    while query.step():
+        pass
+    assert (query.offsets_read(T0, OLD), query.offsets_read(T0, NEW)) == ([], list(range(9)))
+
+
+def test_available_now_aims_at_the_topic_that_was_there() -> None:
+    topic = SimulatedTopic(1, OLD)
+    topic.append(0, 4)
+    source = options(startingOffsets="earliest", maxOffsetsPerTrigger=3, failOnDataLoss="false")
+    query = SimulatedQuery(topic, source)
+    query.planner.aim_at_what_is_there()
+    query.step()
+    topic.make_again()
+    topic.append(0, 6)
+    while query.step():
+        pass
+    assert (query.offsets_read(T0, OLD), query.offsets_read(T0, NEW)) == ([0, 1, 2], [])
+    query.crash()
+    query.planner.aim_at_what_is_there()
+    while query.step():
+        pass
+    assert query.offsets_read(T0, NEW) == list(range(6))
+
+
+def test_a_checkpoint_without_ids_learns_them() -> None:
+    topic = SimulatedTopic()
+    topic.append(0, 5)
+    query = SimulatedQuery(topic, options(startingOffsets="earliest"))
+    query.step()
+    query.crash()
+    topic.topic_id = OLD
+    assert query.step()
+    assert not query.step()
+    assert query.logged_ends[-1] == SourceOffset({T0: 5}, {"t": OLD})
+    topic.topic_id = ""  # an older broker answers
+    assert not query.step()
+    topic.topic_id = NEW
+    with pytest.raises(DataLossError, match=OLD):
+        query.step()
+
+
 def test_a_new_partition_that_lost_its_beginning_fails_the_query() -> None:
     topic = SimulatedTopic()
     query = SimulatedQuery(topic, options(startingOffsets="earliest"))
@@ -150,9 +236,9 @@ def test_an_older_spark_that_asks_for_the_end_first_loses_nothing() -> None:
     topic = SimulatedTopic()
     topic.append(0, 5)
     query = SimulatedQuery(topic, options(startingOffsets="latest"))
-    assert query.planner.end_without_start() == {T0: 5}
+    assert query.planner.end_without_start().offsets == {T0: 5}
     topic.append(0, 3)
-    assert query.planner.initial() == {T0: 5}
+    assert query.planner.initial().offsets == {T0: 5}
 
 
 actions = st.lists(
@@ -201,3 +287,45 @@ def test_whatever_happens_each_offset_is_read_once(
         # What was there at the start, and partitions that came later from their beginning.
         begin = query.started_at.get(tp, 0) if start == "latest" else 0
         assert query.offsets_read(tp) == list(range(begin, end))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["log", "crash", "append", "run", "commit", "step", "make_again"]),
+            st.integers(0, 3),
+        ),
+        max_size=40,
+    ),
+    st.none() | st.integers(1, 4),
+)
+def test_of_topics_made_again_each_offset_is_read_once_and_all_of_the_last(
+    script: list[tuple[str, int]], limit: int | None
+) -> None:
+    topic = SimulatedTopic(2, OLD)
+    limits = {"maxOffsetsPerTrigger": limit} if limit else {}
+    query = SimulatedQuery(topic, options(startingOffsets="earliest", failOnDataLoss="false", **limits))
+    written: dict[tuple[str, TopicPartition], int] = {}
+    for name, number in script:
+        if name == "append":
+            topic.append(number % len(topic.bounds))
+        elif name == "make_again":
+            written |= {(topic.topic_id, tp): end for tp, (_, end) in topic.bounds.items()}
+            topic.make_again(1 + number % 3)
+        elif name == "log":
+            query.log_next_batch()
+        elif name == "run":
+            query.run_logged_batch()
+        elif name == "commit":
+            query.commit()
+        elif name == "step":
+            query.step()
+        else:
+            query.crash()
+    while query.step():
+        pass
+    for (one, tp), end in written.items():
+        assert query.offsets_read(tp, one) == sorted({*query.offsets_read(tp, one)} & {*range(end)})
+    for tp, (_, end) in topic.bounds.items():
+        assert query.offsets_read(tp, topic.topic_id) == list(range(end))

@@ -4,11 +4,12 @@ fork.
 
 from __future__ import annotations
 
+import math
 import random
 import socket
 import struct
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from odradek.client.config import CommonConfig
@@ -198,10 +199,15 @@ class BlockingCluster:
     Args:
         config: of the client; `default_api_timeout_ms` bounds every step.
         allow_auto_create: whether asking for a topic may create it.
+        first_contact_ms: how long no broker may be reachable before a first one was; then what is asked
+            fails with `NoBrokersAvailableError`.
     """
 
-    def __init__(self, config: CommonConfig, *, allow_auto_create: bool) -> None:
+    def __init__(
+        self, config: CommonConfig, *, allow_auto_create: bool, first_contact_ms: float = math.inf
+    ) -> None:
         self.config = config
+        self._first_contact_until_ms = now_ms() + first_contact_ms
         self.metadata = MetadataCache()
         self._allow_auto_create = allow_auto_create
         self._connections: dict[int, BlockingConnection] = {}
@@ -222,7 +228,13 @@ class BlockingCluster:
 
     def open(self, host: str, port: int) -> BlockingConnection:
         """A connection of the caller's own. Raises as `BlockingConnection.open`."""
-        return BlockingConnection.open(host, port, self.config, self._known_brokers)
+        connection = BlockingConnection.open(host, port, self.config, self._known_brokers)
+        self._first_contact_until_ms = math.inf
+        return connection
+
+    def hopeless(self, problem: OdradekError, at_ms: float) -> bool:
+        """Whether no broker was reached so far, and `first_contact_ms` will have passed by then."""
+        return isinstance(problem, NoBrokersAvailableError) and at_ms > self._first_contact_until_ms
 
     def any_connection(self) -> BlockingConnection:
         """A connection to any broker on which nothing is in flight. Raises `NoBrokersAvailableError`."""
@@ -267,7 +279,7 @@ class BlockingCluster:
 
     def retrying(self, what: str) -> Retrying:
         """Bounds a step that is tried again; see `Retrying`."""
-        return Retrying(self.config, what)
+        return Retrying(self.config, what, self.hopeless)
 
     def ensure_topic(self, topic: str) -> list[int]:
         """The partitions of a topic, ascending. Raises its error, or `ClientTimeoutError`."""
@@ -305,11 +317,15 @@ class Retrying:
 
     Args:
         what: the step, for the message.
+        hopeless: whether a problem is final although it could be retried at that time (ms).
     """
 
-    def __init__(self, config: CommonConfig, what: str) -> None:
+    def __init__(
+        self, config: CommonConfig, what: str, hopeless: Callable[[OdradekError, float], bool]
+    ) -> None:
         self._config = config
         self._what = what
+        self._hopeless = hopeless
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self.progress()
 
@@ -331,6 +347,8 @@ class Retrying:
             raise problem
         self._failures += 1
         delay = self._backoff.delay_ms(self._failures)
+        if self._hopeless(problem, now_ms() + delay):
+            raise problem
         if now_ms() + delay > self._deadline:
             raise ClientTimeoutError(
                 f"{self._what}: no progress within {self._config.default_api_timeout_ms} ms: {problem}"

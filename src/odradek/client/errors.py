@@ -102,3 +102,17 @@ class IllegalArgumentError(OdradekError, ValueError):
 
 class PartitionLostError(OdradekError):
     """Offsets asked for are no longer there (deleted by retention, or the topic was recreated)."""
+
+
+class TopicRecreatedError(PartitionLostError):
+    """The topic has another id than the one asked for: it was deleted, and made again under its name.
+
+    Attributes:
+        topic_id: the one that it has now, 16 bytes.
+        rows_in_doubt: rows were handed out that may be the new topic's.
+    """
+
+    def __init__(self, message: str, topic_id: bytes) -> None:
+        super().__init__(message)
+        self.topic_id = topic_id
+        self.rows_in_doubt = False

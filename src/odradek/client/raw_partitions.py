@@ -7,17 +7,64 @@ a question asked after that can, and several of them, as brokers learn of new pa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from odradek.client.blocking import BlockingCluster
 from odradek.client.core.fetch_requests import list_offsets_floor, list_offsets_request, offset_in
-from odradek.client.core.metadata import LOOKS_BEFORE_GONE
+from odradek.client.core.metadata import LOOKS_BEFORE_GONE, ZERO_UUID
 from odradek.client.core.produce import to_code
+from odradek.client.errors import TopicRecreatedError
 from odradek.client.types import TopicPartition
-from odradek.errors import ErrorCode, KafkaError, error_for
+from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
+from odradek.wire.primitives import uuid_to_text
 
 
-def check_partitions(cluster: BlockingCluster, partitions: Iterable[TopicPartition]) -> None:
+@dataclass(frozen=True)
+class FoundTopic:
+    """What an answer says of one topic.
+
+    Attributes:
+        topic_id: 16 bytes, zeros where the broker has none (before Kafka 2.8). A topic that is deleted and
+            made again under the same name has another one.
+        partitions: their numbers, ascending.
+        error: the topic's own, NONE if there is none. UNKNOWN_TOPIC_OR_PARTITION: it does not exist.
+    """
+
+    topic_id: bytes = ZERO_UUID
+    partitions: tuple[int, ...] = ()
+    error: ErrorCode = ErrorCode.NONE
+
+
+def look_up_topics(
+    cluster: BlockingCluster, topics: Iterable[str] | None, *, internal: bool = False
+) -> dict[str, FoundTopic]:
+    """Ask once for some topics, or (None) for all, the internal ones if asked for. Raises `KafkaError`."""
+    names = None if topics is None else set(topics)
+    cluster.refresh(names)
+    metadata = cluster.metadata
+    found = {
+        name: FoundTopic(state.topic_id, tuple(sorted(state.partitions)))
+        for name, state in metadata.topics.items()
+        if (name in names if names is not None else internal or not state.is_internal)
+    }
+    failed = {
+        name: FoundTopic(error=error)
+        for name, error in metadata.errors.items()
+        if names is None or name in names
+    }
+    return found | failed
+
+
+def check_partitions(
+    cluster: BlockingCluster,
+    partitions: Iterable[TopicPartition],
+    topic_ids: Mapping[str, bytes] | None = None,
+) -> None:
     """Raise `KafkaError` UNKNOWN_TOPIC_OR_PARTITION unless all of them exist.
+
+    Args:
+        topic_ids: the ids that topics must have: `TopicRecreatedError` if one has another. Not checked where
+            the broker has no ids.
 
     Raises too what else the brokers answer for a topic, and `ClientTimeoutError` when none of them answers.
     """
@@ -25,7 +72,7 @@ def check_partitions(cluster: BlockingCluster, partitions: Iterable[TopicPartiti
     topics = {tp.topic for tp in wanted}
     retrying = cluster.retrying(f"the partitions of {', '.join(sorted(topics))}")
     looks = 0
-    while (problem := _missing(cluster, wanted)) is not None:
+    while (problem := _missing(cluster, wanted, topic_ids or {})) is not None:
         if looks == LOOKS_BEFORE_GONE or (looks and retrying.over):
             raise problem
         if looks:
@@ -50,12 +97,21 @@ def refresh(cluster: BlockingCluster, topics: Iterable[str]) -> None:
             raise error_for(code, f"topic {topic!r}: {code.message}")
 
 
-def _missing(cluster: BlockingCluster, wanted: Iterable[TopicPartition]) -> KafkaError | None:
+def _missing(
+    cluster: BlockingCluster, wanted: Iterable[TopicPartition], topic_ids: Mapping[str, bytes]
+) -> OdradekError | None:
     """The error for the first of the partitions that the metadata lacks."""
     for topic, partition in wanted:
         state = cluster.metadata.topics.get(topic)
         if state is None:
             return error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} does not exist")
+        topic_id = topic_ids.get(topic, ZERO_UUID)
+        if ZERO_UUID not in (topic_id, state.topic_id) and topic_id != state.topic_id:
+            return TopicRecreatedError(
+                f"topic {topic!r} of id {uuid_to_text(topic_id)} was deleted, and made again with the id "
+                f"{uuid_to_text(state.topic_id)}",
+                state.topic_id,
+            )
         if partition not in state.partitions:
             return error_for(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} has no partition {partition}"
@@ -84,14 +140,18 @@ def list_offsets(
     return found
 
 
-def look_again(cluster: BlockingCluster, partitions: Iterable[TopicPartition]) -> None:
+def look_again(
+    cluster: BlockingCluster,
+    partitions: Iterable[TopicPartition],
+    topic_ids: Mapping[str, bytes] | None = None,
+) -> None:
     """After an error: learn where the partitions are now. Raises as `check_partitions` if they are gone."""
     wanted = list(partitions)
     try:
         refresh(cluster, {tp.topic for tp in wanted})
     except KafkaError:
         return  # the next try will tell
-    check_partitions(cluster, wanted)
+    check_partitions(cluster, wanted, topic_ids)
 
 
 def _ask_offsets(

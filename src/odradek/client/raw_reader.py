@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import math
 import select
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from odradek.client.blocking import BlockingCluster, BlockingConnection, Retrying
 from odradek.client.config import ConsumerConfig, build, python_name
-from odradek.client.core.fetch_requests import EARLIEST, LATEST, FetchAt, fetch_ceiling, fetch_request
+from odradek.client.core.fetch_requests import (
+    EARLIEST,
+    LATEST,
+    NAMES_UNTIL,
+    FetchAt,
+    fetch_ceiling,
+    fetch_request,
+)
 from odradek.client.core.fetched import AbortedFilter, batch_too_large, end_of_fetched
+from odradek.client.core.metadata import ZERO_UUID
 from odradek.client.core.produce import to_code
-from odradek.client.errors import ConnectionFailedError, PartitionLostError
-from odradek.client.raw_partitions import check_partitions, list_offsets, look_again, refresh
+from odradek.client.errors import ConnectionFailedError, PartitionLostError, TopicRecreatedError
+from odradek.client.raw_partitions import (
+    FoundTopic,
+    check_partitions,
+    list_offsets,
+    look_again,
+    look_up_topics,
+    refresh,
+)
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, KafkaError, error_for
 from odradek.records.batch import BatchHeader
@@ -69,17 +85,25 @@ class RawReader:
         configs: Kafka consumer configs by Kafka's or Python's names ('isolation.level', `fetch_max_bytes`).
             Fetch sizes default to larger ones than a consumer's: 16 MiB per partition, 64 MiB per request.
             `default_api_timeout_ms` (60 s) bounds how long a step may go without progress.
+        first_contact_ms: how long no broker may be reachable before a first one was; after that every method
+            raises `NoBrokersAvailableError`, which tells for each server why.
 
     Raises:
         ConfigError: a config that cannot be used. Nothing is connected to yet.
     """
 
     def __init__(
-        self, bootstrap_servers: str | Iterable[Any], configs: Mapping[str, Any] | None = None
+        self,
+        bootstrap_servers: str | Iterable[Any],
+        configs: Mapping[str, Any] | None = None,
+        *,
+        first_contact_ms: float = math.inf,
     ) -> None:
         given = {python_name(name): value for name, value in (configs or {}).items()}
         self._config = build(ConsumerConfig, {**_DEFAULTS, **given, "bootstrap_servers": bootstrap_servers})
-        self._cluster = BlockingCluster(self._config, allow_auto_create=False)
+        self._cluster = BlockingCluster(
+            self._config, allow_auto_create=False, first_contact_ms=first_contact_ms
+        )
 
     def fetch_columns(
         self,
@@ -91,6 +115,7 @@ class RawReader:
         *,
         with_headers: bool = False,
         fail_on_data_loss: bool = True,
+        topic_id: bytes = ZERO_UUID,
         **columns: Any,
     ) -> Iterator[pa.RecordBatch]:
         """The records with `start_offset` ≤ offset < `end_offset`, at most `batch_rows` rows at a time.
@@ -103,10 +128,14 @@ class RawReader:
         Args:
             fail_on_data_loss: an offset of the range that is gone raises; if False, reading goes on at the
                 first offset that is left.
+            topic_id: the topic must have this id (`look_up_topics`), where the broker has ids.
             columns: passed on to `ColumnDecoder` (`timestamp_unit`, `as_timestamp`, `nullable_headers`).
 
         Raises:
             PartitionLostError: part of the range is no longer in the log (`fail_on_data_loss`).
+            TopicRecreatedError: the topic has another id than `topic_id`, whatever `fail_on_data_loss` says.
+                Rows may be the new topic's before that (`rows_in_doubt`) where brokers have ids and are read
+                by name: Kafka 2.8 and 3.0.
             KafkaError: what the broker says when it cannot be retried; `ClientTimeoutError` after the
                 timeout.
         """
@@ -115,6 +144,7 @@ class RawReader:
             batch_rows,
             with_headers=with_headers,
             fail_on_data_loss=fail_on_data_loss,
+            topic_ids={topic: topic_id},
             **columns,
         ):
             yield rows
@@ -126,6 +156,7 @@ class RawReader:
         *,
         with_headers: bool = False,
         fail_on_data_loss: bool = True,
+        topic_ids: Mapping[str, bytes] | None = None,
         **columns: Any,
     ) -> Iterator[tuple[str, int, pa.RecordBatch]]:
         """As `fetch_columns`, several ranges at once: one connection and one request per broker at a time.
@@ -157,7 +188,12 @@ class RawReader:
             )
         if not readings:
             return
-        yield from _Fetching(self._config, self._cluster, readings).run()
+        ids = {topic: wanted for topic, wanted in (topic_ids or {}).items() if wanted != ZERO_UUID}
+        yield from _Fetching(self._config, self._cluster, readings, ids).run()
+
+    def connect(self) -> None:
+        """Reach any broker; the other methods do so by themselves."""
+        self._with_retries("a first connection", self._cluster.any_connection)
 
     # Offsets
 
@@ -186,14 +222,17 @@ class RawReader:
             raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} does not exist")
         return sorted(state.partitions)
 
+    def look_up_topics(
+        self, topics: Iterable[str] | None = None, *, internal: bool = False
+    ) -> dict[str, FoundTopic]:
+        """Some topics, those that do not exist included; or all (the internal ones if asked for)."""
+        names = None if topics is None else list(topics)
+        return self._with_retries("topics", lambda: look_up_topics(self._cluster, names, internal=internal))
+
     def topics(self, *, internal: bool = False) -> dict[str, list[int]]:
         """All topics (the internal ones if asked for), with their partition numbers."""
-        self._with_retries("topics", lambda: self._cluster.refresh(None))
-        return {
-            name: sorted(state.partitions)
-            for name, state in self._cluster.metadata.topics.items()
-            if internal or not state.is_internal
-        }
+        found = self.look_up_topics(internal=internal)
+        return {name: list(topic.partitions) for name, topic in found.items() if not topic.error}
 
     def _with_retries(self, what: str, step: Callable[[], T]) -> T:
         retrying = self._cluster.retrying(what)
@@ -218,16 +257,23 @@ class _Fetching:
     """The loop behind `fetch_columns_many`."""
 
     def __init__(
-        self, config: ConsumerConfig, cluster: BlockingCluster, readings: dict[TopicPartition, _Reading]
+        self,
+        config: ConsumerConfig,
+        cluster: BlockingCluster,
+        readings: dict[TopicPartition, _Reading],
+        topic_ids: Mapping[str, bytes],
     ) -> None:
         self._config = config
         self._cluster = cluster
         self._left = readings
+        self._topic_ids = topic_ids
+        self._named: set[TopicPartition] = set()
         self._asked: dict[int, tuple[BlockingConnection, list[_Reading]]] = {}
         self._retrying: Retrying = cluster.retrying(f"reading {', '.join(map(str, readings))}")
 
     def run(self) -> Iterator[tuple[str, int, pa.RecordBatch]]:
-        check_partitions(self._cluster, self._left)
+        check_partitions(self._cluster, self._left, self._topic_ids)
+        handed_out = False
         try:
             while self._left:
                 try:
@@ -248,7 +294,13 @@ class _Fetching:
                     self._drop_connections()
                 for (reading, data), taken in zip(answers, ready, strict=True):
                     if taken is not None:
-                        yield from self._decode(reading, data)
+                        for rows in self._decode(reading, data):
+                            handed_out = True
+                            yield rows
+            self._check_named()
+        except TopicRecreatedError as problem:
+            problem.rows_in_doubt = handed_out and bool(self._named)
+            raise
         finally:
             self._drop_connections()
 
@@ -268,7 +320,10 @@ class _Fetching:
         for node, readings in by_node.items():
             readings.sort(key=lambda reading: reading.tp.topic)
             connection = self._cluster.connection(node)
-            ids = {reading.tp.topic: metadata.topic_id(reading.tp.topic) for reading in readings}
+            ids = {reading.tp.topic: self._id_of(reading.tp.topic) for reading in readings}
+            version = connection.pick(ApiKey.FETCH, at_most=fetch_ceiling(ids.values()))
+            if version <= NAMES_UNTIL:
+                self._about_to_name(readings)
             request = fetch_request(
                 (
                     FetchAt(
@@ -286,8 +341,32 @@ class _Fetching:
                 isolation=self._config.isolation,
                 rack=self._config.client_rack,
             )
-            connection.send(request, connection.pick(ApiKey.FETCH, at_most=fetch_ceiling(ids.values())))
+            connection.send(request, version)
             self._asked[node] = (connection, readings)
+
+    def _id_of(self, topic: str) -> bytes:
+        """The id that is asked for; else the one that the topic has."""
+        known = self._cluster.metadata.topic_id(topic)
+        return self._topic_ids.get(topic, known) if known != ZERO_UUID else known
+
+    def _about_to_name(self, readings: Iterable[_Reading]) -> None:
+        """Where Fetch names topics, the broker does not compare ids: so they are asked for before it, and
+        after the last one (`_check_named`). If they are the same, all came from the same topic."""
+        new = {r.tp for r in readings if r.tp.topic in self._topic_ids} - self._named
+        if new:
+            refresh(self._cluster, {tp.topic for tp in new})
+            check_partitions(self._cluster, new, self._topic_ids)
+            self._named |= new
+
+    def _check_named(self) -> None:
+        while self._named:
+            try:
+                refresh(self._cluster, {tp.topic for tp in self._named})
+            except KafkaError as problem:
+                self._retrying.failed(problem)
+                continue
+            check_partitions(self._cluster, self._named, self._topic_ids)
+            return
 
     def _receive(self) -> list[tuple[_Reading, Any]]:
         """Wait for at least one broker; returns (reading, its part of the answer)."""
@@ -298,13 +377,13 @@ class _Fetching:
         if not readable:
             raise ConnectionFailedError("no broker answered Fetch in time")
         out: list[tuple[_Reading, Any]] = []
-        names = self._cluster.metadata.names_by_id
         for descriptor in readable:
             connection, readings = self._asked.pop(connections[descriptor])
             _, response = connection.receive()
             if response.error_code:
                 raise error_for(response.error_code)
             by_tp = {reading.tp: reading for reading in readings}
+            names = {self._id_of(tp.topic): tp.topic for tp in by_tp}
             for topic in response.responses:
                 name = topic.topic or names.get(bytes(topic.topic_id), "")
                 for data in topic.partitions:
@@ -370,7 +449,7 @@ class _Fetching:
 
     def _refresh(self) -> None:
         self._drop_connections()
-        look_again(self._cluster, self._left)
+        look_again(self._cluster, self._left, self._topic_ids)
 
     def _drop_connections(self) -> None:
         """Forget what was asked; a connection that owes an answer cannot be used for anything else."""

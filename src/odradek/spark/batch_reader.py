@@ -28,20 +28,19 @@ class BatchReader(DataSourceReader):
         options = self._options
         offset_reader = OffsetReader(options)
         try:
-            starts = offset_reader.resolve(options.start, starting=True)
-            ends = offset_reader.resolve(options.end, starting=False)
+            starts, ends = offset_reader.bounds(options.start, options.end)
         finally:
             offset_reader.close()
         ranges = []
-        for tp in sorted(starts.keys() & ends.keys()):
-            start, end = starts[tp], ends[tp]
+        for tp in sorted(starts.offsets):
+            start, end = starts.offsets[tp], ends.offsets[tp]
             if start > end:
                 raise ValueError(
                     f"The resolved start offset {start} is greater than the resolved end offset {end} for "
                     f"topic {tp.topic} partition {tp.partition}: the start is set too high, or the partition "
                     "was cut or created anew."
                 )
-            ranges.append(OffsetRange(tp, start, end))
+            ranges.append(OffsetRange(tp, start, end, starts.topic_ids.get(tp.topic, "")))
         tasks = split(ranges, options.min_partitions, options.max_records_per_partition)
         return [RangeToRead.of(task) for task in tasks]
 

@@ -5,23 +5,72 @@ connections open and its metadata known. Each is used by one task at a time; a t
 borrowed instead of giving it back.
 """
 
+import math
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import TypeVar
 
 from odradek.client import RawReader, RawWriter
+from odradek.client.config import CommonConfig, python_name
+from odradek.client.errors import NoBrokersAvailableError
+from odradek.spark.errors import UnreachableError
 from odradek.spark.garbage import freeze_what_stays
 from odradek.spark.kafka_configs import BOOTSTRAP_SERVERS
 
+FIRST_CONTACT_MS = 5_000.0
 _MOST_KEPT = 4
+_reached: set[tuple[int, str]] = set()
+"""The servers that a process (forked ones begin anew) has found a broker at."""
 _Key = tuple[str, frozenset[tuple[str, str]]]
 _idle: dict[_Key, list[RawReader | RawWriter]] = {}
 _T = TypeVar("_T", RawReader, RawWriter)
 
 
-def open_reader(configs: Mapping[str, str]) -> RawReader:
-    """A reader for the cluster of `configs` (Kafka's dotted names, `bootstrap.servers` included)."""
-    return RawReader(configs[BOOTSTRAP_SERVERS], _others(configs))
+def open_reader(configs: Mapping[str, str], first_contact_ms: float = math.inf) -> RawReader:
+    """A reader for the cluster of `configs` (Kafka's dotted names, `bootstrap.servers` included).
+
+    `first_contact_ms`: as for `RawReader`.
+    """
+    return RawReader(configs[BOOTSTRAP_SERVERS], _others(configs), first_contact_ms=first_contact_ms)
+
+
+def first_contact_ms(configs: Mapping[str, str]) -> float:
+    """How long a query that begins waits for a first broker: `default.api.timeout.ms`, if it is given.
+
+    It is short: who mistyped a server should not wait for as long as who has to outlast a broker's restart.
+    """
+    given = configs.get("default.api.timeout.ms", "")
+    return float(given) if given.strip().isdigit() else FIRST_CONTACT_MS
+
+
+def unreachable(configs: Mapping[str, str], problem: NoBrokersAvailableError) -> UnreachableError:
+    """The error for somebody whose servers may be wrong."""
+    return UnreachableError(
+        f"{problem.message}. Check kafka.bootstrap.servers ('{configs[BOOTSTRAP_SERVERS]}'), and whether a "
+        f"broker runs there. It was tried for {first_contact_ms(configs) / 1000:g} s: "
+        "kafka.default.api.timeout.ms says for how long"
+    )
+
+
+def check_reachable(configs: Mapping[str, str]) -> None:
+    """Reach a broker, if this process never did before. Raises `UnreachableError`."""
+    servers = configs[BOOTSTRAP_SERVERS]
+    if (os.getpid(), servers) in _reached:
+        return
+    try:
+        with open_reader(_connecting(configs), first_contact_ms(configs)) as reader:
+            reader.connect()
+    except NoBrokersAvailableError as problem:
+        raise unreachable(configs, problem) from problem
+    _reached.add((os.getpid(), servers))
+
+
+def _connecting(configs: Mapping[str, str]) -> dict[str, str]:
+    """Those of a producer's configs that a reader knows too."""
+    names = {field.name for field in fields(CommonConfig)}
+    return {name: value for name, value in configs.items() if python_name(name) in names}
 
 
 def open_writer(configs: Mapping[str, str]) -> RawWriter:

@@ -24,8 +24,22 @@ class DataLossError(OdradekError):
         return DataLossError, (self.reason,)
 
 
+def made_again(topic: str, old: str, new: str) -> str:
+    """Says that a topic is not the one whose offsets a query has, and what to do."""
+    return (
+        f"Topic {topic} was deleted and made again: the query's offsets are those of topic id {old}, and the "
+        f"topic has the id {new} now. What the query had yet to read of the old one is lost. With "
+        "failOnDataLoss=false the query reads the new one from its beginning and goes on; it can be true "
+        "again afterwards. A new checkpoint begins at startingOffsets."
+    )
+
+
 class UnknownTopicError(OdradekError):
     """A topic or partition that the query names does not exist."""
+
+
+class UnreachableError(OdradekError):
+    """No broker could be reached when a query began: the servers are wrong, or none of them runs."""
 
 
 class ReadError(OdradekError):

@@ -5,12 +5,12 @@ log, not the end of the query.
 """
 
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from odradek.client.types import OffsetAndMetadata
+from odradek.client.types import OffsetAndMetadata, TopicPartition
 from odradek.errors import OdradekError
 from odradek.spark.kafka_configs import BOOTSTRAP_SERVERS
-from odradek.spark.offsets import Offsets
 from odradek.spark.options import SourceOptions
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class GroupOffsets:
         self._options = options
         self._admin: Admin | None = None
 
-    def commit(self, offsets: Offsets) -> None:
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit `offsets`, if there is a group to commit them to."""
         group_id = self._options.group_id
         if group_id is None:

@@ -6,19 +6,22 @@ error at once.
 """
 
 import logging
+import math
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from odradek.client import RawReader
+from odradek.client.errors import NoBrokersAvailableError
 from odradek.client.types import TopicPartition
-from odradek.errors import ErrorCode, KafkaError
-from odradek.spark.connections import open_reader
+from odradek.errors import ErrorCode, KafkaError, error_for
+from odradek.spark.connections import first_contact_ms, open_reader, unreachable
 from odradek.spark.errors import UnknownTopicError
 from odradek.spark.offsets import (
     EARLIEST,
     LATEST,
+    NO_TOPIC_ID,
     AtOffsets,
     AtTimestamp,
     AtTimestamps,
@@ -26,9 +29,14 @@ from odradek.spark.offsets import (
     Latest,
     Limit,
     Offsets,
+    SourceOffset,
     show,
 )
 from odradek.spark.options import SourceOptions
+from odradek.wire.primitives import uuid_to_text
+
+if TYPE_CHECKING:
+    from odradek.client.raw_partitions import FoundTopic
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -41,48 +49,56 @@ class OffsetReader:
         options: what to read.
         sleep: called with seconds between two tries.
 
-    Methods raise `UnknownTopicError` for a topic that does not exist, `KafkaError` when no try succeeded.
+    Methods raise `UnknownTopicError` for a topic that does not exist, `KafkaError` when no try succeeded,
+    `UnreachableError` if no broker could be reached at the first question.
     """
 
     def __init__(self, options: SourceOptions, sleep: Callable[[float], None] = time.sleep) -> None:
         self._options = options
         self._sleep = sleep
         self._reader: RawReader | None = None
-
-    def partitions(self) -> list[TopicPartition]:
-        """The partitions that are selected and exist, sorted."""
-        return self._retried(self._partitions)
+        self._reached = False
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """The first offset of each of `partitions`; those that no longer exist are left out."""
         wanted = set(partitions)
         if not wanted:
             return {}
-        return self._retried(lambda: self._earliest(wanted & set(self._partitions())))
+        return self._retried(lambda: self._earliest(wanted & set(self._selected().partitions)))
 
-    def latest(self, known: Mapping[TopicPartition, int] | None = None) -> Offsets:
+    def latest(self, known: SourceOffset | None = None) -> SourceOffset:
         """The end of every selected partition.
 
-        An end before the offset that is `known` is asked for again: a broker that has just become leader may
-        not know the newest yet.
+        An answer that does not fit what is `known` is asked for again, as brokers learn one after the other:
+        one that has just become leader may not know the newest end yet, another may not have heard of a new
+        partition, or of a topic that was made again.
         """
         options = self._options
-        offsets = self._retried(lambda: self._latest(self._partitions()))
+        found = self._retried(self._latest_of_selected)
         for _ in range(options.fetch_offset_tries - 1):
-            behind = {tp: end for tp, end in offsets.items() if known and end < known.get(tp, 0)}
-            if not behind:
+            doubts = _doubts(known, found) if known is not None else []
+            if not doubts:
                 break
-            log.warning("ends before what was read already, asking again: %s", behind)
+            log.warning("asking again for the ends of partitions: %s", "; ".join(doubts))
             self._sleep(options.fetch_offset_retry_interval_ms / 1000)
-            offsets = self._retried(lambda: self._latest(self._partitions()))
-        return offsets
+            found = self._retried(self._latest_of_selected)
+        return found
 
-    def resolve(self, limit: Limit, *, starting: bool) -> Offsets:
+    def resolve(self, limit: Limit, *, starting: bool) -> SourceOffset:
         """`limit` as offsets, one for every selected partition; `starting`: it is where a read starts.
 
         Raises `ValueError` if it names other partitions than are selected, or a time that nothing matches.
         """
-        return self._retried(lambda: self._resolve(limit, starting))
+        return self._retried(lambda: self._resolve(limit, starting, self._selected()))
+
+    def bounds(self, start: Limit, end: Limit) -> tuple[SourceOffset, SourceOffset]:
+        """Where a batch starts and ends: `resolve` for both, of the same partitions."""
+
+        def both() -> tuple[SourceOffset, SourceOffset]:
+            selected = self._selected()
+            return self._resolve(start, True, selected), self._resolve(end, False, selected)
+
+        return self._retried(both)
 
     def close(self) -> None:
         """Close the connections; the next question opens new ones."""
@@ -90,8 +106,14 @@ class OffsetReader:
         if reader is not None:
             reader.close()
 
-    def _resolve(self, limit: Limit, starting: bool) -> Offsets:
-        partitions = self._partitions()
+    def _latest_of_selected(self) -> SourceOffset:
+        selected = self._selected()
+        return SourceOffset(self._latest(selected.partitions), selected.topic_ids)
+
+    def _resolve(self, limit: Limit, starting: bool, selected: "_Selected") -> SourceOffset:
+        return SourceOffset(self._offsets_at(limit, starting, selected.partitions), selected.topic_ids)
+
+    def _offsets_at(self, limit: Limit, starting: bool, partitions: list[TopicPartition]) -> Offsets:
         if isinstance(limit, Earliest):
             return self._earliest(partitions)
         if isinstance(limit, Latest):
@@ -135,35 +157,43 @@ class OffsetReader:
         wanted = list(partitions)
         return _keyed(self._client().end_offsets(wanted)) if wanted else {}
 
-    def _partitions(self) -> list[TopicPartition]:
-        options, client = self._options, self._client()
-        if options.pattern:
-            pattern = re.compile(options.pattern)
-            topics = {name: numbers for name, numbers in client.topics().items() if pattern.search(name)}
-        else:
-            names = options.topics or sorted({tp.topic for tp in options.assigned})
-            topics = {name: self._partitions_of(name) for name in names}
-        existing = sorted(
-            TopicPartition(name, number) for name, numbers in topics.items() for number in numbers
-        )
-        if not options.assigned:
-            return existing
+    def _selected(self) -> "_Selected":
+        """What is selected and exists, by an answer that was asked for now."""
+        options = self._options
+        topics = self._topics()
+        existing = sorted(TopicPartition(name, n) for name, topic in topics.items() for n in topic.partitions)
         missing = set(options.assigned) - set(existing)
         if missing:
             raise UnknownTopicError(f"assign names partitions that do not exist: {show(missing)}")
-        return list(options.assigned)
+        ids = {name: topic.topic_id for name, topic in topics.items() if topic.topic_id != NO_TOPIC_ID}
+        return _Selected(
+            list(options.assigned) or existing, {name: uuid_to_text(one) for name, one in ids.items()}
+        )
 
-    def _partitions_of(self, topic: str) -> list[int]:
-        try:
-            return self._client().partitions_for(topic)
-        except KafkaError as error:
-            if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise UnknownTopicError(f"topic '{topic}' does not exist") from error
-            raise
+    def _topics(self) -> "dict[str, FoundTopic]":
+        options = self._options
+        if options.pattern:
+            pattern = re.compile(options.pattern)
+            found = self._client().look_up_topics()
+            topics = {name: topic for name, topic in found.items() if pattern.search(name)}
+        else:
+            names = options.topics or sorted({tp.topic for tp in options.assigned})
+            topics = self._client().look_up_topics(names)
+        for name, topic in list(topics.items()):
+            if topic.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                if options.pattern:
+                    del topics[name]
+                    continue
+                raise UnknownTopicError(f"topic '{name}' does not exist")
+            if topic.error:
+                raise error_for(topic.error, f"topic '{name}': {topic.error.message}")
+        return topics
 
     def _client(self) -> RawReader:
         if self._reader is None:
-            self._reader = open_reader(self._options.client)
+            # Who has once been reached will be so again.
+            patience_ms = math.inf if self._reached else first_contact_ms(self._options.client)
+            self._reader = open_reader(self._options.client, patience_ms)
         return self._reader
 
     def _retried(self, question: Callable[[], T]) -> T:
@@ -171,7 +201,13 @@ class OffsetReader:
         tries = self._options.fetch_offset_tries
         for attempt in range(1, tries + 1):
             try:
-                return question()
+                answer = question()
+                self._reached = True
+                return answer
+            except NoBrokersAvailableError as error:
+                # Which is raised before a first broker was reached, and has been tried again by then.
+                self.close()
+                raise unreachable(self._options.client, error) from error
             except (KafkaError, OSError, UnknownTopicError) as error:
                 self.close()
                 if attempt == tries:
@@ -179,6 +215,28 @@ class OffsetReader:
                 log.warning("attempt %d of %d to get offsets failed: %s", attempt, tries, error)
                 self._sleep(self._options.fetch_offset_retry_interval_ms / 1000)
         raise AssertionError("unreachable: fetch_offset_tries is positive")
+
+
+class _Selected(NamedTuple):
+    """Partitions, sorted, and the ids of their topics where brokers have some."""
+
+    partitions: list[TopicPartition]
+    topic_ids: dict[str, str]
+
+
+def _doubts(known: SourceOffset, found: SourceOffset) -> list[str]:
+    """How `found` contradicts what was known before."""
+    recreated = known.recreated(found)
+    doubts = [f"{topic} has another id" for topic in sorted(recreated)]
+    for tp, offset in known.offsets.items():
+        if tp.topic in recreated:
+            continue
+        end = found.offsets.get(tp)
+        if end is None:
+            doubts.append(f"{tp} is not there any more")
+        elif end < offset:
+            doubts.append(f"{tp} ends at {end}, before {offset}, which was read already")
+    return doubts
 
 
 def _keyed(offsets: Mapping[tuple[str, int], int]) -> Offsets:

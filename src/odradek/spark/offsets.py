@@ -6,10 +6,11 @@ was the last one taken. Pure: nothing here talks to a broker.
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from odradek.client.types import TopicPartition
+from odradek.wire.primitives import uuid_from_text
 
 LATEST = -1
 """In an offsets JSON, and as a `ListOffsets` timestamp: the end of the partition."""
@@ -19,6 +20,31 @@ EARLIEST = -2
 
 Offsets = dict[TopicPartition, int]
 """Next offset to read, by partition."""
+
+NO_TOPIC_ID = bytes(16)
+"""As brokers without topic ids say it."""
+
+_ID_MARK = "#"
+"""Between a topic's name and its id in a checkpoint; no name has it."""
+
+
+@dataclass(frozen=True)
+class SourceOffset:
+    """Where a query is: the next offset of each partition, and of which topics these are offsets.
+
+    Attributes:
+        topic_ids: by topic, as Kafka writes them. A topic whose id is not known is not in it: its broker has
+            none (before Kafka 2.8), or the checkpoint was written by Spark's Kafka connector. One that is
+            deleted and made again has another id, and offsets of the one mean nothing in the other.
+    """
+
+    offsets: Mapping[TopicPartition, int]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+
+    def recreated(self, later: "SourceOffset") -> frozenset[str]:
+        """The topics that have another id in `later`."""
+        ids = later.topic_ids
+        return frozenset(topic for topic, one in self.topic_ids.items() if ids.get(topic, one) != one)
 
 
 @dataclass(frozen=True)
@@ -89,24 +115,38 @@ def partitions_from_json(text: str) -> list[TopicPartition]:
     return sorted(found)
 
 
-def to_spark(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+def to_spark(place: SourceOffset) -> dict[str, dict[str, int]]:
     """As the nested dict that Spark writes into its checkpoint, sorted.
+
+    Topic ids are topics without partitions, `{"clicks":{"0":6},"clicks#ipB6yNIkQdu9ZDXNDDHZXw":{}}`: the
+    Kafka connector reads the partitions of every topic in this JSON, and of those it finds none.
 
     Spark takes two offsets for equal when their JSON texts are; hence the order.
     """
     nested: dict[str, dict[str, int]] = {}
-    for tp in sorted(offsets):
-        nested.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
+    for tp in sorted(place.offsets):
+        nested.setdefault(tp.topic, {})[str(tp.partition)] = place.offsets[tp]
+    for topic in list(nested):
+        if topic in place.topic_ids:
+            nested[f"{topic}{_ID_MARK}{place.topic_ids[topic]}"] = {}
     return nested
 
 
-def from_spark(nested: Mapping[str, Mapping[str, int]]) -> Offsets:
-    """The inverse of `to_spark`; a checkpoint of Spark's Kafka connector reads the same."""
-    return {
-        TopicPartition(topic, int(partition)): int(offset)
-        for topic, partitions in nested.items()
-        for partition, offset in partitions.items()
-    }
+def from_spark(nested: Mapping[str, Mapping[str, int]]) -> SourceOffset:
+    """The inverse of `to_spark`; a checkpoint of Spark's Kafka connector reads the same, without ids.
+
+    Raises `ValueError` for a topic id that is none.
+    """
+    offsets: Offsets = {}
+    topic_ids: dict[str, str] = {}
+    for name, partitions in nested.items():
+        topic, mark, topic_id = name.partition(_ID_MARK)
+        if mark:
+            uuid_from_text(topic_id)
+            topic_ids[topic] = topic_id
+        for partition, offset in partitions.items():
+            offsets[TopicPartition(topic, int(partition))] = int(offset)
+    return SourceOffset(offsets, topic_ids)
 
 
 def show(partitions: Iterable[TopicPartition]) -> str:

@@ -15,12 +15,14 @@ from odradek.client.types import TopicPartition
 class OffsetRange:
     """Offsets `start` (included) to `end` (excluded) of one partition.
 
-    `size` counts offsets: a compacted or transactional partition may hold fewer records.
+    `size` counts offsets: a compacted or transactional partition may hold fewer records. `topic_id` is empty
+    where it is not known.
     """
 
     tp: TopicPartition
     start: int
     end: int
+    topic_id: str = ""
 
     @property
     def size(self) -> int:

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from odradek.spark.group_offsets import GroupOffsets
 from odradek.spark.offset_reader import OffsetReader
-from odradek.spark.offsets import from_spark, to_spark
+from odradek.spark.offsets import SourceOffset, from_spark, to_spark
 from odradek.spark.options import SourceOptions
 from odradek.spark.stream_planner import StreamPlanner
 from odradek.spark.task import RangeToRead, read_range
@@ -83,7 +83,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         newest = self._planner.newest
-        return to_spark(newest) if newest else None
+        return to_spark(SourceOffset(newest.offsets)) if newest and newest.offsets else None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._planner.aim_at_what_is_there()
@@ -96,7 +96,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """The batch up to `end` is finished, and its offsets are in the checkpoint."""
-        self._group.commit(from_spark(end))
+        self._group.commit(from_spark(end).offsets)
 
     def stop(self) -> None:
         self._group.close()

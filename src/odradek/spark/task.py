@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import InputPartition
 
-from odradek.client.errors import PartitionLostError
+from odradek.client.errors import PartitionLostError, TopicRecreatedError
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, KafkaError
 from odradek.spark.connections import borrowed_reader
-from odradek.spark.errors import DataLossError, ReadError
+from odradek.spark.errors import DataLossError, ReadError, made_again
+from odradek.spark.offsets import NO_TOPIC_ID
 from odradek.spark.options import SourceOptions
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.schema import arrow_schema
+from odradek.wire.primitives import uuid_from_text, uuid_to_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,10 +35,11 @@ class RangeToRead(InputPartition):
     partition: int
     start: int
     end: int
+    topic_id: str = ""
 
     @classmethod
     def of(cls, range_: OffsetRange) -> "RangeToRead":
-        return cls(range_.tp.topic, range_.tp.partition, range_.start, range_.end)
+        return cls(range_.tp.topic, range_.tp.partition, range_.start, range_.end, range_.topic_id)
 
 
 def read_range(options: SourceOptions, task: InputPartition) -> Iterator["pa.RecordBatch"]:
@@ -59,10 +62,21 @@ def read_range(options: SourceOptions, task: InputPartition) -> Iterator["pa.Rec
                 BATCH_ROWS,
                 with_headers=options.with_headers,
                 fail_on_data_loss=options.fail_on_data_loss,
+                topic_id=uuid_from_text(task.topic_id) if task.topic_id else NO_TOPIC_ID,
                 timestamp_unit="us",
                 as_timestamp=True,
             ):
                 yield shape.table_rows(rows)
+    except TopicRecreatedError as error:
+        what = f"offsets [{task.start}, {task.end}) of {task.topic}-{task.partition}"
+        if options.fail_on_data_loss:
+            raise DataLossError(
+                made_again(task.topic, task.topic_id, uuid_to_text(error.topic_id))
+            ) from error
+        if error.rows_in_doubt:
+            # They may be the new topic's, which the next batch reads from its beginning.
+            raise ReadError(f"Could not read {what}: while they were read, the {error}") from error
+        log.warning("skipping %s: %s", what, error)
     except PartitionLostError as error:
         raise DataLossError(
             f"Could not read records in offset [{task.start}, {task.end}) for topic partition "

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 #: Of Spark's local properties, which reach the tasks.
 _QUERY_ID = "sql.streaming.queryId"
-_BATCH_ID = "streaming.sql.batchId"
+BATCH_ID = "streaming.sql.batchId"
 _RUN_ID = "spark.jobGroup.id"
 
 _Key = tuple[int, frozenset[tuple[str, str]]]
@@ -74,11 +74,11 @@ def running_batch(options: SinkOptions) -> Batch:
     """Which batch of which streaming query this task is of. Raises `WriteError` if Spark does not say."""
     context = TaskContext.get()
     query = context.getLocalProperty(_QUERY_ID) if context else None
-    number = context.getLocalProperty(_BATCH_ID) if context else None
+    number = context.getLocalProperty(BATCH_ID) if context else None
     if context is None or query is None or number is None:
         raise WriteError(
             "deliveryGuarantee 'exactly-once' needs to know which batch a task belongs to, and Spark did not "
-            f"say ({_QUERY_ID}={query}, {_BATCH_ID}={number})"
+            f"say ({_QUERY_ID}={query}, {BATCH_ID}={number})"
         )
     run = context.getLocalProperty(_RUN_ID) or ""
     return Batch(f"{options.transactional_id_prefix}-{query}", int(number), run)

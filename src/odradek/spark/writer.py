@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
@@ -24,13 +25,19 @@ from pyspark.sql.types import (
 
 from odradek.errors import OdradekError
 from odradek.spark import transactional_sink
-from odradek.spark.connections import borrowed_writer
+from odradek.spark.connections import borrowed_writer, check_reachable
 from odradek.spark.errors import WriteError
 from odradek.spark.exactly_once import Batch
 from odradek.spark.kafka_configs import BOOTSTRAP_SERVERS
 from odradek.spark.options import SinkOptions
 from odradek.spark.schema import HEADERS_TYPE
-from odradek.spark.transactional_sink import Prepared, named_batch, running_batch, write_in_transaction
+from odradek.spark.transactional_sink import (
+    BATCH_ID,
+    Prepared,
+    named_batch,
+    running_batch,
+    write_in_transaction,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,10 +109,21 @@ def _failed(options: SinkOptions, what: str, error: Exception) -> WriteError:
     return WriteError(f"writing to {where} at {servers} failed {what} ({type(error).__name__}): {error}")
 
 
+def _meet_brokers(options: SinkOptions) -> None:
+    """Before the first rows of a query: see that the servers are right. Raises `UnreachableError`.
+
+    Later ones wait for a broker that is away for as long as a producer does.
+    """
+    context = TaskContext.get()
+    if context is None or context.getLocalProperty(BATCH_ID) in (None, "0"):
+        check_reachable(options.client)
+
+
 def write_rows(options: SinkOptions, columns: Sequence[str], batches: Iterator["pa.RecordBatch"]) -> Written:
     """Send `batches` and wait until all is acknowledged. Raises `WriteError`."""
     acknowledged = size = 0
     try:
+        _meet_brokers(options)
         with borrowed_writer(options.client) as writer:
             before = writer.rows_written
             for chosen in _chosen(options, columns, batches):
@@ -125,6 +143,7 @@ def prepare_rows(
 ) -> Prepared:
     """Send `batches` in a transaction, which waits for the driver. Raises `WriteError`."""
     try:
+        _meet_brokers(options)
         return write_in_transaction(options, batch, _chosen(options, columns, batches))
     except WriteError:
         raise

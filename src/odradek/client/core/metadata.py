@@ -12,6 +12,7 @@ from odradek.client.types import Node, PartitionInfo, TopicPartition
 from odradek.errors import ErrorCode
 
 ZERO_UUID = bytes(16)
+"""The id of a topic whose id is not known: brokers tell it from version 10 of Metadata on (Kafka 2.8)."""
 NO_LEADER = -1
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 """What no application writes to; before version 1, Metadata does not say so itself."""
@@ -107,6 +108,8 @@ class MetadataCache:
         self.cluster_id = response.cluster_id
         unsettled: set[str] = set()
         seen: set[str] = set()
+        if replace_all:
+            self.errors.clear()
         for topic in response.topics:
             name = topic.name
             if name is None:
