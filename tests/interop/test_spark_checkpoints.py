@@ -1,4 +1,4 @@
-"""A query's checkpoint goes from our Spark source to Spark's own Kafka connector, and back, without a loss."""
+"""A checkpoint goes from our Spark source to Spark's own Kafka connector, and back, and nothing is lost."""
 
 from __future__ import annotations
 

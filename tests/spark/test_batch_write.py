@@ -117,3 +117,38 @@ def test_a_partition_that_is_not_there(spark: Any, new_topic: Any, write: Any) -
         "kafka.request.timeout.ms": "500",
     }
     assert "WriteError" in refusal(lambda: write(frame, topic=topic.name, **options))
+
+
+def test_what_sql_can_do(spark: Any, new_topic: Any, servers: str) -> None:
+    """As docs/pipeline.md has it: a table's options do not reach a Python source, a view's and a query's do."""
+    topic = new_topic()
+    topic.produce("ab")
+    at = f"'kafka.bootstrap.servers' = '{servers}'"
+    for name, kind in (("of_view", "TEMPORARY VIEW"), ("of_table", "TABLE")):
+        spark.sql(
+            f"CREATE {kind} {name} USING odradek OPTIONS ('kafka.bootstrap.servers' '{servers}', "
+            f"'subscribe' '{topic.name}')"
+        )
+    assert spark.sql("SELECT * FROM of_view").count() == 2
+    assert spark.sql(f"SELECT * FROM of_table WITH ({at}, 'subscribe' = '{topic.name}')").count() == 2
+    assert "CREATE TEMPORARY VIEW" in refusal(lambda: spark.sql("SELECT * FROM of_table").count())
+    spark.sql("CREATE TABLE to_write (value STRING) USING odradek")
+    spark.sql(f"INSERT INTO to_write WITH ({at}, 'topic' = '{topic.name}') VALUES ('c')")
+    assert topic.values() == ["a", "b", "c"]
+
+
+def test_the_mode_has_to_be_said(spark: Any, new_topic: Any, servers: str, write: Any) -> None:
+    topic = new_topic()
+    frame = spark.range(1).selectExpr("'a' AS value")
+    writer = frame.write.format("odradek").option("kafka.bootstrap.servers", servers)
+    assert "ErrorIfExists" in refusal(writer.option("topic", topic.name).save)
+    assert '.mode("append")' in refusal(lambda: write(frame, mode="overwrite", topic=topic.name))
+
+
+def test_the_example_of_the_docs(spark: Any, new_topic: Any, write: Any) -> None:
+    topic = new_topic()
+    write(
+        spark.range(3).selectExpr("CAST(id AS STRING) AS key", "to_json(struct(*)) AS value"),
+        topic=topic.name,
+    )
+    assert sorted(topic.values()) == ['{"id":0}', '{"id":1}', '{"id":2}']

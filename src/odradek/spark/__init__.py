@@ -16,7 +16,9 @@ which odradek is installed, because Spark looks for modules named `pyspark_*`.
 The schema, the columns and the option names are those of Spark's own Kafka connector. The parts:
 
     options.py         what the user may say, checked, as data
-    offsets.py         offsets of many partitions: their JSON, and where a read starts and ends
+    offsets.py         offsets of many partitions and the ids of their topics: their JSON, and where a read
+                       starts and ends
+    progress.py        how far a query is behind
     ranges.py          which task reads which offsets (minPartitions, maxRecordsPerPartition)
     admission.py       how far one micro-batch goes (maxOffsetsPerTrigger, minOffsetsPerTrigger)
     schema.py          the columns, in Spark's and in Arrow's words

@@ -60,10 +60,10 @@ class OdradekDataSource(DataSource):
         freeze_what_stays()
         if overwrite:
             raise ValueError(
-                "Save mode Overwrite not allowed for Kafka. "
-                "Allowed save modes are Append and ErrorIfExists (default)."
+                "Save mode Overwrite not allowed for Kafka: records are added to topics, never replaced. Say "
+                '.mode("append"), which is the only mode that Spark lets a Python source write in.'
             )
-        return BatchWriter(parse_sink(dict(self.options)), schema)
+        return BatchWriter(parse_sink(self._given()), schema)
 
     def streamWriter(self, schema: "StructType", overwrite: bool) -> "StreamWriter":  # noqa: N802
         """`overwrite` (output mode "complete") appends too, as the connector does."""
@@ -72,7 +72,17 @@ class OdradekDataSource(DataSource):
         from odradek.spark.writer import StreamWriter
 
         freeze_what_stays()
-        return StreamWriter(parse_sink(dict(self.options)), schema)
+        return StreamWriter(parse_sink(self._given()), schema)
+
+    def _given(self) -> dict[str, str]:
+        """The options. Raises `ValueError` if there are none."""
+        if not self.options:
+            raise ValueError(
+                "No options were given. Of a table made by CREATE TABLE ... USING odradek OPTIONS (...), Spark "
+                "does not pass the options on: use CREATE TEMPORARY VIEW ... USING odradek OPTIONS (...), or "
+                "SELECT ... FROM table WITH ('kafka.bootstrap.servers' = ..., 'subscribe' = ...)."
+            )
+        return dict(self.options)
 
     def _source_options(self, schema: Any, *, streaming: bool) -> "SourceOptions":
         from odradek.spark.garbage import freeze_what_stays
@@ -80,7 +90,7 @@ class OdradekDataSource(DataSource):
         from odradek.spark.schema import spark_schema
 
         freeze_what_stays()
-        options = parse_source(dict(self.options), streaming=streaming)
+        options = parse_source(self._given(), streaming=streaming)
         if schema != spark_schema(options.columns):
             raise ValueError("Kafka source has a fixed schema and cannot be set with a custom one")
         for note in options.notes:
