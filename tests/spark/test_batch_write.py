@@ -120,7 +120,7 @@ def test_a_partition_that_is_not_there(spark: Any, new_topic: Any, write: Any) -
 
 
 def test_what_sql_can_do(spark: Any, new_topic: Any, servers: str) -> None:
-    """As docs/pipeline.md has it: a table's options do not reach a Python source, a view's and a query's do."""
+    """As docs/pipeline.md has it: a table's options do not reach a Python source, others do."""
     topic = new_topic()
     topic.produce("ab")
     at = f"'kafka.bootstrap.servers' = '{servers}'"

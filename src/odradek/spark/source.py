@@ -78,8 +78,8 @@ class OdradekDataSource(DataSource):
         """The options. Raises `ValueError` if there are none."""
         if not self.options:
             raise ValueError(
-                "No options were given. Of a table made by CREATE TABLE ... USING odradek OPTIONS (...), Spark "
-                "does not pass the options on: use CREATE TEMPORARY VIEW ... USING odradek OPTIONS (...), or "
+                "No options were given. Spark does not pass on those of a table (CREATE TABLE ... USING "
+                "odradek OPTIONS ...): use CREATE TEMPORARY VIEW ... USING odradek OPTIONS (...), or "
                 "SELECT ... FROM table WITH ('kafka.bootstrap.servers' = ..., 'subscribe' = ...)."
             )
         return dict(self.options)
