@@ -13,8 +13,8 @@ from odradek.broker.config.effect import EFFECTIVE_BROKER_CONFIGS, EFFECTIVE_TOP
 from odradek.broker.config.table import (
     BROKER_CONFIGS,
     DYNAMIC_ONLY_CONFIGS,
+    GONE_CONFIGS,
     INTERNAL_CONFIGS,
-    LEGACY_CONFIGS,
     OWN_CONFIGS,
     UPDATE_MODES,
 )
@@ -24,14 +24,16 @@ from odradek.cluster.topic_config_docs import TOPIC_DOCS
 
 ROOT = Path(__file__).parent.parent.parent
 DOC = ROOT / "docs" / "configuration.md"
-KNOWN = {**BROKER_CONFIGS, **LEGACY_CONFIGS, **DYNAMIC_ONLY_CONFIGS, **OWN_CONFIGS}
+KNOWN = {**BROKER_CONFIGS, **GONE_CONFIGS, **DYNAMIC_ONLY_CONFIGS, **OWN_CONFIGS}
 
 INTRODUCTION = """# Configuration
 
 <!-- Made by tests/broker/test_configuration_doc.py from the tables in the code; UPDATE_DOCS=1 writes it. -->
 
-The names, types, defaults and limits are those of Apache Kafka 3.9; a `server.properties` of Kafka can
-be used as it is, but for what asks for security or for other brokers. The broker takes its configs from
+The names, types and defaults are those of Apache Kafka 4.3, and of older releases for what it has no more;
+limits are the widest that any release has. A `server.properties` of Kafka can be used as it is, but for
+what asks for security or for other brokers. A broker that is told to be a release (`odradek.kafka.version`)
+has that one's defaults. The broker takes its configs from
 
 - `odradek server --config FILE` (Java's properties format) and `--set name=value`, which is stronger;
 - keywords of `odradek.testing.Broker`, with underscores: `num_partitions=3`;
@@ -57,6 +59,13 @@ machine's name; in `listeners` alone it is refused, as by Kafka.
 **●** marks what this release acts upon. The rest is read, checked, kept and shown to tools, and changes
 nothing yet; the broker warns when it is given. *Update*: `read-only` at the start only;
 `per-broker` and `cluster-wide` while it runs.
+
+DescribeConfigs lists what the release has that the broker is, else what 4.3 has, and what was given besides:
+names, values, types, sources and order are Kafka's, compared with recorded answers of each release from 0.11
+on. So configs are listed, too, that change nothing here: to have them is harmless, and at their defaults
+they promise nothing. What differs: a broker that is alone has the defaults below; configs that came with 4.4
+are not known; releases before 2.6 may have a few names in another order; from 4.1 on `min.insync.replicas`
+is one for all brokers from the start (KIP-966), as in Kafka, though nothing is stored for it.
 
 `num.recovery.threads.per.data.dir` changes nothing on purpose. Threads share one interpreter, and most of a
 recovery is many short steps: reading 10,000 unflushed segments of 1,000 partitions through (90 MB) takes
@@ -130,6 +139,8 @@ VIA = {
 }
 GENERATED = {
     "broker/config/table.py",
+    "broker/config/rows.py",
+    "broker/config/gone.py",
     "broker/config/attributes.py",
     "broker/config/docs.py",
     "broker/config/effect.py",

@@ -67,7 +67,7 @@ def test_a_topic_is_created_and_has_leaders(version: int) -> None:
     if version >= 5:
         assert (result.num_partitions, result.replication_factor) == (3, 2)
         configs = {config.name: config for config in result.configs}
-        assert len(configs) == 36
+        assert len(configs) == 33
         assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == ("5", 1)
         assert (configs["segment.bytes"].value, configs["segment.bytes"].config_source) == ("1073741824", 5)
         assert not any(config.read_only or config.is_sensitive for config in result.configs)
@@ -275,7 +275,7 @@ def test_permissions() -> None:
     assert results["secret"].error_code == 0
     assert results["secret"].topic_config_error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert (results["secret"].configs, results["secret"].num_partitions) == ([], -1)
-    assert len(results["open"].configs) == 36
+    assert len(results["open"].configs) == 33
 
 
 def test_who_is_not_the_controller_says_so() -> None:

@@ -85,7 +85,7 @@ def _dependencies(version: str) -> list[tuple[str, str, str]]:
     number = version_tuple(version)
     scala = "2.11" if number < (2, 1) else "2.12" if number < (2, 6) else "2.13"
     wanted = [("org.apache.kafka", f"kafka_{scala}", version)]
-    if number >= (0, 9):
+    if (0, 9) <= number < (4, 4):  # 4.4.0 was published without its tools
         wanted.append(("org.apache.kafka", "kafka-tools", version))
     if number >= (4,):
         wanted.append(("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"))

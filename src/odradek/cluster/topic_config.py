@@ -59,7 +59,7 @@ _TABLE = (
     _K("message.timestamp.type", _T.STRING, "CreateTime", MEDIUM, one_of("CreateTime", "LogAppendTime")),
     _K("message.timestamp.difference.max.ms", _T.LONG, "9223372036854775807", MEDIUM, at_least(0)),
     _K("message.timestamp.before.max.ms", _T.LONG, "9223372036854775807", MEDIUM, at_least(0)),
-    _K("message.timestamp.after.max.ms", _T.LONG, "9223372036854775807", MEDIUM, at_least(0)),
+    _K("message.timestamp.after.max.ms", _T.LONG, "3600000", MEDIUM, at_least(0)),
     _K("leader.replication.throttled.replicas", _T.LIST, "", MEDIUM, throttled_replicas),
     _K("follower.replication.throttled.replicas", _T.LIST, "", MEDIUM, throttled_replicas),
     _K("message.downconversion.enable", _T.BOOLEAN, "true", LOW),

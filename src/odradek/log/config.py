@@ -58,7 +58,7 @@ class LogConfig:
     preallocate: bool = False
     message_timestamp_type: str = "CreateTime"
     message_timestamp_before_max_ms: int = UNLIMITED
-    message_timestamp_after_max_ms: int = UNLIMITED
+    message_timestamp_after_max_ms: int = 3_600_000
     message_format_version: str = "3.0-IV1"
     message_downconversion_enable: bool = True
     producer_id_expiration_ms: int = DAY_MS

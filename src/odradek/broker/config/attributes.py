@@ -17,9 +17,11 @@ class ConfigAttributes:
     remote_log_metadata_manager_listener_name: str | None
     remote_log_metadata_custom_metadata_max_bytes: int
     remote_log_index_file_cache_total_size_bytes: int
+    remote_log_index_file_cache_ttl_ms: int
     remote_log_manager_thread_pool_size: int
     remote_log_manager_copier_thread_pool_size: int
     remote_log_manager_expiration_thread_pool_size: int
+    remote_log_manager_follower_thread_pool_size: int
     remote_log_manager_task_interval_ms: int
     remote_log_manager_task_retry_backoff_ms: int
     remote_log_manager_task_retry_backoff_max_ms: int
@@ -35,27 +37,7 @@ class ConfigAttributes:
     remote_log_manager_fetch_quota_window_num: int
     remote_log_manager_fetch_quota_window_size_seconds: int
     remote_fetch_max_wait_ms: int
-    zookeeper_connect: str | None
-    zookeeper_session_timeout_ms: int
-    zookeeper_connection_timeout_ms: int | None
-    zookeeper_set_acl: bool
-    zookeeper_max_in_flight_requests: int
-    zookeeper_ssl_client_enable: bool
-    zookeeper_clientCnxnSocket: str | None  # noqa: N815
-    zookeeper_ssl_keystore_location: str | None
-    zookeeper_ssl_keystore_password: str | None
-    zookeeper_ssl_keystore_type: str | None
-    zookeeper_ssl_truststore_location: str | None
-    zookeeper_ssl_truststore_password: str | None
-    zookeeper_ssl_truststore_type: str | None
-    zookeeper_ssl_protocol: str
-    zookeeper_ssl_enabled_protocols: list[str] | None
-    zookeeper_ssl_cipher_suites: list[str] | None
-    zookeeper_ssl_endpoint_identification_algorithm: str
-    zookeeper_ssl_crl_enable: bool
-    zookeeper_ssl_ocsp_enable: bool
-    broker_id_generation_enable: bool
-    reserved_broker_max_id: int
+    remote_list_offsets_request_timeout_ms: int
     broker_id: int
     message_max_bytes: int
     num_io_threads: int
@@ -64,11 +46,10 @@ class ConfigAttributes:
     request_timeout_ms: int
     socket_connection_setup_timeout_ms: int
     socket_connection_setup_timeout_max_ms: int
+    config_providers: list[str]
     authorizer_class_name: str
-    early_start_listeners: str | None
+    early_start_listeners: list[str] | None
     broker_rack: str | None
-    controlled_shutdown_max_retries: int
-    controlled_shutdown_retry_backoff_ms: int
     controlled_shutdown_enable: bool
     delete_topic_enable: bool
     compression_type: str
@@ -80,30 +61,30 @@ class ConfigAttributes:
     max_request_partition_size_limit: int
     unstable_api_versions_enable: bool
     unstable_feature_versions_enable: bool
-    metadata_log_max_record_bytes_between_snapshots: int
-    metadata_log_max_snapshot_interval_ms: int
-    process_roles: list[str]
-    node_id: int
+    process_roles: list[str] | None
+    node_id: int | None
     initial_broker_registration_timeout_ms: int
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
-    controller_listener_names: str | None
+    controller_listener_names: list[str] | None
     sasl_mechanism_controller_protocol: str
+    controller_performance_sample_period_ms: int
+    controller_performance_always_log_threshold_ms: int
+    server_max_startup_time_ms: int
+    metadata_log_max_record_bytes_between_snapshots: int
+    metadata_log_max_snapshot_interval_ms: int
     metadata_log_dir: str | None
     metadata_log_segment_bytes: int
-    metadata_log_segment_min_bytes: int
     metadata_log_segment_ms: int
     metadata_max_retention_bytes: int
     metadata_max_retention_ms: int
     metadata_max_idle_interval_ms: int
-    server_max_startup_time_ms: int
-    zookeeper_metadata_migration_enable: bool
-    eligible_leader_replicas_enable: bool
-    zookeeper_metadata_migration_min_batch_size: int
-    listeners: str
-    advertised_listeners: str | None
+    internal_metadata_log_segment_bytes: int | None
+    internal_metadata_max_batch_size_in_bytes: int
+    internal_metadata_delete_delay_millis: int
+    listeners: list[str]
+    advertised_listeners: list[str] | None
     listener_security_protocol_map: str
-    control_plane_listener_name: str | None
     socket_send_buffer_bytes: int
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
@@ -133,32 +114,31 @@ class ConfigAttributes:
     producer_purgatory_purge_interval_requests: int
     delete_records_purgatory_purge_interval_requests: int
     auto_leader_rebalance_enable: bool
-    leader_imbalance_per_broker_percentage: int
     leader_imbalance_check_interval_seconds: int
     unclean_leader_election_interval_ms: int
     unclean_leader_election_enable: bool
     security_inter_broker_protocol: str
-    inter_broker_protocol_version: str
     inter_broker_listener_name: str | None
     replica_selector_class: str | None
-    group_min_session_timeout_ms: int
-    group_max_session_timeout_ms: int
-    group_initial_rebalance_delay_ms: int
-    group_max_size: int
+    follower_fetch_last_tiered_offset_enable: bool
     group_coordinator_rebalance_protocols: list[str]
     group_coordinator_threads: int
+    group_coordinator_background_threads: int
     group_coordinator_append_linger_ms: int
-    group_coordinator_new_enable: bool
-    offset_metadata_max_bytes: int
+    offsets_commit_timeout_ms: int
     offsets_load_buffer_size: int
     offsets_topic_replication_factor: int
     offsets_topic_num_partitions: int
     offsets_topic_segment_bytes: int
     offsets_topic_compression_codec: int
+    group_coordinator_cached_buffer_max_bytes: int
+    offset_metadata_max_bytes: int
     offsets_retention_minutes: int
     offsets_retention_check_interval_ms: int
-    offsets_commit_timeout_ms: int
-    offsets_commit_required_acks: int
+    group_min_session_timeout_ms: int
+    group_max_session_timeout_ms: int
+    group_initial_rebalance_delay_ms: int
+    group_max_size: int
     group_consumer_session_timeout_ms: int
     group_consumer_min_session_timeout_ms: int
     group_consumer_max_session_timeout_ms: int
@@ -168,6 +148,10 @@ class ConfigAttributes:
     group_consumer_max_size: int
     group_consumer_assignors: list[str]
     group_consumer_migration_policy: str
+    group_consumer_assignment_interval_ms: int
+    group_consumer_min_assignment_interval_ms: int
+    group_consumer_max_assignment_interval_ms: int
+    group_consumer_regex_refresh_interval_ms: int
     group_share_session_timeout_ms: int
     group_share_min_session_timeout_ms: int
     group_share_max_session_timeout_ms: int
@@ -175,6 +159,24 @@ class ConfigAttributes:
     group_share_min_heartbeat_interval_ms: int
     group_share_max_heartbeat_interval_ms: int
     group_share_max_size: int
+    group_share_assignors: list[str]
+    group_share_assignment_interval_ms: int
+    group_share_min_assignment_interval_ms: int
+    group_share_max_assignment_interval_ms: int
+    group_share_initialize_retry_interval_ms: int
+    group_streams_session_timeout_ms: int
+    group_streams_min_session_timeout_ms: int
+    group_streams_max_session_timeout_ms: int
+    group_streams_heartbeat_interval_ms: int
+    group_streams_min_heartbeat_interval_ms: int
+    group_streams_max_heartbeat_interval_ms: int
+    group_streams_max_size: int
+    group_streams_num_standby_replicas: int
+    group_streams_max_standby_replicas: int
+    group_streams_initial_rebalance_delay_ms: int
+    group_streams_assignment_interval_ms: int
+    group_streams_min_assignment_interval_ms: int
+    group_streams_max_assignment_interval_ms: int
     log_cleaner_threads: int
     log_cleaner_io_max_bytes_per_second: float
     log_cleaner_dedupe_buffer_size: int
@@ -187,8 +189,9 @@ class ConfigAttributes:
     log_cleaner_min_compaction_lag_ms: int
     log_cleaner_max_compaction_lag_ms: int
     num_partitions: int
-    log_dir: str
-    log_dirs: str | None
+    log_dir: list[str]
+    log_dirs: list[str] | None
+    cordoned_log_dirs: list[str]
     log_segment_bytes: int
     log_roll_ms: int | None
     log_roll_hours: int
@@ -212,36 +215,51 @@ class ConfigAttributes:
     num_recovery_threads_per_data_dir: int
     auto_create_topics_enable: bool
     min_insync_replicas: int
-    log_message_format_version: str
     log_message_timestamp_type: str
-    log_message_timestamp_difference_max_ms: int
     log_message_timestamp_before_max_ms: int
     log_message_timestamp_after_max_ms: int
     create_topic_policy_class_name: str | None
     alter_config_policy_class_name: str | None
-    log_message_downconversion_enable: bool
     log_dir_failure_timeout_ms: int
     log_initial_task_delay_ms: int
-    group_share_enable: bool
     group_share_delivery_count_limit: int
+    group_share_max_delivery_count_limit: int
+    group_share_min_delivery_count_limit: int
     group_share_record_lock_duration_ms: int
     group_share_min_record_lock_duration_ms: int
     group_share_max_record_lock_duration_ms: int
-    group_share_max_groups: int
     group_share_partition_max_record_locks: int
+    group_share_max_partition_max_record_locks: int
+    group_share_min_partition_max_record_locks: int
+    share_fetch_purgatory_purge_interval_requests: int
+    group_share_max_share_sessions: int
+    group_share_persister_class_name: str
+    share_coordinator_state_topic_num_partitions: int
+    share_coordinator_state_topic_replication_factor: int
+    share_coordinator_state_topic_min_isr: int
+    share_coordinator_state_topic_segment_bytes: int
+    share_coordinator_threads: int
+    share_coordinator_snapshot_update_records_per_snapshot: int
+    share_coordinator_load_buffer_size: int
+    share_coordinator_state_topic_compression_codec: int
+    share_coordinator_append_linger_ms: int
+    share_coordinator_write_timeout_ms: int
+    share_coordinator_state_topic_prune_interval_ms: int
+    share_coordinator_cold_partition_snapshot_interval_ms: int
+    share_coordinator_cached_buffer_max_bytes: int
     transaction_state_log_min_isr: int
     transaction_state_log_load_buffer_size: int
     transaction_state_log_replication_factor: int
     transaction_state_log_num_partitions: int
     transaction_state_log_segment_bytes: int
     transaction_partition_verification_enable: bool
-    transaction_two_phase_commit_enable: bool
     producer_id_expiration_ms: int
     producer_id_expiration_check_interval_ms: int
     transactional_id_expiration_ms: int
     transaction_max_timeout_ms: int
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     transaction_remove_expired_transaction_cleanup_interval_ms: int
+    transaction_two_phase_commit_enable: bool
     controller_quorum_voters: list[str]
     controller_quorum_bootstrap_servers: list[str]
     controller_quorum_election_timeout_ms: int
@@ -250,11 +268,13 @@ class ConfigAttributes:
     controller_quorum_append_linger_ms: int
     controller_quorum_request_timeout_ms: int
     controller_quorum_retry_backoff_ms: int
+    controller_quorum_auto_join_enable: bool
+    controller_quorum_fetch_snapshot_max_bytes: int
+    controller_quorum_fetch_max_bytes: int
     metrics_num_samples: int
     metrics_sample_window_ms: int
     metric_reporters: list[str]
     metrics_recording_level: str
-    auto_include_jmx_reporter: bool
     kafka_metrics_reporters: list[str]
     kafka_metrics_polling_interval_secs: int
     telemetry_max_bytes: int
@@ -315,6 +335,22 @@ class ConfigAttributes:
     sasl_login_read_timeout_ms: int | None
     sasl_login_retry_backoff_max_ms: int
     sasl_login_retry_backoff_ms: int
+    sasl_oauthbearer_jwt_retriever_class: str
+    sasl_oauthbearer_jwt_validator_class: str
+    sasl_oauthbearer_scope: str | None
+    sasl_oauthbearer_client_credentials_client_id: str | None
+    sasl_oauthbearer_client_credentials_client_secret: str | None
+    sasl_oauthbearer_assertion_algorithm: str
+    sasl_oauthbearer_assertion_claim_aud: str | None
+    sasl_oauthbearer_assertion_claim_exp_seconds: int
+    sasl_oauthbearer_assertion_claim_iss: str | None
+    sasl_oauthbearer_assertion_claim_jti_include: bool
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int
+    sasl_oauthbearer_assertion_claim_sub: str | None
+    sasl_oauthbearer_assertion_file: str | None
+    sasl_oauthbearer_assertion_private_key_file: str | None
+    sasl_oauthbearer_assertion_private_key_passphrase: str | None
+    sasl_oauthbearer_assertion_template_file: str | None
     sasl_oauthbearer_scope_claim_name: str
     sasl_oauthbearer_sub_claim_name: str
     sasl_oauthbearer_token_endpoint_url: str | None
@@ -323,13 +359,53 @@ class ConfigAttributes:
     sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: int
     sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: int
     sasl_oauthbearer_clock_skew_seconds: int
-    sasl_oauthbearer_expected_audience: list[str] | None
+    sasl_oauthbearer_expected_audience: list[str]
     sasl_oauthbearer_expected_issuer: str | None
-    delegation_token_master_key: str | None
     delegation_token_secret_key: str | None
     delegation_token_max_lifetime_ms: int
     delegation_token_expiry_time_ms: int
     delegation_token_expiry_check_interval_ms: int
+    add_partitions_to_txn_retry_backoff_max_ms: int
+    add_partitions_to_txn_retry_backoff_ms: int
+    zookeeper_connect: str | None
+    zookeeper_session_timeout_ms: int
+    zookeeper_connection_timeout_ms: int | None
+    zookeeper_set_acl: bool
+    zookeeper_max_in_flight_requests: int
+    zookeeper_ssl_client_enable: bool
+    zookeeper_clientCnxnSocket: str | None  # noqa: N815
+    zookeeper_ssl_keystore_location: str | None
+    zookeeper_ssl_keystore_password: str | None
+    zookeeper_ssl_keystore_type: str | None
+    zookeeper_ssl_truststore_location: str | None
+    zookeeper_ssl_truststore_password: str | None
+    zookeeper_ssl_truststore_type: str | None
+    zookeeper_ssl_protocol: str
+    zookeeper_ssl_enabled_protocols: list[str] | None
+    zookeeper_ssl_cipher_suites: list[str] | None
+    zookeeper_ssl_endpoint_identification_algorithm: str
+    zookeeper_ssl_crl_enable: bool
+    zookeeper_ssl_ocsp_enable: bool
+    broker_id_generation_enable: bool
+    reserved_broker_max_id: int
+    controlled_shutdown_max_retries: int
+    controlled_shutdown_retry_backoff_ms: int
+    metadata_log_segment_min_bytes: int
+    zookeeper_metadata_migration_enable: bool
+    eligible_leader_replicas_enable: bool
+    zookeeper_metadata_migration_min_batch_size: int
+    control_plane_listener_name: str | None
+    leader_imbalance_per_broker_percentage: int
+    inter_broker_protocol_version: str
+    group_coordinator_new_enable: bool
+    offsets_commit_required_acks: int
+    log_message_format_version: str
+    log_message_timestamp_difference_max_ms: int
+    log_message_downconversion_enable: bool
+    group_share_enable: bool
+    group_share_max_groups: int
+    auto_include_jmx_reporter: bool
+    delegation_token_master_key: str | None
     password_encoder_secret: str | None
     password_encoder_old_secret: str | None
     password_encoder_keyfactory_algorithm: str | None
@@ -340,6 +416,9 @@ class ConfigAttributes:
     port: int
     advertised_host_name: str | None
     advertised_port: int | None
+    quota_producer_default: int
+    quota_consumer_default: int
+    zookeeper_sync_time_ms: int
     leader_replication_throttled_rate: int
     follower_replication_throttled_rate: int
     replica_alter_log_dirs_io_max_bytes_per_second: int

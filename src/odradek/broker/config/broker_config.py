@@ -13,11 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.broker.config.attributes import ConfigAttributes
+from odradek.broker.config.names import (
+    KNOWN,
+    NAME_OF,
+    base_name,
+    config_name,
+    find_key,
+    synonyms_of,
+    update_mode,
+)
 from odradek.broker.config.table import (
     BROKER_CONFIGS,
-    CLUSTER_WIDE,
     DYNAMIC_ONLY_CONFIGS,
-    LEGACY_CONFIGS,
+    GONE_CONFIGS,
     OWN_CONFIGS,
     PER_BROKER,
     UPDATE_MODES,
@@ -28,10 +36,13 @@ from odradek.broker.network.listeners import (
     parse_listeners,
     parse_protocol_map,
 )
-from odradek.cluster.config_def import ConfigError, ConfigKey, ConfigValue
+from odradek.cluster.config_def import ConfigError, ConfigValue
 from odradek.cluster.nodes import Endpoint
 from odradek.cluster.topic_config import SYNONYMS, TOPIC_CONFIGS
 from odradek.util.properties import parse_properties
+
+if TYPE_CHECKING:
+    from odradek.broker.kafka_versions.release import Release
 
 STANDALONE_DEFAULTS: Mapping[str, str] = {
     "broker.id": "0",
@@ -44,29 +55,8 @@ STANDALONE_DEFAULTS: Mapping[str, str] = {
 KAFKA_VERSION = "odradek.kafka.version"
 """Which release of Kafka to be; its defaults then hold for what is not given."""
 
-_KNOWN: Mapping[str, ConfigKey] = {
-    **BROKER_CONFIGS,
-    **LEGACY_CONFIGS,
-    **DYNAMIC_ONLY_CONFIGS,
-    **OWN_CONFIGS,
-}
-_NAME_OF = {name.replace(".", "_"): name for name in _KNOWN}
-
-_SAME = (
-    ("log.roll.ms", "log.roll.hours"),
-    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
-    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
-)
-_BACKED = {"log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")}
-
-_CLUSTER_LEVEL_LISTENER = ("max.connections", "max.connection.creation.rate", "num.network.threads")
-_PER_MECHANISM = (
-    "sasl.jaas.config",
-    "sasl.login.callback.handler.class",
-    "sasl.login.class",
-    "sasl.server.callback.handler.class",
-    "connections.max.reauth.ms",
-)
+_MIN_ISR = "min.insync.replicas"
+_ELIGIBLE_LEADERS_SINCE = "4.1"
 
 
 class Source(IntEnum):
@@ -88,38 +78,6 @@ class Synonym(NamedTuple):
     source: Source
 
 
-def config_name(attribute: str) -> str:
-    """Kafka's name for an attribute: `num_partitions` → `num.partitions`; unknown ones are turned alike."""
-    return _NAME_OF.get(attribute, attribute.replace("_", "."))
-
-
-def base_name(name: str) -> str:
-    """The config that `listener.name.<listener>.[<mechanism>.]<config>` is about, else `name` itself."""
-    if not name.startswith("listener.name."):
-        return name
-    base = name.split(".", 3)[-1]
-    return next((suffix for suffix in _PER_MECHANISM if base.endswith(suffix)), base)
-
-
-def find_key(name: str) -> ConfigKey | None:
-    """The table's row for a config, also under a listener's prefix; None if there is none."""
-    return _KNOWN.get(name) or _KNOWN.get(base_name(name))
-
-
-def known_names() -> Iterable[str]:
-    """The names of all configs that there are."""
-    return _KNOWN.keys()
-
-
-def synonyms_of(name: str) -> tuple[str, ...]:
-    """The names under which a config's value may be given, the strongest first."""
-    for group in _SAME:
-        if name in group:
-            return group
-    base = base_name(name)
-    return _BACKED.get(name, (name,) if base == name else (name, base))
-
-
 class BrokerConfig(ConfigAttributes):
     """The configs of one broker.
 
@@ -139,11 +97,13 @@ class BrokerConfig(ConfigAttributes):
         """What was given explicitly."""
         self.unknown: list[str] = sorted(name for name in given if find_key(name) is None)
         """Given names that Kafka does not know: to be warned about."""
-        self._release_defaults = _defaults_of_release(given.get(KAFKA_VERSION))
-        given = {**self._release_defaults, **given}
+        self.release: Release | None = _release(given.get(KAFKA_VERSION))
+        """The release of Kafka to be; None where nothing is said."""
+        self._release_defaults = _defaults_of_release(self.release)
+        given = {**_without_nulls(self._release_defaults), **given}
         if standalone:
             given = {**STANDALONE_DEFAULTS, **given}
-        if "node.id" not in given and "broker.id" in given:
+        if "node.id" not in self.given and "broker.id" in given and self._derives_node_id():
             given["node.id"] = given["broker.id"]
         self._static: dict[str, str] = given
         self._dynamic_default: dict[str, str] = {}
@@ -175,7 +135,7 @@ class BrokerConfig(ConfigAttributes):
 
         def __getattr__(self, attribute: str) -> ConfigValue:
             # Only for what is not there yet: the parsed value is then kept as an attribute.
-            name = _NAME_OF.get(attribute)
+            name = NAME_OF.get(attribute)
             if name is None:
                 raise AttributeError(f"no config {config_name(attribute)!r}")
             value = self.get(name)
@@ -191,7 +151,13 @@ class BrokerConfig(ConfigAttributes):
         key = find_key(name)
         if key is None:
             raise KeyError(name)
-        return key.parse(self._effective.get(name, key.default))
+        return key.parse(self._effective.get(name, self._default_of(name)))
+
+    def _default_of(self, name: str) -> str | None:
+        if name in self._release_defaults:
+            return self._release_defaults[name]
+        key = find_key(name)
+        return None if key is None else key.default
 
     def is_given(self, name: str) -> bool:
         """Whether a config was given explicitly, not by default and not dynamically."""
@@ -209,8 +175,8 @@ class BrokerConfig(ConfigAttributes):
     @property
     def data_dirs(self) -> tuple[Path, ...]:
         """`log.dirs`, or else `log.dir`."""
-        text = self.log_dirs if self.log_dirs is not None else self.log_dir
-        return tuple(Path(part.strip()) for part in text.split(",") if part.strip())
+        folders = self.log_dirs if self.log_dirs is not None else self.log_dir
+        return tuple(Path(folder) for folder in folders if folder)
 
     @property
     def listener_endpoints(self) -> tuple[Endpoint, ...]:
@@ -220,9 +186,11 @@ class BrokerConfig(ConfigAttributes):
             ConfigError: see `parse_listeners`.
         """
         protocols = parse_protocol_map(self.listener_security_protocol_map)
-        if "listeners" not in self._effective and ("host.name" in self.given or "port" in self.given):
+        listeners: list[str] | None = self.listeners
+        by_host = "listeners" not in self._effective and ("host.name" in self.given or "port" in self.given)
+        if listeners is None or by_host:
             return (Endpoint("PLAINTEXT", self.host_name, self.port),)
-        return parse_listeners("listeners", self.listeners, protocols)
+        return parse_listeners("listeners", ",".join(listeners), protocols)
 
     @property
     def advertised_endpoints(self) -> tuple[Endpoint, ...]:
@@ -233,10 +201,9 @@ class BrokerConfig(ConfigAttributes):
             ConfigError: see `parse_listeners`.
         """
         if self.advertised_listeners is not None:
+            text = ",".join(self.advertised_listeners)
             protocols = parse_protocol_map(self.listener_security_protocol_map)
-            return parse_listeners(
-                "advertised.listeners", self.advertised_listeners, protocols, distinct_ports=False
-            )
+            return parse_listeners("advertised.listeners", text, protocols, distinct_ports=False)
         endpoints = self.listener_endpoints
         if "advertised.host.name" in self.given or "advertised.port" in self.given:
             plain = next((e for e in endpoints if e.security_protocol == "PLAINTEXT"), endpoints[0])
@@ -370,8 +337,8 @@ class BrokerConfig(ConfigAttributes):
         Raises:
             ConfigError: one may not be changed while brokers run, or not for all at once, or has a bad value.
         """
-        fixed = (BROKER_CONFIGS, OWN_CONFIGS)
-        static = [n for n in configs if any(n in table for table in fixed) and n not in UPDATE_MODES]
+        fixed = (BROKER_CONFIGS, GONE_CONFIGS, OWN_CONFIGS)
+        static = [n for n in configs if any(n in table for table in fixed) and self.update_mode(n) is None]
         if static:
             raise ConfigError(f"Cannot update these configs dynamically: {_named(static)}")
         security = [n for n in configs if n.startswith("ssl.") and n in UPDATE_MODES]
@@ -389,7 +356,7 @@ class BrokerConfig(ConfigAttributes):
                     )
                 key.parse(text)
         if not per_broker:
-            single = [name for name in configs if update_mode(name) == PER_BROKER]
+            single = [name for name in configs if self.update_mode(name) == PER_BROKER]
             if single:
                 raise ConfigError(
                     "Cannot update these configs at default cluster level, broker id must be specified: "
@@ -411,18 +378,33 @@ class BrokerConfig(ConfigAttributes):
 
     # --- description --------------------------------------------------------------------------------------
 
-    def names(self) -> Iterable[str]:
-        """All names to describe: the table's and those that were given."""
-        return dict.fromkeys((*BROKER_CONFIGS, *self._effective))
+    def dynamic_names(self) -> Iterable[str]:
+        """The names that have a dynamic value, for this broker or for all."""
+        return (*self._dynamic_broker, *self.dynamic_defaults())
+
+    def update_mode(self, name: str) -> str | None:
+        """`CLUSTER_WIDE`, `PER_BROKER`, or None for what cannot change, in the release that the broker is."""
+        mode = update_mode(name)
+        if self.release is None or name in DYNAMIC_ONLY_CONFIGS:
+            return mode
+        from odradek.broker.kafka_versions.config_kinds import mode_in
+
+        return mode_in(self.release, name, mode)
+
+    def _implied_defaults(self) -> dict[str, str]:
+        """Return what a new cluster of the release has as dynamic configs for all brokers (KIP-966)."""
+        if self.release is not None and not self.release.at_least(_ELIGIBLE_LEADERS_SINCE):
+            return {}
+        text = self.given.get(_MIN_ISR) or self._default_of(_MIN_ISR)
+        return {} if text is None else {_MIN_ISR: text}
 
     def dynamic_defaults(self) -> Mapping[str, str]:
-        """The dynamic configs for all brokers."""
-        return dict(self._dynamic_default)
+        """The dynamic configs for all brokers, and those that a new cluster has from the start."""
+        return {**self._implied_defaults(), **self._dynamic_default}
 
     def text_of(self, name: str) -> str | None:
         """A config's value as text, None when it has none. Of a password too: do not show it."""
-        key = _KNOWN.get(name)
-        return self._effective.get(name, None if key is None else key.default)
+        return self._effective.get(name, self._default_of(name) if name in KNOWN else None)
 
     def synonyms(self, name: str) -> list[Synonym]:
         """Everything that gives `name` a value, the strongest first."""
@@ -430,7 +412,7 @@ class BrokerConfig(ConfigAttributes):
         found: list[Synonym] = []
         layers = (
             (self._dynamic_broker, Source.DYNAMIC_BROKER_CONFIG),
-            (self._dynamic_default, Source.DYNAMIC_DEFAULT_BROKER_CONFIG),
+            (self.dynamic_defaults(), Source.DYNAMIC_DEFAULT_BROKER_CONFIG),
             (self._static, Source.STATIC_BROKER_CONFIG),
         )
         for layer, source in layers:
@@ -440,8 +422,9 @@ class BrokerConfig(ConfigAttributes):
                 if n in layer and not (layer is self._static and self._is_release_default(n))
             ]
         for synonym in names:
-            key = BROKER_CONFIGS.get(synonym) or OWN_CONFIGS.get(synonym)
-            default = self._release_defaults.get(synonym, None if key is None else key.default)
+            if synonym in DYNAMIC_ONLY_CONFIGS:
+                continue
+            default = self._default_of(synonym) if synonym in KNOWN else None
             if default is not None:
                 found.append(Synonym(synonym, default, Source.DEFAULT_CONFIG))
         while found and found[0].name != name:
@@ -449,7 +432,11 @@ class BrokerConfig(ConfigAttributes):
         return found
 
     def _is_release_default(self, name: str) -> bool:
-        return name in self._release_defaults and name not in self.given
+        default = self._release_defaults.get(name)
+        return default is not None and name not in self.given and self._static.get(name) == default
+
+    def _derives_node_id(self) -> bool:
+        return self.release is None or self.release.at_least("3.1")
 
 
 def read_properties(path: Path) -> dict[str, str]:
@@ -466,26 +453,27 @@ def read_properties(path: Path) -> dict[str, str]:
         raise ConfigError(f"{path}: {error}") from error
 
 
-def _defaults_of_release(text: str | None) -> dict[str, str]:
+def _release(text: str | None) -> Release | None:
     if text is None:
-        return {}
-    from odradek.broker.kafka_versions.defaults import defaults_of
+        return None
     from odradek.broker.kafka_versions.release import UnknownReleaseError, find
 
     try:
-        return defaults_of(find(text))
+        return find(text)
     except UnknownReleaseError as error:
         raise ConfigError.invalid(KAFKA_VERSION, text, str(error)) from None
 
 
-def update_mode(name: str) -> str | None:
-    """`CLUSTER_WIDE`, `PER_BROKER`, or None for what cannot change while the broker runs."""
-    base = base_name(name)
-    if base != name:
-        return CLUSTER_WIDE if base in _CLUSTER_LEVEL_LISTENER else PER_BROKER
-    if name in DYNAMIC_ONLY_CONFIGS:
-        return CLUSTER_WIDE
-    return UPDATE_MODES.get(name)
+def _defaults_of_release(release: Release | None) -> Mapping[str, str | None]:
+    if release is None:
+        return {}
+    from odradek.broker.kafka_versions.defaults import defaults_of
+
+    return defaults_of(release)
+
+
+def _without_nulls(configs: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: text for name, text in configs.items() if text is not None}
 
 
 def _override(configs: dict[str, str], layer: Mapping[str, str]) -> None:

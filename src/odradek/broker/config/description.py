@@ -9,8 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from odradek.broker.config.broker_config import BrokerConfig, Source, Synonym, find_key, update_mode
-from odradek.broker.config.table import INTERNAL_CONFIGS
+from odradek.broker.config.broker_config import BrokerConfig, Source, Synonym
+from odradek.broker.config.listing import (
+    in_kafkas_order,
+    listed_broker_configs,
+    listed_topic_configs,
+    release_of,
+)
+from odradek.broker.config.names import find_key, update_mode
+from odradek.broker.kafka_versions.config_kinds import shown_mode_in, type_in
 from odradek.cluster.config_def import ConfigError, ConfigKey, ConfigType, to_text
 from odradek.cluster.topic_config import SYNONYMS, TOPIC_CONFIGS
 
@@ -47,11 +54,10 @@ def describe_topic_configs(
         overrides: the topic's own.
         names: the configs that are asked for; None for all.
     """
-    wanted = None if names is None else set(names)
+    wanted = None if names is None else frozenset(names)
     return [
-        _topic_entry(config, key, overrides)
-        for key in TOPIC_CONFIGS.values()
-        if wanted is None or key.name in wanted
+        _topic_entry(config, TOPIC_CONFIGS[name], overrides)
+        for name in listed_topic_configs(config, overrides, wanted)
     ]
 
 
@@ -77,30 +83,28 @@ def _topic_entry(config: BrokerConfig, key: ConfigKey, overrides: Mapping[str, s
 
 def describe_broker_configs(config: BrokerConfig, names: Iterable[str] | None = None) -> list[ConfigEntry]:
     """The configs of this broker; `names` are those that are asked for, None for all."""
-    wanted = None if names is None else set(names)
+    wanted = None if names is None else frozenset(names)
     return [
-        _broker_entry(config, name, config.synonyms(name))
-        for name in config.names()
-        if (wanted is None or name in wanted)
-        and (name not in INTERNAL_CONFIGS or config.is_given(name) or (wanted is not None and name in wanted))
+        _broker_entry(config, name, config.synonyms(name)) for name in listed_broker_configs(config, wanted)
     ]
 
 
 def describe_cluster_defaults(config: BrokerConfig, names: Iterable[str] | None = None) -> list[ConfigEntry]:
     """The dynamic configs that hold for all brokers."""
-    wanted = None if names is None else set(names)
+    defaults = config.dynamic_defaults()
+    wanted = None if names is None else frozenset(names)
     entries: list[ConfigEntry] = []
-    for name, text in config.dynamic_defaults().items():
-        if wanted is None or name in wanted:
-            synonyms = [Synonym(name, text, Source.DYNAMIC_DEFAULT_BROKER_CONFIG)]
-            entry = _broker_entry(config, name, synonyms)
-            key = find_key(name)
-            entries.append(entry._replace(value=None if key is None else _value(key, text)))
+    for name in in_kafkas_order(list(defaults), release_of(config), wanted):
+        text = defaults[name]
+        synonyms = [Synonym(name, text, Source.DYNAMIC_DEFAULT_BROKER_CONFIG)]
+        entry = _broker_entry(config, name, synonyms)
+        key = find_key(name)
+        entries.append(entry._replace(value=None if key is None else _value(key, text)))
     return entries
 
 
 def _broker_entry(config: BrokerConfig, name: str, synonyms: list[Synonym]) -> ConfigEntry:
-    key = find_key(name)
+    key, release = find_key(name), release_of(config)
     sensitive = key is None or key.is_sensitive
     text = config.text_of(name)
     return ConfigEntry(
@@ -108,9 +112,9 @@ def _broker_entry(config: BrokerConfig, name: str, synonyms: list[Synonym]) -> C
         None if key is None or sensitive or text is None else _value(key, text),
         synonyms[0].source if synonyms else Source.DEFAULT_CONFIG,
         sensitive,
-        update_mode(name) is None,
+        shown_mode_in(release, name, update_mode(name)) is None,
         tuple(_hidden(synonym, sensitive) for synonym in synonyms),
-        None if key is None else key.type,
+        None if key is None else type_in(release, name, key.type),
     )
 
 

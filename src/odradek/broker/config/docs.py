@@ -60,6 +60,9 @@ unclean.leader.election.interval.ms How often leaderless partitions are looked a
 controller.socket.timeout.ms How long the controller waits for a broker's answer, in ms.
 security.providers Classes of security providers.
 client.quota.callback.class Class that computes clients' quotas.
+config.providers Providers of values that stand outside of `server.properties`.
+quota.producer.default Bytes a second that a client may produce where no quota is set, before 3.0.
+quota.consumer.default Bytes a second that a client may fetch where no quota is set, before 3.0.
 """)
 
 _LISTENERS = _docs("""
@@ -139,6 +142,7 @@ log.local.retention.ms How long segments stay local that are in remote storage, 
   log.retention.ms.
 log.local.retention.bytes How much stays local of what is in remote storage, in bytes; -2 follows
   log.retention.bytes.
+cordoned.log.dirs Log folders that take no new partitions; `*` for all.
 """)
 
 _REPLICATION = _docs("""
@@ -161,6 +165,7 @@ delete.records.purgatory.purge.interval.requests After how many finished deletio
 leader.replication.throttled.rate Most bytes a second to followers, of the replicas that are limited.
 follower.replication.throttled.rate Most bytes a second from leaders, of the replicas that are limited.
 replica.alter.log.dirs.io.max.bytes.per.second Most bytes a second when replicas move between log directories.
+follower.fetch.last.tiered.offset.enable Whether a new follower begins behind what is in remote storage.
 """)
 
 _GROUPS = _docs("""
@@ -206,6 +211,54 @@ group.share.max.session.timeout.ms Longest of them that a group may be given, in
 group.share.heartbeat.interval.ms How often members of share groups report, in ms.
 group.share.min.heartbeat.interval.ms Shortest such interval that a group may be given, in ms.
 group.share.max.heartbeat.interval.ms Longest such interval that a group may be given, in ms.
+group.coordinator.background.threads Threads that compute assignments.
+group.coordinator.cached.buffer.max.bytes Largest write buffer of the group coordinator that is kept, in
+  bytes.
+group.consumer.assignment.interval.ms Shortest time between two assignments of a consumer group, in ms.
+group.consumer.min.assignment.interval.ms Least that a group may set for that, in ms.
+group.consumer.max.assignment.interval.ms Most that a group may set for that, in ms.
+group.consumer.regex.refresh.interval.ms How often subscriptions by pattern are resolved again, in ms.
+group.share.assignors Assignors of share groups.
+group.share.assignment.interval.ms Shortest time between two assignments of a share group, in ms.
+group.share.min.assignment.interval.ms Least that a group may set for that, in ms.
+group.share.max.assignment.interval.ms Most that a group may set for that, in ms.
+group.share.initialize.retry.interval.ms How often a share group's new partitions are tried again, in ms.
+group.share.max.delivery.count.limit Most that a group may set for the deliveries of a record.
+group.share.min.delivery.count.limit Least that a group may set for the deliveries of a record.
+group.share.max.partition.max.record.locks Most that a group may set for the records locked in a partition.
+group.share.min.partition.max.record.locks Least that a group may set for the records locked in a partition.
+group.share.max.share.sessions How many sessions of share groups are kept.
+group.share.persister.class.name Class that keeps the state of share groups.
+group.streams.session.timeout.ms Session timeout in streams groups, in ms.
+group.streams.min.session.timeout.ms Least that a group may set for that, in ms.
+group.streams.max.session.timeout.ms Most that a group may set for that, in ms.
+group.streams.heartbeat.interval.ms Heartbeat interval in streams groups, in ms.
+group.streams.min.heartbeat.interval.ms Least that a group may set for that, in ms.
+group.streams.max.heartbeat.interval.ms Most that a group may set for that, in ms.
+group.streams.max.size Most members of a streams group.
+group.streams.num.standby.replicas Standby replicas of each task.
+group.streams.max.standby.replicas Most that a group may set for that.
+group.streams.initial.rebalance.delay.ms How long an empty streams group waits for more members, in ms.
+group.streams.assignment.interval.ms Shortest time between two assignments of a streams group, in ms.
+group.streams.min.assignment.interval.ms Least that a group may set for that, in ms.
+group.streams.max.assignment.interval.ms Most that a group may set for that, in ms.
+share.fetch.purgatory.purge.interval.requests After how many finished fetches of share groups the waiting ones
+  are tidied up.
+share.coordinator.state.topic.num.partitions Partitions of the topic of share groups' state.
+share.coordinator.state.topic.replication.factor Replicas of the topic of share groups' state.
+share.coordinator.state.topic.min.isr min.insync.replicas of the topic of share groups' state.
+share.coordinator.state.topic.segment.bytes Segment size of the topic of share groups' state, in bytes.
+share.coordinator.state.topic.compression.codec Codec of the topic of share groups' state, as a number.
+share.coordinator.state.topic.prune.interval.ms How often old state of share groups is deleted, in ms.
+share.coordinator.threads Threads of the share coordinator.
+share.coordinator.snapshot.update.records.per.snapshot Updates of a share group's state between two snapshots.
+share.coordinator.cold.partition.snapshot.interval.ms How often state that nobody changes is written again, in
+  ms.
+share.coordinator.load.buffer.size Bytes read at a time when the state of share groups is loaded.
+share.coordinator.append.linger.ms How long the share coordinator gathers writes, in ms; -1 as it sees fit.
+share.coordinator.write.timeout.ms How long a write of share groups' state may take, in ms.
+share.coordinator.cached.buffer.max.bytes Largest write buffer of the share coordinator that is kept, in
+  bytes.
 """)
 
 _TRANSACTIONS = _docs("""
@@ -226,6 +279,9 @@ transaction.remove.expired.transaction.cleanup.interval.ms How often expired tra
   in ms.
 producer.id.expiration.ms After how long without a write a partition forgets a producer, in ms.
 producer.id.expiration.check.interval.ms How often such producers are looked for, in ms.
+add.partitions.to.txn.retry.backoff.ms Pause before AddPartitionsToTxn is asked again for an older client, in
+  ms.
+add.partitions.to.txn.retry.backoff.max.ms How long it is asked again, in ms.
 """)
 
 _METRICS = _docs("""
@@ -269,6 +325,7 @@ zookeeper.ssl.crl.enable Whether revocation lists are looked at.
 zookeeper.ssl.ocsp.enable Whether certificates are checked online.
 zookeeper.metadata.migration.enable Whether metadata moves from ZooKeeper to KRaft.
 zookeeper.metadata.migration.min.batch.size Smallest batch of records in that move.
+zookeeper.sync.time.ms By how much a ZooKeeper follower may be behind, in ms; nothing goes by it.
 """)
 
 _KRAFT = _docs("""
@@ -298,6 +355,15 @@ controller.quorum.election.backoff.max.ms Longest pause between KRaft elections,
 controller.quorum.append.linger.ms How long a KRaft leader gathers writes, in ms.
 controller.quorum.request.timeout.ms How long KRaft's requests may take, in ms.
 controller.quorum.retry.backoff.ms Pause before KRaft's requests are repeated, in ms.
+controller.performance.sample.period.ms How often a KRaft controller sums up its events, in ms.
+controller.performance.always.log.threshold.ms From how many ms on an event of the controller is always
+  logged.
+controller.quorum.auto.join.enable Whether a KRaft controller joins the voters by itself.
+controller.quorum.fetch.snapshot.max.bytes Most bytes of one answer with a part of a snapshot.
+controller.quorum.fetch.max.bytes Most bytes of one answer with metadata records.
+internal.metadata.log.segment.bytes Segment size of KRaft's metadata log in tests, in bytes.
+internal.metadata.max.batch.size.in.bytes Largest batch of KRaft's metadata log in tests, in bytes.
+internal.metadata.delete.delay.millis How long deleted segments of it stay on disk in tests, in ms.
 """)
 
 _SECURITY = _docs("""
@@ -368,6 +434,22 @@ password.encoder.keyfactory.algorithm Algorithm that makes the key.
 password.encoder.cipher.algorithm Cipher that passwords are encrypted with.
 password.encoder.key.length Length of the key in bits.
 password.encoder.iterations Iterations that make the key.
+sasl.oauthbearer.jwt.retriever.class Class that gets tokens.
+sasl.oauthbearer.jwt.validator.class Class that checks tokens.
+sasl.oauthbearer.scope Scope that a token is asked for.
+sasl.oauthbearer.client.credentials.client.id Client id of an OAuth client.
+sasl.oauthbearer.client.credentials.client.secret Secret of an OAuth client.
+sasl.oauthbearer.assertion.algorithm Algorithm that an assertion is signed with.
+sasl.oauthbearer.assertion.claim.aud Audience of an assertion.
+sasl.oauthbearer.assertion.claim.exp.seconds After how many seconds an assertion expires.
+sasl.oauthbearer.assertion.claim.iss Issuer of an assertion.
+sasl.oauthbearer.assertion.claim.jti.include Whether an assertion has an id of its own.
+sasl.oauthbearer.assertion.claim.nbf.seconds How many seconds before now an assertion begins to hold.
+sasl.oauthbearer.assertion.claim.sub Subject of an assertion.
+sasl.oauthbearer.assertion.file File that holds an assertion.
+sasl.oauthbearer.assertion.private.key.file File of the key that an assertion is signed with.
+sasl.oauthbearer.assertion.private.key.passphrase Passphrase of that key.
+sasl.oauthbearer.assertion.template.file File with an assertion's fixed part.
 """)
 
 _REMOTE = _docs("""
@@ -397,6 +479,10 @@ remote.log.manager.fetch.max.bytes.per.second How fast remote segments may be re
 remote.log.manager.fetch.quota.window.num Samples kept for that limit.
 remote.log.manager.fetch.quota.window.size.seconds Time that one of them covers, in seconds.
 remote.fetch.max.wait.ms How long a fetch waits for remote data, in ms.
+remote.log.index.file.cache.ttl.ms How long a remote segment's indexes are kept without use, in ms; -1 for
+  ever.
+remote.log.manager.follower.thread.pool.size Threads that follow remote segments of others.
+remote.list.offsets.request.timeout.ms How long looking for offsets in remote segments may take, in ms.
 """)
 
 _OWN = _docs("""

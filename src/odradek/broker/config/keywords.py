@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from odradek.broker.config.broker_config import config_name, find_key, known_names
+from odradek.broker.config.names import config_name, find_key, known_names
 
 
 def properties_from_keywords(keywords: Mapping[str, Any]) -> dict[str, str]:

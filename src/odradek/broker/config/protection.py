@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from odradek.broker.config.broker_config import base_name
+from odradek.broker.config.names import base_name
 from odradek.cluster.config_def import ConfigError
 
 if TYPE_CHECKING:

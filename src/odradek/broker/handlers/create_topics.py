@@ -131,6 +131,9 @@ def _created(context: RequestContext, topic: PlannedTopic, validate_only: bool) 
         return result
     result.num_partitions = len(topic.assignment)
     result.replication_factor = len(topic.assignment[0])
+    entries = describe_topic_configs(context.broker.config, topic.configs)
+    if not context.broker.handlers.with_zookeeper:
+        entries.sort(key=lambda entry: entry.name)
     result.configs = [
         CreatableTopicConfigs(
             name=entry.name,
@@ -139,6 +142,6 @@ def _created(context: RequestContext, topic: PlannedTopic, validate_only: bool) 
             config_source=int(entry.source),
             is_sensitive=entry.sensitive,
         )
-        for entry in describe_topic_configs(context.broker.config, topic.configs)
+        for entry in entries
     ]
     return result

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from odradek.broker.kafka_versions.config_names import knows_broker_config, knows_topic_config
 from odradek.broker.kafka_versions.release import Release
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -106,25 +105,7 @@ def _delete_topics(release: Release, context: RequestContext, response: Any) -> 
                 )
 
 
-_TOPIC, _BROKER = 2, 4
-
-
-def _describe_configs(release: Release, context: RequestContext, response: Any) -> None:
-    """Configs that came later, or had gone, are not shown."""
-    for result in response.results:
-        knows = {_TOPIC: knows_topic_config, _BROKER: knows_broker_config}.get(result.resource_type)
-        if knows is not None:
-            result.configs = [one for one in result.configs if knows(release, one.name)]
-            for one in result.configs:
-                one.synonyms = [
-                    other
-                    for other in one.synonyms or ()
-                    if knows_broker_config(release, other.name) or knows_topic_config(release, other.name)
-                ]
-
-
 _ADAPTERS: Mapping[int, Adapter] = {
     ApiKey.METADATA: _metadata,
     ApiKey.DELETE_TOPICS: _delete_topics,
-    ApiKey.DESCRIBE_CONFIGS: _describe_configs,
 }
