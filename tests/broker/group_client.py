@@ -11,7 +11,7 @@ from typing import Any
 from odradek.broker.app import Broker
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.cluster.admin import NewTopic
-from odradek.util.clock import ManualClock
+from odradek.util.clock import ManualClock, SystemClock
 from odradek.util.timers import ManualTimers
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -85,7 +85,7 @@ class Setup:
 @asynccontextmanager
 async def running(data: Path, clock: ManualClock | None = None, **config: str) -> AsyncIterator[Setup]:
     """A broker on `data` until the end of the block, stopped in good order."""
-    clock = clock or ManualClock()
+    clock = clock or ManualClock(SystemClock().now_ms())
     timers = ManualTimers(clock)
     properties = {
         "log.dirs": str(data),

@@ -19,6 +19,7 @@ from odradek.wire.messages import (
     create_topics,
     delete_records,
     describe_configs,
+    describe_quorum,
     incremental_alter_configs,
     list_offsets,
     metadata,
@@ -427,6 +428,14 @@ async def alter(sweeper: Sweeper, version: int) -> None:
     request = incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[resource])
     await fine(sweeper, request, version)
     assert sweeper.broker.image.topic_config(TOPIC) == {"cleanup.policy": "delete,compact"}
+
+
+@walk(ApiKey.DESCRIBE_QUORUM)
+async def quorum(sweeper: Sweeper, version: int) -> None:
+    partition = describe_quorum.DescribeQuorumPartition(partition_index=0)
+    topic = describe_quorum.DescribeQuorumTopic(topic_name="__cluster_metadata", partitions=[partition])
+    answer = await fine(sweeper, describe_quorum.DescribeQuorumRequest(topics=[topic]), version)
+    assert [one.replica_id for one in answer.topics[0].partitions[0].current_voters] == [0]
 
 
 @walk(ApiKey.DESCRIBE_CLUSTER)

@@ -97,7 +97,7 @@ async def update_features(sweeper: Sweeper, version: int) -> None:
     await fine(sweeper, UpdateFeaturesRequest(), version)
     updates = [FeatureUpdateKey(feature="x", max_version_level=1)]
     answer = await sweeper.ask(UpdateFeaturesRequest(feature_updates=updates), version)
-    assert ErrorCode.INVALID_REQUEST in error_codes(answer)
+    assert ErrorCode.INVALID_UPDATE_VERSION in error_codes(answer)
 
 
 @walk(ApiKey.DESCRIBE_PRODUCERS)

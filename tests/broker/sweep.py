@@ -12,7 +12,7 @@ from typing import Any
 
 from odradek.broker.app import Broker
 from odradek.errors.codes import ErrorCode
-from odradek.util.clock import ManualClock
+from odradek.util.clock import ManualClock, SystemClock
 from odradek.util.timers import ManualTimers
 from odradek.wire.api import ApiKey
 from odradek.wire.check import read_golden
@@ -215,7 +215,7 @@ async def _read_frame(reader: asyncio.StreamReader) -> bytes:
 @asynccontextmanager
 async def sweeping(data: Path, **config: Any) -> AsyncIterator[Sweeper]:
     """A broker to ask, its log watched."""
-    clock = ManualClock()
+    clock = ManualClock(SystemClock().now_ms())
     timers = ManualTimers(clock)
     async with live.running(data, clock=clock, timers=timers, **config) as broker:
         sweeper = Sweeper(broker, clock, timers)

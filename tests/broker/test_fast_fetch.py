@@ -16,7 +16,7 @@ from odradek.broker.network import connection as connection_module
 from odradek.broker.network.connection import Connection, Peer
 from odradek.broker.network.dispatch import Answer, Dispatcher
 from odradek.errors.codes import ErrorCode
-from odradek.util.clock import ManualClock
+from odradek.util.clock import ManualClock, SystemClock
 from odradek.util.timers import ManualTimers
 from odradek.wire.headers import encode_request
 from odradek.wire.messages.fetch import (
@@ -41,7 +41,7 @@ def test_both_ways_answer_the_same(seed: int, tmp_path: Path, monkeypatch: pytes
 
     async def main() -> None:
         chance = random.Random(seed)
-        clock = ManualClock()
+        clock = ManualClock(SystemClock().now_ms())
         async with running(tmp_path, clock=clock, timers=ManualTimers(clock)) as broker:
             ids = await fill(broker, chance)
             if seed % 2:
@@ -92,7 +92,7 @@ def test_both_ways_answer_the_same(seed: int, tmp_path: Path, monkeypatch: pytes
 def test_both_ways_wake_at_the_same_moments(seed: int, tmp_path: Path) -> None:
     async def main() -> None:
         chance = random.Random(seed)
-        clock = ManualClock()
+        clock = ManualClock(SystemClock().now_ms())
         async with running(tmp_path, clock=clock, timers=ManualTimers(clock)) as broker:
             ids = await fill(broker, chance)
             fast, ordinary = two_ways(broker)
@@ -198,7 +198,7 @@ def test_sessions_go_the_same_way(seed: int, tmp_path: Path, monkeypatch: pytest
 
     async def main() -> None:
         chance = random.Random(seed)
-        clock = ManualClock()
+        clock = ManualClock(SystemClock().now_ms())
         async with running(tmp_path, clock=clock, timers=ManualTimers(clock)) as broker:
             ids = await fill(broker, chance)
             fast, ordinary = two_ways(broker)

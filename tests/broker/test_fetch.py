@@ -10,7 +10,7 @@ from odradek.broker.app import Broker
 from odradek.errors.codes import ErrorCode
 from odradek.records.batch import iter_records
 from odradek.records.compression import Codec
-from odradek.util.clock import ManualClock
+from odradek.util.clock import ManualClock, SystemClock
 from odradek.util.timers import ManualTimers
 from odradek.wire.messages.fetch import (
     FetchPartition,
@@ -94,12 +94,12 @@ async def waiting(broker: Broker, count: int = 1) -> None:
 
 
 def with_time(tmp_path: Path) -> tuple[ManualTimers, Path]:
-    return ManualTimers(ManualClock()), tmp_path
+    return ManualTimers(ManualClock(SystemClock().now_ms())), tmp_path
 
 
 def test_a_long_poll_ends_when_enough_has_come(tmp_path: Path) -> None:
     async def main() -> None:
-        timers = ManualTimers(ManualClock())
+        timers = ManualTimers(ManualClock(SystemClock().now_ms()))
         async with running(tmp_path, timers=timers) as broker:
             create_topic(broker, "t")
             reader, writer = await connect(broker), await connect(broker)
@@ -119,7 +119,7 @@ def test_a_long_poll_ends_when_enough_has_come(tmp_path: Path) -> None:
 
 def test_a_long_poll_ends_with_its_time(tmp_path: Path) -> None:
     async def main() -> None:
-        timers = ManualTimers(ManualClock())
+        timers = ManualTimers(ManualClock(SystemClock().now_ms()))
         async with running(tmp_path, timers=timers) as broker:
             create_topic(broker, "t")
             client, writer = await connect(broker), await connect(broker)
@@ -138,7 +138,7 @@ def test_a_long_poll_ends_with_its_time(tmp_path: Path) -> None:
 
 def test_without_time_to_wait_the_answer_comes_at_once(tmp_path: Path) -> None:
     async def main() -> None:
-        timers = ManualTimers(ManualClock())
+        timers = ManualTimers(ManualClock(SystemClock().now_ms()))
         async with running(tmp_path, timers=timers) as broker:
             create_topic(broker, "t")
             client = await connect(broker)
@@ -152,7 +152,7 @@ def test_without_time_to_wait_the_answer_comes_at_once(tmp_path: Path) -> None:
 
 def test_a_poll_does_not_hold_up_what_is_asked_after_it(tmp_path: Path) -> None:
     async def main() -> None:
-        timers = ManualTimers(ManualClock())
+        timers = ManualTimers(ManualClock(SystemClock().now_ms()))
         async with running(tmp_path, timers=timers) as broker:
             create_topic(broker, "t")
             create_topic(broker, "u")
@@ -174,7 +174,7 @@ def test_a_poll_does_not_hold_up_what_is_asked_after_it(tmp_path: Path) -> None:
 
 def test_a_deleted_topic_ends_the_poll(tmp_path: Path) -> None:
     async def main() -> None:
-        timers = ManualTimers(ManualClock())
+        timers = ManualTimers(ManualClock(SystemClock().now_ms()))
         async with running(tmp_path, timers=timers) as broker:
             create_topic(broker, "t")
             client = await connect(broker)
@@ -189,7 +189,7 @@ def test_a_deleted_topic_ends_the_poll(tmp_path: Path) -> None:
 
 def test_a_peer_that_goes_leaves_nothing_waiting(tmp_path: Path) -> None:
     async def main() -> None:
-        timers = ManualTimers(ManualClock())
+        timers = ManualTimers(ManualClock(SystemClock().now_ms()))
         async with running(tmp_path, timers=timers) as broker:
             create_topic(broker, "t")
             client = await connect(broker)
@@ -216,7 +216,7 @@ ERRORS = [
 @pytest.mark.parametrize(("fields", "code"), ERRORS)
 def test_errors_are_answered_at_once(fields: dict[str, int], code: ErrorCode, tmp_path: Path) -> None:
     async def main() -> None:
-        async with running(tmp_path, timers=ManualTimers(ManualClock())) as broker:
+        async with running(tmp_path, timers=ManualTimers(ManualClock(SystemClock().now_ms()))) as broker:
             create_topic(broker, "t")
             client = await connect(broker)
             for _ in range(2):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from odradek.util.clock import ManualClock
+from odradek.util.clock import ManualClock, SystemClock
 from odradek.util.timers import ManualTimers
 from odradek.wire.api import ApiKey
 
@@ -30,6 +30,7 @@ NEWER = "the recording's broker did not know this version"
 NEW_PROTOCOL = "the group is one of the new protocol, which is not served here"
 MORE_CONFIGS = "the broker has configs that came after the one that served as our model"
 CUT_OFF_ELSEWHERE = "what is converted is cut off at the stored size, and gzip packs otherwise here"
+CONFIGS_OF_3_9 = "the recording's broker is a 3.9, and what is no release in particular has 4.3's configs"
 LIKE_4 = "answered as Kafka 4 does"
 MARKED_AT_ONCE = "the last transaction is complete here when the next begins, there some moments later"
 """Reasons."""
@@ -39,7 +40,10 @@ _NEXT_AT_ONCE = (
     MARKED_AT_ONCE,
 )
 
+_CONFIGS = (r"(CreateTopics|DescribeConfigs) \d of .*\.configs", CONFIGS_OF_3_9)
+
 _OF_3_9 = [
+    _CONFIGS,
     (r"ConsumerGroupDescribe 0 of .*error_(code: 35 there, 69 here|message: None there)", LIKE_4),
     (r"ListPartitionReassignments 0 of .*\.error_message: '' there, None here", LIKE_4),
 ]
@@ -62,7 +66,7 @@ EXPLAINED: dict[str, list[tuple[str, str]]] = {
         _NEXT_AT_ONCE,
     ],
     "2.0.1": [_NEXT_AT_ONCE],
-    "2.2.2": [_NEXT_AT_ONCE],
+    "2.2.2": [_NEXT_AT_ONCE, _CONFIGS],
     "3.9.1": [_NEXT_AT_ONCE, *_OF_3_9],
     "4.4.0": [
         (r"ApiVersions 5 of .* \.error_code: 35 there, 0 here", NEWER),
@@ -97,7 +101,7 @@ def test_real_clients_get_the_answers_they_got(name: str, tmp_path: Path) -> Non
         data = tmp_path / "data"
         data.mkdir()
         (data / "meta.properties").write_text(f"version=0\nbroker.id=1\ncluster.id={cluster_of(name)}\n")
-        clock = ManualClock()
+        clock = ManualClock(SystemClock().now_ms())
         timers = ManualTimers(clock)
         async with live.running(
             data,

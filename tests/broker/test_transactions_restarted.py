@@ -22,7 +22,7 @@ from odradek.coordinators.transactions.markers import Markers
 from odradek.coordinators.transactions.states import TransactionState
 from odradek.coordinators.transactions.transaction import MAX_EPOCH
 from odradek.errors.codes import ErrorCode
-from odradek.util.clock import ManualClock
+from odradek.util.clock import ManualClock, SystemClock
 from odradek.util.timers import ManualTimers
 from odradek.wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -190,7 +190,7 @@ async def advance(timers: ManualTimers, ms: float) -> None:
 
 @pytest.mark.parametrize("how", [CLEAN, KILLED])
 def test_time_outs_count_from_the_beginning_of_the_transaction(tmp_path: Path, how: str) -> None:
-    clock = ManualClock()
+    clock = ManualClock(SystemClock().now_ms())
     timers = ManualTimers(clock)
 
     async def first(here: Arena) -> Transactional:
@@ -222,7 +222,7 @@ def test_time_outs_count_from_the_beginning_of_the_transaction(tmp_path: Path, h
 
 
 def test_a_time_out_that_needs_a_producer_id(tmp_path: Path) -> None:
-    clock = ManualClock()
+    clock = ManualClock(SystemClock().now_ms())
     timers = ManualTimers(clock)
 
     async def run() -> None:
@@ -251,7 +251,7 @@ def test_a_time_out_that_needs_a_producer_id(tmp_path: Path) -> None:
 
 
 def test_ids_at_rest_expire_for_good(tmp_path: Path) -> None:
-    clock = ManualClock()
+    clock = ManualClock(SystemClock().now_ms())
     timers = ManualTimers(clock)
     at = {"clock": clock, "timers": timers, "transactional_id_expiration_ms": 3_600_000}
 

@@ -83,6 +83,7 @@ class ApiKey(enum.IntEnum):
     ALTER_CLIENT_QUOTAS = 49, "AlterClientQuotas", 1
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50, "DescribeUserScramCredentials", 0
     ALTER_USER_SCRAM_CREDENTIALS = 51, "AlterUserScramCredentials", 0
+    DESCRIBE_QUORUM = 55, "DescribeQuorum", 0
     ALTER_PARTITION = 56, "AlterPartition", 0
     UPDATE_FEATURES = 57, "UpdateFeatures", 0
     DESCRIBE_CLUSTER = 60, "DescribeCluster", 0
