@@ -94,7 +94,6 @@ def test_validate_only_changes_nothing(world: World, version: int) -> None:
             "t",
             {"retention.ms": "x"},
             ErrorCode.INVALID_CONFIG,
-            "Invalid config value for resource ConfigResource(type=TOPIC, name='t'): "
             "Invalid value x for configuration retention.ms: Not a number of type LONG",
         ),
         (TOPIC, "t", {"no.such": "1"}, ErrorCode.INVALID_CONFIG, "Unknown topic config name: no.such"),
@@ -112,14 +111,14 @@ def test_validate_only_changes_nothing(world: World, version: int) -> None:
             "0",
             {"num.partitions": "2"},
             ErrorCode.INVALID_REQUEST,
-            "Cannot update these configs dynamically: num.partitions",
+            "Cannot update these configs dynamically: [num.partitions]",
         ),
         (
             BROKER,
             "",
             {"listeners": "PLAINTEXT://:1"},
             ErrorCode.INVALID_REQUEST,
-            "Cannot update these configs at default cluster level, broker id must be specified: listeners",
+            "Cannot update these configs at default cluster level, broker id must be specified: [listeners]",
         ),
         (
             BROKER,
@@ -169,3 +168,89 @@ def test_permissions_and_office(world: World) -> None:
     world.authorizer = None
     world.controller.is_active = False
     assert _alter(world, 2, topic)[0].error_code == ErrorCode.NOT_CONTROLLER
+
+
+DUPLICATE = [AlterableConfig(name="retention.ms", value="5"), AlterableConfig(name="retention.ms", value="6")]
+BAD_TOPIC = "Invalid value x for configuration retention.ms: Not a number of type LONG"
+BAD_BROKER = "Invalid value x for configuration log.retention.ms: Not a number of type LONG"
+
+
+def _as(release: str | None) -> World:
+    world = World({} if release is None else {"odradek.kafka.version": release})
+    world.controller.create_topic(NewTopic("t"))
+    return world
+
+
+@pytest.mark.parametrize("release", ["2.2", "2.8", "3.1"])
+def test_before_3_2_the_last_of_two_values_counts(release: str) -> None:
+    world = _as(release)
+    resource = AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=DUPLICATE)
+    (result,) = _alter(world, 0, resource)
+    assert result.error_code == 0
+    assert world.image.topic_config("t") == {"retention.ms": "6"}
+
+
+@pytest.mark.parametrize("release", [None, "3.2", "3.9", "3.9-kraft", "4.3"])
+def test_from_3_2_on_two_values_are_refused(release: str | None) -> None:
+    resource = AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=DUPLICATE)
+    (result,) = _alter(_as(release), 1, resource)
+    assert result.error_code == ErrorCode.INVALID_REQUEST
+    assert result.error_message == "Error due to duplicate config keys"
+
+
+@pytest.mark.parametrize(
+    ("release", "error", "named"),
+    [
+        (None, ErrorCode.INVALID_CONFIG, False),
+        ("2.2", ErrorCode.INVALID_REQUEST, True),
+        ("2.8", ErrorCode.INVALID_REQUEST, True),
+        ("3.2", ErrorCode.INVALID_REQUEST, True),
+        ("3.3", ErrorCode.INVALID_CONFIG, True),
+        ("3.9", ErrorCode.INVALID_CONFIG, True),
+        ("3.9-kraft", ErrorCode.INVALID_CONFIG, False),
+        ("4.3", ErrorCode.INVALID_CONFIG, False),
+    ],
+)
+def test_a_bad_value_of_a_topic(release: str | None, error: ErrorCode, named: bool) -> None:
+    (result,) = _alter(_as(release), 1, _resource(TOPIC, "t", {"retention.ms": "x"}))
+    prefix = "Invalid config value for resource ConfigResource(type=TOPIC, name='t'): " if named else ""
+    assert (result.error_code, result.error_message) == (error, prefix + BAD_TOPIC)
+    (result,) = _alter(_as(release), 1, _resource(TOPIC, "t", {"no.such": "x"}))
+    unknown = "Unknown topic config name: no.such"
+    assert (result.error_code, result.error_message) == (ErrorCode.INVALID_CONFIG, unknown)
+
+
+@pytest.mark.parametrize("release", [None, "2.2", "2.8", "3.1", "3.2", "3.9", "4.2", "4.3"])
+@pytest.mark.parametrize("name", ["0", ""])
+def test_a_bad_value_of_a_broker(name: str, release: str | None) -> None:
+    named = release in ("2.2", "2.8", "3.1")
+    prefix = (
+        f"Invalid config value for resource ConfigResource(type=BROKER, name='{name}'): " if named else ""
+    )
+    fixed = "[log.dirs]" if release in (None, "4.3") else "Set(log.dirs)"
+    for configs, message in (
+        ({"log.retention.ms": "x"}, BAD_BROKER),
+        ({"log.dirs": "/x"}, f"Cannot update these configs dynamically: {fixed}"),
+    ):
+        (result,) = _alter(_as(release), 1, _resource(BROKER, name, dict(configs)))
+        assert (result.error_code, result.error_message) == (ErrorCode.INVALID_REQUEST, prefix + message)
+
+
+@pytest.mark.parametrize(
+    ("release", "name", "error"),
+    [
+        (None, "", ErrorCode.INVALID_REQUEST),
+        ("2.2", "", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("2.8", "", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("3.2", "", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("3.9", "", ErrorCode.INVALID_REQUEST),
+        (None, "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("2.2", "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("2.8", "a b", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("3.9", "a b", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("3.9-kraft", "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ],
+)
+def test_topics_that_cannot_be(release: str | None, name: str, error: ErrorCode) -> None:
+    (result,) = _alter(_as(release), 1, _resource(TOPIC, name, {"retention.ms": "1"}))
+    assert result.error_code == error

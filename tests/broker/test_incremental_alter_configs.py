@@ -128,7 +128,6 @@ def test_levels_of_loggers(world: World, version: int, logger: logging.Logger) -
             "t",
             [("retention.ms", SET, "x")],
             ErrorCode.INVALID_CONFIG,
-            "Invalid config value for resource ConfigResource(type=TOPIC, name='t'): "
             "Invalid value x for configuration retention.ms: Not a number of type LONG",
         ),
         (
@@ -173,7 +172,7 @@ def test_levels_of_loggers(world: World, version: int, logger: logging.Logger) -
             "0",
             [("num.partitions", SET, "2")],
             ErrorCode.INVALID_REQUEST,
-            "Cannot update these configs dynamically: num.partitions",
+            "Cannot update these configs dynamically: [num.partitions]",
         ),
         (BROKER, "7", [], ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 0, but received 7"),
         (
@@ -260,3 +259,49 @@ def test_old_notices_of_changes_are_removed(world: World) -> None:
     world.clock.advance(15 * 60 * 1000 + 1)
     _alter(world, 1, _resource(TOPIC, "t", [("retention.ms", SET, "4")]))
     assert world.store.children("/config/changes") == ["config_change_0000000002"]
+
+
+def _as(release: str | None) -> World:
+    world = World({} if release is None else {"odradek.kafka.version": release})
+    world.controller.create_topic(NewTopic("t"))
+    return world
+
+
+@pytest.mark.parametrize(
+    ("release", "error"),
+    [
+        (None, ErrorCode.INVALID_CONFIG),
+        ("2.8", ErrorCode.INVALID_REQUEST),
+        ("3.2", ErrorCode.INVALID_REQUEST),
+        ("3.3", ErrorCode.INVALID_CONFIG),
+        ("3.9-kraft", ErrorCode.INVALID_CONFIG),
+        ("4.3", ErrorCode.INVALID_CONFIG),
+    ],
+)
+@pytest.mark.parametrize(
+    ("kind", "name", "config"), [(TOPIC, "t", "retention.ms"), (BROKER, "0", "log.retention.ms")]
+)
+def test_what_is_no_list_cannot_be_appended_to(
+    kind: int, name: str, config: str, release: str | None, error: ErrorCode
+) -> None:
+    (result,) = _alter(_as(release), 1, _resource(kind, name, [(config, APPEND, "1")]))
+    assert result.error_code == error
+    assert result.error_message == f"Config value append is not allowed for config key: {config}"
+
+
+@pytest.mark.parametrize("release", [None, "2.8", "3.1", "3.2", "3.9", "4.3"])
+@pytest.mark.parametrize(
+    ("name", "level", "message"),
+    [
+        ("no.such", "INFO", "Logger no.such does not exist!"),
+        ("root", "LOUD", "Cannot set the log level of root"),
+    ],
+)
+def test_loggers_that_cannot_be_set(name: str, level: str, message: str, release: str | None) -> None:
+    named = release in ("2.8", "3.1")
+    (result,) = _alter(_as(release), 1, _resource(LOGGER, "0", [(name, SET, level)]))
+    prefix = (
+        "Invalid config value for resource ConfigResource(type=BROKER_LOGGER, name='0'): " if named else ""
+    )
+    assert result.error_code == (ErrorCode.INVALID_REQUEST if named else ErrorCode.INVALID_CONFIG)
+    assert result.error_message.startswith(prefix + message)

@@ -15,6 +15,8 @@ from interop.asking import ask
 from odradek.broker.kafka_versions.release import Release, find
 from odradek.errors.codes import ErrorCode
 from odradek.testing import Broker
+from odradek.wire.messages import incremental_alter_configs as incremental
+from odradek.wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from odradek.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -25,11 +27,29 @@ from odradek.wire.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
 )
+from odradek.wire.messages.describe_quorum import (
+    DescribeQuorumPartition,
+    DescribeQuorumRequest,
+    DescribeQuorumTopic,
+)
 from odradek.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 pytestmark = pytest.mark.interop
 
 UPGRADE, SAFE = 1, 2
+TOPIC, BROKER, LOGGER = 2, 4, 8
+MADE_UP = {
+    *("throttleTimeMs", "topicId", "configs"),
+    *(
+        "leaderEpoch",
+        "highWatermark",
+        "logEndOffset",
+        "lastFetchTimestamp",
+        "lastCaughtUpTimestamp",
+        "listeners",
+    ),
+}
+"""What differs from broker to broker."""
 
 
 class Pair(NamedTuple):
@@ -56,7 +76,7 @@ def _mask(answer: Any, words: bool) -> None:
             _mask(one, words)
     elif isinstance(answer, dict):
         for key, value in answer.items():
-            if key in ("throttleTimeMs", "topicId", "configs") or (key == "errorMessage" and not words):
+            if key in MADE_UP or (key == "errorMessage" and not words):
                 answer[key] = None
             _mask(value, words)
 
@@ -156,3 +176,95 @@ def test_reassignments_that_cannot_be(pair: Pair) -> None:
                     topics=[ReassignableTopic(name=topic, partitions=[wanted])]
                 )
                 pair.same(request, version, words=False)
+
+
+BAD_CONFIGS: list[tuple[int, str, list[tuple[str, str]]]] = [
+    (TOPIC, "there", [("retention.ms", "1000"), ("retention.ms", "2000")]),
+    (BROKER, "1", [("log.retention.ms", "1000"), ("log.retention.ms", "2000")]),
+    (TOPIC, "there", [("retention.ms", "1000"), ("retention.ms", "x")]),
+    (TOPIC, "there", [("retention.ms", "x")]),
+    (TOPIC, "there", [("retention.ms", "-5")]),
+    (TOPIC, "there", [("cleanup.policy", "x")]),
+    (TOPIC, "there", [("no.such", "x")]),
+    (TOPIC, "", [("retention.ms", "1")]),
+    (TOPIC, "a b", [("retention.ms", "1")]),
+    (BROKER, "1", [("log.retention.ms", "x")]),
+    (BROKER, "1", [("num.io.threads", "0")]),
+    (BROKER, "1", [("log.cleanup.policy", "x")]),
+    (BROKER, "1", [("no.such", "x")]),
+    (BROKER, "1", [("log.dirs", "/x")]),
+    (BROKER, "7", [("log.retention.ms", "1")]),
+    (BROKER, "x", [("log.retention.ms", "1")]),
+    (BROKER, "1", [("ssl.keystore.location", "/x")]),
+    (LOGGER, "1", [("root", "INFO")]),
+    (0, "x", [("a", "b")]),
+    (99, "x", [("a", "b")]),
+]
+WORDS_ARE_KAFKAS = (
+    "Invalid value",
+    "Cannot update these configs dynamically",
+    "Unknown topic config",
+    "Error due",
+)
+
+
+def test_configs_that_cannot_be(pair: Pair) -> None:
+    for kind, name, configs in BAD_CONFIGS:
+        if kind not in (TOPIC, BROKER) and not pair.release.at_least("2.3"):
+            continue  # its answer names resource 0 in place of one that it does not know
+        resource = AlterConfigsResource(
+            resource_type=kind,
+            resource_name=name,
+            configs=[AlterableConfig(name=key, value=value) for key, value in configs],
+        )
+        request = AlterConfigsRequest(resources=[resource], validate_only=True)
+        (found,) = pair.same(request, 0, words=False)["responses"]
+        ours = ask(pair.ours.port, request, 0).responses[0].error_message
+        theirs = ask(pair.kafka.port, request, 0).responses[0].error_message
+        if any(words in (theirs or "") for words in WORDS_ARE_KAFKAS):
+            assert ours == theirs, (found, request)
+
+
+def test_configs_that_cannot_be_changed_so(pair: Pair) -> None:
+    if incremental.IncrementalAlterConfigsRequest.API_KEY not in pair.release.answered:
+        pytest.skip(f"{pair.release} has no IncrementalAlterConfigs")
+    put, append = 0, 2
+    for kind, name, config, operation, value in (
+        (TOPIC, "there", "retention.ms", put, "x"),
+        (TOPIC, "there", "retention.ms", put, None),
+        (TOPIC, "there", "retention.ms", append, "1"),
+        (TOPIC, "absent", "retention.ms", put, "1"),
+        (BROKER, "1", "log.retention.ms", put, "x"),
+        (BROKER, "1", "log.retention.ms", append, "1"),
+        (BROKER, "1", "log.dirs", put, "/x"),
+        (BROKER, "7", "log.retention.ms", put, "1"),
+        (LOGGER, "1", "root", put, "LOUD"),
+        (LOGGER, "1", "no.such.logger", put, "INFO"),
+        (LOGGER, "1", "root", append, "INFO"),
+        (LOGGER, "7", "root", put, "INFO"),
+    ):
+        change = incremental.AlterableConfig(name=config, config_operation=operation, value=value)
+        resource = incremental.AlterConfigsResource(resource_type=kind, resource_name=name, configs=[change])
+        request = incremental.IncrementalAlterConfigsRequest(resources=[resource], validate_only=True)
+        pair.same(request, 0, words=False)
+
+
+def test_the_quorum(pair: Pair) -> None:
+    for version in pair.release.answered.get(DescribeQuorumRequest.API_KEY, range(0)):
+        for topics in (
+            [("__cluster_metadata", [0])],
+            [("__cluster_metadata", [0, 1])],
+            [("__cluster_metadata", [0]), ("other", [0])],
+            [("__cluster_metadata", [])],
+            [],
+        ):
+            request = DescribeQuorumRequest(
+                topics=[
+                    DescribeQuorumTopic(
+                        topic_name=name,
+                        partitions=[DescribeQuorumPartition(partition_index=index) for index in indexes],
+                    )
+                    for name, indexes in topics
+                ]
+            )
+            pair.same(request, version, words=False)

@@ -340,12 +340,12 @@ class BrokerConfig(ConfigAttributes):
         fixed = (BROKER_CONFIGS, GONE_CONFIGS, OWN_CONFIGS)
         static = [n for n in configs if any(n in table for table in fixed) and self.update_mode(n) is None]
         if static:
-            raise ConfigError(f"Cannot update these configs dynamically: {_named(static)}")
+            raise ConfigError(f"Cannot update these configs dynamically: {self._named(static)}")
         security = [n for n in configs if n.startswith("ssl.") and n in UPDATE_MODES]
         if security:
             raise ConfigError(
                 "These security configs can be dynamically updated only per-listener using the listener "
-                "prefix: " + _named(security)
+                "prefix: " + self._named(security)
             )
         for name, text in configs.items():
             key = find_key(name)
@@ -360,7 +360,7 @@ class BrokerConfig(ConfigAttributes):
             if single:
                 raise ConfigError(
                     "Cannot update these configs at default cluster level, broker id must be specified: "
-                    + _named(single)
+                    + self._named(single)
                 )
         after = dict(self._static)
         layers = (self._dynamic_default, configs) if per_broker else (configs, self._dynamic_broker)
@@ -375,6 +375,11 @@ class BrokerConfig(ConfigAttributes):
                 f"conflict topic config setting min.compaction.lag.ms ({low}) > "
                 f"max.compaction.lag.ms ({high})"
             )
+
+    def _named(self, names: Iterable[str]) -> str:
+        listed = ", ".join(sorted(names))
+        in_scala = self.release is not None and not self.release.at_least("4.3")
+        return f"Set({listed})" if in_scala else f"[{listed}]"
 
     # --- description --------------------------------------------------------------------------------------
 
@@ -482,7 +487,3 @@ def _override(configs: dict[str, str], layer: Mapping[str, str]) -> None:
         for synonym in synonyms_of(name) if base_name(name) == name else (name,):
             configs.pop(synonym, None)
         configs[name] = text
-
-
-def _named(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names))

@@ -1,6 +1,10 @@
 """Changing configs of topics and brokers, as AlterConfigs and IncrementalAlterConfigs ask for it.
 
-The checks and the words are Kafka's; what a resource may be is `ResourceKind`.
+The checks and the words are Kafka's; what a resource may be is `ResourceKind`. A bad value is INVALID_CONFIG
+of a topic, INVALID_REQUEST of a broker. Releases had it otherwise:
+
+- before 3.3 a topic's bad value, and an operation that a config does not have, is INVALID_REQUEST;
+- with ZooKeeper the message about a topic's value names the resource, and before 3.2 every such message does.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.config.table import BROKER_CONFIGS
+from odradek.broker.config.names import KNOWN
 from odradek.cluster.config_def import ConfigError, ConfigKey, ConfigValueError
 from odradek.cluster.paths import DEFAULT_ENTITY
 from odradek.cluster.topic_config import TOPIC_CONFIGS, validate_topic_configs
@@ -55,6 +59,34 @@ def kind_of(resource_type: int) -> ResourceKind:
 
 Change = Callable[[Mapping[str, str], Mapping[str, ConfigKey]], dict[str, str]]
 """From an entity's configs now, and the table of its configs, to what it shall have."""
+
+
+_NAMES_RESOURCES_BEFORE = "3.2"
+_ALL_ARE_REQUESTS_BEFORE = "3.3"
+_CHECKS_TOPIC_NAMES_BEFORE = "2.7"
+
+
+def is_before(context: RequestContext, release: str) -> bool:
+    """Whether the broker is a release of Kafka before that one."""
+    own = context.broker.handlers.release
+    return own is not None and not own.at_least(release)
+
+
+def names_resources(context: RequestContext) -> bool:
+    """Whether every message about a bad value names the resource, and makes it INVALID_REQUEST."""
+    return is_before(context, _NAMES_RESOURCES_BEFORE)
+
+
+def about(kind: ResourceKind, name: str, error: Exception) -> str:
+    """A message about a bad value that names the resource."""
+    return f"Invalid config value for resource ConfigResource(type={kind.name}, name='{name}'): {error}"
+
+
+def _refused(context: RequestContext, message: str) -> KafkaError:
+    """The error of what is wrong with more than a broker's value."""
+    if is_before(context, _ALL_ARE_REQUESTS_BEFORE):
+        return InvalidRequestError(message)
+    return InvalidConfigurationError(message)
 
 
 def check_broker_name(context: RequestContext, name: str, alternative: str = ",") -> None:
@@ -133,20 +165,24 @@ def change_configs(
 def _change_topic(context: RequestContext, name: str, change: Change, validate_only: bool) -> None:
     if not context.authorize(Operation.ALTER_CONFIGS, topic_resource(name)):
         raise TopicAuthorizationError
-    if not name:
+    if not name and not is_before(context, _ALL_ARE_REQUESTS_BEFORE):
         raise InvalidRequestError("Default topic resources are not allowed.")
     controller = context.broker.controller
+    with_zookeeper = context.broker.handlers.with_zookeeper
     if controller.image.topic(name) is None:
-        check_name(name)
+        if not with_zookeeper or is_before(context, _CHECKS_TOPIC_NAMES_BEFORE):
+            check_name(name)
         raise UnknownTopicOrPartitionError(f"The topic '{name}' does not exist.")
     try:
         configs = change(controller.image.topic_config(name), TOPIC_CONFIGS)
         _check_lengths(configs)
+    except ConfigError as error:
+        raise _refused(context, str(error)) from error
+    try:
         validate_topic_configs(configs, context.broker.config.topic_defaults())
     except ConfigValueError as error:
-        raise InvalidConfigurationError(
-            f"Invalid config value for resource ConfigResource(type=TOPIC, name='{name}'): {error}"
-        ) from error
+        message = about(ResourceKind.TOPIC, name, error) if with_zookeeper else str(error)
+        raise _refused(context, message) from error
     except ConfigError as error:
         raise InvalidConfigurationError(str(error)) from error
     if not validate_only:
@@ -166,11 +202,15 @@ def _change_broker(context: RequestContext, name: str, change: Change, validate_
     controller = context.broker.controller
     entity = f"brokers/{controller.broker_id if name else DEFAULT_ENTITY}"
     try:
-        configs = change(controller.image.config(entity), BROKER_CONFIGS)
+        configs = change(controller.image.config(entity), KNOWN)
         _check_lengths(configs)
+    except ConfigError as error:
+        raise _refused(context, str(error)) from error
+    try:
         context.broker.config.validate_dynamic(configs, per_broker=bool(name))
     except ConfigError as error:
-        raise InvalidRequestError(str(error)) from error
+        message = about(ResourceKind.BROKER, name, error) if names_resources(context) else str(error)
+        raise InvalidRequestError(message) from error
     if not context.authorize(Operation.ALTER_CONFIGS, CLUSTER):
         raise ClusterAuthorizationError
     if not validate_only:

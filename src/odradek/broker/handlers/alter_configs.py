@@ -2,14 +2,15 @@
 
 Replaced by IncrementalAlterConfigs (KIP-339), which changes only what is named. Each resource for itself: a
 topic's bad config is INVALID_CONFIG, a broker's INVALID_REQUEST; a resource named twice, a config named
-twice, a null value or another kind of resource is INVALID_REQUEST. With `validate_only` nothing is changed.
+twice, a null value or another kind of resource is INVALID_REQUEST. Of a config that is named twice the last
+value counts in releases before 3.2. With `validate_only` nothing is changed.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.config.changes import change_configs, change_each, check_configs, kind_of
+from odradek.broker.config.changes import change_configs, change_each, check_configs, is_before, kind_of
 from odradek.broker.controller_thread import in_controllers_turn
 from odradek.broker.registry import handler
 from odradek.errors.codes import ErrorCode
@@ -23,6 +24,9 @@ from odradek.wire.messages.alter_configs import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+
+
+_ONCE_FROM = "3.2"
 
 
 def _answer(resource: AlterConfigsResource, code: int, message: str | None) -> AlterConfigsResourceResponse:
@@ -54,7 +58,9 @@ def handle(context: RequestContext, request: AlterConfigsRequest) -> AlterConfig
 
 def _replace(context: RequestContext, resource: AlterConfigsResource, validate_only: bool) -> None:
     configs = resource.configs
-    check_configs((c.name for c in configs), [c.name for c in configs if c.value is None])
+    # Of a config that was named twice, older releases took the last.
+    names = [] if is_before(context, _ONCE_FROM) else [c.name for c in configs]
+    check_configs(names, [c.name for c in configs if c.value is None])
     wanted = {config.name: config.value for config in configs if config.value is not None}
     change_configs(
         context,

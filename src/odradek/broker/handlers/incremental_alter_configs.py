@@ -15,17 +15,19 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.config.changes import (
     ResourceKind,
+    about,
     change_configs,
     change_each,
     check_broker_name,
     check_configs,
     kind_of,
+    names_resources,
 )
 from odradek.broker.controller_thread import in_controllers_turn
 from odradek.broker.process import loggers
 from odradek.broker.registry import handler
 from odradek.cluster.config_def import DELETE, incremental
-from odradek.errors import ClusterAuthorizationError, InvalidRequestError
+from odradek.errors import ClusterAuthorizationError, InvalidConfigurationError, InvalidRequestError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.incremental_alter_configs import (
@@ -83,7 +85,12 @@ def _change(context: RequestContext, resource: AlterConfigsResource, validate_on
         check_broker_name(context, name)
         if not context.authorize(Operation.ALTER_CONFIGS, CLUSTER):
             raise ClusterAuthorizationError
-        loggers.check(operations)
+        try:
+            loggers.check(operations)
+        except InvalidConfigurationError as error:
+            if not names_resources(context):
+                raise
+            raise InvalidRequestError(about(kind, name, error)) from error
         if not validate_only:
             loggers.change(operations)
         return
