@@ -1,5 +1,6 @@
 # make demo     the whole way through once: broker, producers, Spark, a plot (about two minutes)
 # make test     style, types, import contracts, tests; all that it needs comes from PyPI
+# make quick    the part of the tests that shows whether a Python serves: PYTHON=python3.13 VENV=.venv-3.13
 # make fuzz     the property tests with examples nobody has seen, FUZZ_ROUNDS (10) times over
 # make kills    Spark's exactly-once writes, KILLS (100) times killed at any step: is each row there once?
 # make soak     a broker under everything at once for SOAK_MINUTES (60): is it as it was at the end?
@@ -20,7 +21,7 @@ BUILT  := pyproject.toml setup.py constraints.txt $(wildcard src/odradek/*.pyx)
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types contracts unit fuzz kills soak histories profile bench interop compatibility format clean
+.PHONY: help demo test quick lint types contracts unit fuzz kills soak histories profile bench interop compatibility format clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -37,10 +38,30 @@ $(VENV)/.dev: $(BIN)/python $(BUILT)
 	$(PIP) -e '.[dev]'
 	@touch $@ $(VENV)/.spark
 
+# What `make quick` needs; without Spark and the tools of `make lint`.
+$(VENV)/.quick: $(BIN)/python $(BUILT)
+	$(PIP) -e '.[arrow,test]'
+	@touch $@
+
 demo: $(VENV)/.spark
 	@$(BIN)/python -m odradek.demo $(DEMO)
 
-test: lint types contracts unit
+# Side by side: a part of the tests' time is spent waiting.
+test: $(VENV)/.dev
+	@$(MAKE) --no-print-directory -j4 lint types contracts unit
+
+# Formats, logs, coordinators and clients; sockets on both event loops; a broker as a process, and its kernel.
+# The tests of a file share brokers and sessions, and stay with one worker; the longest files begin first.
+SHARED := -n 3 --dist loadfile --no-loadscope-reorder
+
+QUICK := wire records log coordinators cluster replication util client testing/test_broker.py \
+	broker/test_connection.py broker/test_connection_limits.py broker/test_sending.py broker/test_watchdog.py \
+	broker/test_produce.py broker/test_fetch.py broker/test_groups_wire.py broker/test_process.py
+PARTS := $(patsubst src/odradek/%.pyx,odradek.%,$(wildcard src/odradek/_*.pyx))
+
+quick: $(VENV)/.quick
+	$(foreach part,$(PARTS),$(BIN)/python -c 'import $(part)' &&) true
+	$(BIN)/pytest $(QUICK:%=tests/%) $(SHARED) $(PYTEST)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check $(SRC)

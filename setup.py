@@ -4,6 +4,7 @@ Without a C compiler the build goes on without it (`optional=True`): the pure-Py
 `odradek doctor` says so.
 """
 
+import os
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -23,7 +24,8 @@ def extensions() -> list[Extension]:
             f"odradek.{source.stem}",
             [str(source)],
             depends=headers,
-            extra_compile_args=["-O3"],
+            # Behind CFLAGS, where it would overrule what those ask for.
+            extra_compile_args=[] if "-O" in os.environ.get("CFLAGS", "") else ["-O3"],
         )
         for source in sorted(PACKAGE.glob("_*.pyx"))
     ]

@@ -24,6 +24,21 @@ from odradek.testing import Broker
 from .conftest import new_topic, until
 
 
+def test_a_partition_that_another_admin_has_made_is_not_taken_for_missing(
+    admin: Admin, broker: Broker
+) -> None:
+    admin.create_topics([NewTopic("grown", 1, 1)])
+    assert admin.list_offsets({("grown", 0): -1})[TopicPartition("grown", 0)].offset == 0
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as other:
+        other.create_partitions({"grown": 3})
+    assert admin.list_offsets({("grown", 1): -1})[TopicPartition("grown", 1)].offset == 0
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as other:
+        other.create_partitions({"grown": 4})
+    assert admin.describe_producers([("grown", 3)]) == {TopicPartition("grown", 3): []}
+    with pytest.raises(UnknownTopicOrPartitionError, match="has no partition 4"):
+        admin.list_offsets({("grown", 4): -1})
+
+
 def test_topics_come_grow_and_go(admin: Admin) -> None:
     name = "admin-topic"
     made = admin.create_topics([NewTopic(name, 2, 1, configs={"retention.ms": "1000"})])

@@ -12,6 +12,7 @@ import uuid
 import pytest
 
 import odradek
+from interop import topics_of_kafka
 from odradek.client import RawReader, TransactionalWriter
 from odradek.client.processing import process
 from odradek.errors import ProducerFencedError, RecordTooLargeError
@@ -24,7 +25,7 @@ def topic(servers: str) -> str:
     """A topic of its own, with two partitions."""
     name = f"t-{uuid.uuid4().hex[:8]}"
     with odradek.Admin(bootstrap_servers=servers) as admin:
-        admin.create_topics([odradek.NewTopic(name, 2, 1)])
+        topics_of_kafka.create(admin, odradek.NewTopic(name, 2, 1))
     return name
 
 
@@ -132,7 +133,7 @@ def test_a_zombie_is_fenced(servers: str, topic: str) -> None:
 def test_a_refused_record_costs_the_transaction_not_the_producer(servers: str, topic: str) -> None:
     with odradek.Admin(bootstrap_servers=servers) as admin:
         small = odradek.NewTopic(f"{topic}-small", 1, 1, configs={"max.message.bytes": "500"})
-        admin.create_topics([small])
+        topics_of_kafka.create(admin, small)
     with odradek.Producer(bootstrap_servers=servers, transactional_id=topic) as producer:
         producer.init_transactions()
         for _ in range(2):
@@ -174,7 +175,7 @@ def test_arrow_rows_prepared_by_one_and_ended_by_another(servers: str, topic: st
 def test_read_process_write_with_aborts(servers: str, topic: str) -> None:
     source = f"{topic}-in"
     with odradek.Admin(bootstrap_servers=servers) as admin:
-        admin.create_topics([odradek.NewTopic(source, 2, 1)])
+        topics_of_kafka.create(admin, odradek.NewTopic(source, 2, 1))
     with odradek.Producer(bootstrap_servers=servers) as producer:
         for number in range(300):
             producer.send(source, b"%03d" % number, partition=number % 2)

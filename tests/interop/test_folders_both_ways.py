@@ -25,6 +25,7 @@ from odradek.util.clock import SystemClock
 from odradek.wire.headers import decode_response, encode_request
 from odradek.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 
+from . import topics_of_kafka
 from .kafka_peer import NEWEST, RealKafka, run_tool
 from .test_log_folder import kill
 
@@ -134,9 +135,8 @@ def test_kafka_serves_what_we_wrote_and_compacted(tmp_path: Path, how: str) -> N
     kafka.start()
     try:
         with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
-            admin.create_topics(
-                [NewTopic(PLAIN, 1, 1, configs=CONFIGS), NewTopic(KEYED, 1, 1, configs=COMPACTED)]
-            )
+            plain, keyed = NewTopic(PLAIN, 1, 1, configs=CONFIGS), NewTopic(KEYED, 1, 1, configs=COMPACTED)
+            topics_of_kafka.create(admin, plain, keyed)
         kill(kafka)
         kafka.stop()
         logs = fill(tmp_path / "data", clean=how == "stopped")
@@ -168,7 +168,7 @@ def test_our_broker_serves_what_kafka_wrote_and_kafka_goes_on(tmp_path: Path) ->
     kafka.start()
     try:
         with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
-            admin.create_topics([NewTopic(PLAIN, 1, 1, configs={"segment.bytes": "20000"})])
+            topics_of_kafka.create(admin, NewTopic(PLAIN, 1, 1, configs={"segment.bytes": "20000"}))
         with Producer(bootstrap_servers=kafka.bootstrap_servers, acks="all", linger_ms=2) as producer:
             sent = [
                 producer.send(PLAIN, b"%d " % n + b"." * (n % 100), key=b"k%d" % (n % 7), partition=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import odradek
-from interop import kafka_peer, members
+from interop import kafka_peer, members, topics_of_kafka
 
 pytestmark = pytest.mark.interop
 
@@ -46,28 +46,25 @@ class Ours:
 
 def test_two_members_and_a_rebalance(real_kafka: kafka_peer.RealKafka) -> None:
     with odradek.Admin(bootstrap_servers=real_kafka.bootstrap_servers) as admin:
-        admin.create_topics([odradek.NewTopic("shared", num_partitions=4, replication_factor=1)])
+        topics_of_kafka.create(admin, odradek.NewTopic("shared", num_partitions=4, replication_factor=1))
     members.run(Ours(real_kafka.bootstrap_servers), "shared", lambda: None)
 
 
 def test_admin(real_kafka: kafka_peer.RealKafka) -> None:
     with odradek.Admin(bootstrap_servers=real_kafka.bootstrap_servers) as admin:
-        admin.create_topics([odradek.NewTopic("managed", num_partitions=2, replication_factor=1)])
-        members.until("the topic is listed", lambda: "managed" in admin.list_topics())
+        topics_of_kafka.create(admin, odradek.NewTopic("managed", num_partitions=2, replication_factor=1))
+        assert "managed" in admin.list_topics()
         admin.create_partitions({"managed": 3})
-        members.until(
-            "the new partition is there",
-            lambda: len(admin.describe_topics(["managed"])["managed"].partitions) == 3,
-        )
+        topics_of_kafka.until_served(admin, "managed", 3)
         admin.delete_topics(["managed"])
-        members.until("the topic is gone", lambda: "managed" not in admin.list_topics())
+        topics_of_kafka.until_gone(admin, "managed")
 
 
 def test_arrow_round_trip(real_kafka: kafka_peer.RealKafka) -> None:
     pa = pytest.importorskip("pyarrow")
     at = real_kafka.bootstrap_servers
     with odradek.Admin(bootstrap_servers=at) as admin:
-        admin.create_topics([odradek.NewTopic("columns", num_partitions=1, replication_factor=1)])
+        topics_of_kafka.create(admin, odradek.NewTopic("columns", num_partitions=1, replication_factor=1))
     values = [b"row-%d" % i for i in range(1000)]
     table = pa.table({"key": pa.array([None] * 1000, pa.binary()), "value": pa.array(values, pa.binary())})
     with odradek.Producer(bootstrap_servers=at) as producer:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import odradek
-from interop import kafka_peer, members
+from interop import kafka_peer, members, topics_of_kafka
 from interop.conftest import needs_java_for
 from odradek.client import simple
 from odradek.client.raw import RawReader, RawWriter
@@ -230,7 +230,7 @@ def test_what_an_administrator_can_do(peer: Peer) -> None:
         assert refused(lambda: admin.delete_groups(["pair"]), "DeleteGroups") == (number < (1, 1))
         assert refused(lambda: admin.delete_topics(["codec-gzip"]), "DeleteTopics") == (number < (0, 10, 1))
         if number >= (0, 10, 1):
-            members.until("the topic is gone", lambda: "codec-gzip" not in admin.list_topics())
+            topics_of_kafka.until_gone(admin, "codec-gzip")
 
 
 def test_a_message_larger_than_the_fetch(peer: Peer) -> None:
@@ -294,7 +294,7 @@ def test_a_log_that_has_lived_through_upgrades(peer: Peer) -> None:
     formats = ("0.9.0", "0.10.2", "0.11.0")
     with odradek.Admin(bootstrap_servers=peer.at) as admin:
         settings = {"message.format.version": formats[0]}
-        admin.create_topics([odradek.NewTopic("upgraded", 2, 1, configs=settings)])
+        topics_of_kafka.create(admin, odradek.NewTopic("upgraded", 2, 1, configs=settings))
         for turn, version in enumerate(formats):
             admin.alter_configs({resource: {"message.format.version": version}})
             members.until(
@@ -348,7 +348,7 @@ def test_times_that_the_broker_sets(peer: Peer) -> None:
         pytest.skip("topics with LogAppendTime are made with CreateTopics, which 0.10.1 brought")
     settings = {"message.timestamp.type": "LogAppendTime"}
     with odradek.Admin(bootstrap_servers=peer.at) as admin:
-        admin.create_topics([odradek.NewTopic("stamped", 2, 1, configs=settings)])
+        topics_of_kafka.create(admin, odradek.NewTopic("stamped", 2, 1, configs=settings))
     expected = []
     for codec in ("none", "gzip"):
         with odradek.Producer(

@@ -7,13 +7,13 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from click.testing import CliRunner, Result
 
 from cli.hanging import LOST_ID, hang, unverified
-from interop import kafka_peer
+from interop import kafka_peer, members, topics_of_kafka
 from odradek import Admin, NewTopic
 from odradek.cli.main import main
 from odradek.errors import InvalidReplicaAssignmentError, InvalidRequestError
@@ -38,6 +38,25 @@ def tool(real_kafka: kafka_peer.RealKafka) -> Tool:
 
 
 @pytest.fixture
+def admin(real_kafka: kafka_peer.RealKafka) -> Iterator[Admin]:
+    with Admin(bootstrap_servers=real_kafka.bootstrap_servers) as admin:
+        yield admin
+
+
+@pytest.fixture
+def create(tool: Tool, admin: Admin) -> Callable[..., Result]:
+    """Create a topic with the tool, and wait until the broker serves it."""
+
+    def call(name: str, partitions: int, *words: str) -> Result:
+        numbers = ("--partitions", str(partitions), "--replication-factor", "1")
+        made = tool("topics", "--create", "--topic", name, *numbers, *words)
+        topics_of_kafka.until_served(admin, name, partitions)
+        return made
+
+    return call
+
+
+@pytest.fixture
 def name() -> str:
     return f"tools-{uuid.uuid4().hex[:8]}"
 
@@ -46,14 +65,16 @@ def cells(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines() if line]
 
 
-def test_a_topic_s_life(tool: Tool, name: str, real_kafka: kafka_peer.RealKafka) -> None:
-    numbers = ("--partitions", "2", "--replication-factor", "1")
-    made = tool("topics", "--create", "--topic", name, *numbers, "--config", "retention.ms=86400000")
+def test_a_topic_s_life(
+    tool: Tool, create: Tool, name: str, admin: Admin, real_kafka: kafka_peer.RealKafka
+) -> None:
+    made = create(name, 2, "--config", "retention.ms=86400000")
     assert made.stdout == f"Created topic {name}.\n"
-    again = ("topics", "--create", "--topic", name, *numbers)
+    again = ("topics", "--create", "--topic", name, "--partitions", "2", "--replication-factor", "1")
     assert f"Topic '{name}' already exists." in tool(*again, status=1).stderr
     tool(*again, "--if-not-exists")
     tool("topics", "--alter", "--topic", name, "--partitions", "3")
+    topics_of_kafka.until_served(admin, name, 3)
     lines = tool("topics", "--describe", "--topic", name).stdout.splitlines()
     assert "PartitionCount: 3\tReplicationFactor: 1\tConfigs: " in lines[0]
     assert "retention.ms=86400000" in lines[0]
@@ -61,11 +82,14 @@ def test_a_topic_s_life(tool: Tool, name: str, real_kafka: kafka_peer.RealKafka)
     assert len(lines) == 4
     assert "\tLeader: 1\tReplicas: 1\tIsr: 1\t" in lines[1]
     tool("topics", "--delete", "--topic", name)
+    topics_of_kafka.until_gone(admin, name)
     assert name not in tool("topics", "--list").stdout.split()
 
 
-def test_records_groups_and_offsets(tool: Tool, name: str, real_kafka: kafka_peer.RealKafka) -> None:
-    tool("topics", "--create", "--topic", name, "--partitions", "1", "--replication-factor", "1")
+def test_records_groups_and_offsets(
+    tool: Tool, create: Tool, name: str, real_kafka: kafka_peer.RealKafka
+) -> None:
+    create(name, 1)
     tool("console-producer", "--topic", name, "--property", "parse.key=true", stdin="k\ta\nk\tb\nk\tc\n")
     assert tool("get-offsets", "--topic", name).stdout == f"{name}:0:3\n"
     assert tool("get-offsets", "--topic", name, "--time", "earliest").stdout == f"{name}:0:0\n"
@@ -99,7 +123,7 @@ def test_transactions(tool: Tool, name: str, real_kafka: kafka_peer.RealKafka) -
     old = real_kafka.version == "2.2.2"
     topic = ("--topic", name, "--partition", "0")
     with Admin(**servers) as admin:
-        admin.create_topics([NewTopic(name, num_partitions=1, replication_factor=1)])
+        topics_of_kafka.create(admin, NewTopic(name, num_partitions=1, replication_factor=1))
         hour_ago_ms = int(time.time() * 1000) - 3_600_000
         with contextlib.nullcontext() if old else unverified(admin):
             hang(real_kafka.bootstrap_servers, name, hour_ago_ms)
@@ -146,8 +170,8 @@ def test_api_versions(tool: Tool, real_kafka: kafka_peer.RealKafka) -> None:
     )
 
 
-def test_figures(tool: Tool, name: str) -> None:
-    tool("topics", "--create", "--topic", name, "--partitions", "1", "--replication-factor", "1")
+def test_figures(tool: Tool, create: Tool, name: str) -> None:
+    create(name, 1)
     sent = tool("producer-perf-test", "--topic", name, "--num-records", "1000", "--record-size", "100",
                 "--throughput", "-1")  # fmt: skip
     assert sent.stdout.startswith("1000 records sent, ")
@@ -155,8 +179,8 @@ def test_figures(tool: Tool, name: str) -> None:
     assert read.stdout.split(", ")[4] == "1000"
 
 
-def test_folders_and_leaders(tool: Tool, name: str, real_kafka: kafka_peer.RealKafka) -> None:
-    tool("topics", "--create", "--topic", name, "--partitions", "2", "--replication-factor", "1")
+def test_folders_and_leaders(tool: Tool, create: Tool, name: str, real_kafka: kafka_peer.RealKafka) -> None:
+    create(name, 2)
     described = tool("log-dirs", "--describe", "--topic-list", name).stdout.splitlines()[-1]
     (broker,) = json.loads(described)["brokers"]
     (folder,) = broker["logDirs"]
@@ -176,25 +200,17 @@ def test_quotas_credentials_and_moves(name: str, real_kafka: kafka_peer.RealKafk
     entity = (("user", name),)
     with Admin(bootstrap_servers=real_kafka.bootstrap_servers) as admin:
         admin.alter_client_quotas({entity: {"producer_byte_rate": 1e6}})
-        wait_until(lambda: admin.describe_client_quotas({"user": name}))
+        members.until("the quota is known", lambda: bool(admin.describe_client_quotas({"user": name})))
         assert admin.describe_client_quotas({"user": name}) == {entity: {"producer_byte_rate": 1e6}}
         with pytest.raises(InvalidRequestError):
             admin.alter_client_quotas({entity: {"speed": 1}})
         admin.alter_user_scram_credentials({(name, "SCRAM-SHA-512"): "secret"}, iterations=8192)
-        wait_until(lambda: name in admin.describe_user_scram_credentials())
+        members.until("the user is known", lambda: name in admin.describe_user_scram_credentials())
         assert admin.describe_user_scram_credentials([name]) == {name: {"SCRAM-SHA-512": 8192}}
-        admin.create_topics([NewTopic(name, 1, 1)])
+        topics_of_kafka.create(admin, NewTopic(name, 1, 1))
         admin.alter_partition_reassignments({(name, 0): [1]})
         with pytest.raises(InvalidReplicaAssignmentError):
             admin.alter_partition_reassignments({(name, 0): [7]})
         assert admin.list_partition_reassignments() == {}
         (partition,) = admin.describe_topics([name])[name].partitions
         assert partition.eligible_leader_replicas is not None
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    """What a controller of KRaft has written, its broker knows a moment later."""
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

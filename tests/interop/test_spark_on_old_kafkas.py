@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import odradek
-from interop import kafka_peer
+from interop import kafka_peer, topics_of_kafka
 from interop.conftest import needs_java_for
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
@@ -38,7 +38,7 @@ def kafka(
     settings = {"offsets.topic.num.partitions": "1"}
     with kafka_peer.RealKafka(request.param, directory, settings) as running:
         with odradek.Admin(bootstrap_servers=running.bootstrap_servers) as admin:
-            admin.create_topics([odradek.NewTopic(name, 2, 1) for name in ("rows", "copy")])
+            topics_of_kafka.create(admin, *(odradek.NewTopic(name, 2, 1) for name in ("rows", "copy")))
         yield running
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from interop import members
+from interop import members, topics_of_kafka
 from interop.conftest import OdradekServer
 from interop.kafka_peer import RealKafka
 from odradek import Admin, Consumer, NewTopic, Producer
@@ -74,7 +74,7 @@ def test_transactions_are_handed_over(version: str, words: tuple[str, ...], tmp_
     try:
         at = kafka.bootstrap_servers
         with Admin(bootstrap_servers=at) as admin:
-            admin.create_topics([NewTopic(TOPIC, 1, 1)])
+            topics_of_kafka.create(admin, NewTopic(TOPIC, 1, 1))
         transact(at, "ship", b"kafka-1", "commit")
         transact(at, "ship", b"kafka-2", "abort")
         with left_open(at, "left", b"kafka-3"):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from interop import topics_of_kafka
 from odradek.client import Admin, NewTopic, RawReader, TransactionalWriter
 from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata
 from odradek.spark.coordinators import PLACE, Coordinators
@@ -37,7 +38,7 @@ class Sink:
             }
         )
         with Admin(bootstrap_servers=servers) as admin:
-            admin.create_topics([NewTopic(name, num_partitions=2, replication_factor=1)])
+            topics_of_kafka.create(admin, NewTopic(name, num_partitions=2, replication_factor=1))
 
     def batch(self, number: int, run: str = "first") -> Batch:
         return Batch(self.name, number, run)

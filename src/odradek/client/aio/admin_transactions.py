@@ -230,15 +230,7 @@ class TransactionAdmin(AdminBase):
         await self._retry("abort transaction", step)
 
     async def _must_exist(self, partitions: Iterable[TopicPartition]) -> None:
-        cluster = self._started()
-        for tp in partitions:
-            if tp.partition not in await cluster.topic_partitions(
-                tp.topic, self._config.default_api_timeout_ms
-            ):
-                raise error_for(
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                    f"topic {tp.topic!r} has no partition {tp.partition}",
-                )
+        await self._started().check_partitions(partitions, self._config.default_api_timeout_ms)
 
     async def _by_coordinator(
         self, what: str, transactional_ids: Iterable[str], ask: Callable[[Node, Any, str], Awaitable[T]]

@@ -25,7 +25,7 @@ from odradek.client.errors import (
     IllegalArgumentError,
     NoBrokersAvailableError,
 )
-from odradek.client.types import Node
+from odradek.client.types import Node, TopicPartition
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
 from odradek.wire.api import ApiKey
 
@@ -362,6 +362,22 @@ class Cluster:
             left = deadline - self.now_ms()
             if left <= 0 or not await self.wait_update(left):
                 raise self.timeout_error(f"topic {topic!r} is not in the metadata", timeout_ms, topic)
+
+    async def check_partitions(self, partitions: Iterable[TopicPartition], timeout_ms: float) -> None:
+        """Make sure that partitions exist; metadata from before the question cannot tell that one does not.
+
+        Raises UNKNOWN_TOPIC_OR_PARTITION, and as `topic_partitions`.
+        """
+        for tp in partitions:
+            # The first answer may be to a question that was on its way before.
+            for _ in range(2):
+                if tp.partition in await self.topic_partitions(tp.topic, timeout_ms):
+                    break
+                if not await self.wait_update(timeout_ms):
+                    raise self.timeout_error(f"partition {tp} is not in the metadata", timeout_ms)
+            if tp.partition not in await self.topic_partitions(tp.topic, timeout_ms):
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                raise error_for(code, f"topic {tp.topic!r} has no partition {tp.partition}")
 
     def timeout_error(self, what: str, timeout_ms: float, topic: str | None = None) -> KafkaError:
         """A timeout that says what stood in the way."""

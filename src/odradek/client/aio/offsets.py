@@ -124,13 +124,7 @@ async def list_offsets(
     Raises `KafkaError`, `ClientTimeoutError`.
     """
     found: dict[TopicPartition, OffsetAndTimestamp] = {}
-    for topic in {tp.topic for tp in timestamps}:
-        numbers = await cluster.topic_partitions(topic, timeout_ms)
-        for tp in timestamps:
-            if tp.topic == topic and tp.partition not in numbers:
-                raise error_for(
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} has no partition {tp.partition}"
-                )
+    await cluster.check_partitions(timestamps, timeout_ms)
 
     async def step() -> None:
         left = {tp: timestamp for tp, timestamp in timestamps.items() if tp not in found}
