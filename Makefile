@@ -46,14 +46,16 @@ $(VENV)/.quick: $(BIN)/python $(BUILT)
 demo: $(VENV)/.spark
 	@$(BIN)/python -m odradek.demo $(DEMO)
 
+# The tests of a file share brokers and sessions, and stay with one worker. Half of the tests wait for a process, a
+# disk or Spark: three workers share two cores. tests/conftest.py has the longest files begin first.
+SHARED := -n 3 --dist loadfile
+IN_ORDER := --no-loadscope-reorder
+
 # Side by side: a part of the tests' time is spent waiting.
 test: $(VENV)/.dev
 	@$(MAKE) --no-print-directory -j4 lint types contracts unit
 
 # Formats, logs, coordinators and clients; sockets on both event loops; a broker as a process, and its kernel.
-# The tests of a file share brokers and sessions, and stay with one worker; the longest files begin first.
-SHARED := -n 3 --dist loadfile --no-loadscope-reorder
-
 QUICK := wire records log coordinators cluster replication util client testing/test_broker.py \
 	broker/test_connection.py broker/test_connection_limits.py broker/test_sending.py broker/test_watchdog.py \
 	broker/test_produce.py broker/test_fetch.py broker/test_groups_wire.py broker/test_process.py
@@ -61,7 +63,7 @@ PARTS := $(patsubst src/odradek/%.pyx,odradek.%,$(wildcard src/odradek/_*.pyx))
 
 quick: $(VENV)/.quick
 	$(foreach part,$(PARTS),$(BIN)/python -c 'import $(part)' &&) true
-	$(BIN)/pytest $(QUICK:%=tests/%) $(SHARED) $(PYTEST)
+	$(BIN)/pytest $(QUICK:%=tests/%) $(SHARED) $(IN_ORDER) $(PYTEST)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check $(SRC)
@@ -73,9 +75,8 @@ types: $(VENV)/.dev
 contracts: $(VENV)/.dev
 	$(BIN)/lint-imports
 
-# Half of the tests wait for a process, a disk or Spark: two workers share the time. A file stays on one worker.
 unit: $(VENV)/.dev
-	$(BIN)/pytest --ignore=tests/interop -n 2 --dist loadfile $(PYTEST)
+	$(BIN)/pytest --ignore=tests/interop $(SHARED) $(IN_ORDER) $(PYTEST)
 
 fuzz: $(VENV)/.dev
 	for round in $$(seq $(FUZZ_ROUNDS)); do \
@@ -96,9 +97,8 @@ profile: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks --only '$(ONLY)' $(BENCH)
 
-# Much of it waits for other programs: two workers share the time. A file's servers stay with one worker.
 interop: $(VENV)/.dev
-	$(BIN)/pytest tests/interop -n 2 --dist loadfile --compatibility build/compatibility.md $(PYTEST)
+	$(BIN)/pytest tests/interop $(SHARED) --compatibility build/compatibility.md $(PYTEST)
 
 compatibility: interop
 	cp build/compatibility.md docs/compatibility.md

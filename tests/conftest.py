@@ -1,4 +1,4 @@
-"""How property tests choose their examples.
+"""How property tests choose their examples, and which files begin first.
 
 A test run is the same every time: the examples follow from the test itself. `make fuzz` looks further, with
 examples nobody has seen; what it finds becomes an `@example` of its test.
@@ -8,8 +8,22 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have the long files begin first: one that begins last keeps all workers but its own waiting."""
+    marks: dict[object, set[str]] = {}
+    for item in items:
+        marks.setdefault(item.path, set()).update(mark.name for mark in item.iter_markers())
+
+    def rank(item: pytest.Item) -> int:
+        has = marks[item.path]
+        return 0 if {"slow", "spark"} <= has else 1 if "spark" in has else 2 if "slow" in has else 3
+
+    items.sort(key=rank)

@@ -26,6 +26,8 @@ from odradek.wire.messages.produce import (
     TopicProduceData,
 )
 
+from .net import PATIENCE_S, close_streams, open_stream
+
 
 class Client:
     """A raw connection: requests out, responses in order."""
@@ -43,10 +45,10 @@ class Client:
         self._writer.writelines(encode_request(message.API_KEY, version, self._next, client_id, message))
 
     async def receive(self) -> Any:
-        """The next response; fails when it does not come within ten seconds."""
+        """The next response."""
         correlation_id, key, version = self._sent.pop(0)
-        size = int.from_bytes(await asyncio.wait_for(self._reader.readexactly(4), 10), "big")
-        frame = await asyncio.wait_for(self._reader.readexactly(size), 10)
+        size = int.from_bytes(await asyncio.wait_for(self._reader.readexactly(4), PATIENCE_S), "big")
+        frame = await asyncio.wait_for(self._reader.readexactly(size), PATIENCE_S)
         got, message = decode_response(frame, key, version)
         assert got == correlation_id
         return message
@@ -66,7 +68,7 @@ class Client:
 
     async def closed(self) -> bool:
         """Whether the broker closes the connection without another byte."""
-        return await asyncio.wait_for(self._reader.read(), 10) == b""
+        return await asyncio.wait_for(self._reader.read(), PATIENCE_S) == b""
 
     def close(self) -> None:
         """Close it."""
@@ -95,15 +97,17 @@ async def running(
     }
     broker = Broker(BrokerConfig(properties), clock=clock, timers=timers, files=files)
     await broker.start()
+    port = broker.port
     try:
         yield broker
     finally:
+        close_streams(port)
         await broker.stop()
 
 
 async def connect(broker: Broker) -> Client:
     """A client of it."""
-    return Client(*await asyncio.open_connection("127.0.0.1", broker.port))
+    return Client(*await open_stream(broker.port))
 
 
 def create_topic(

@@ -18,6 +18,12 @@ from odradek.wire.api import ApiKey
 from odradek.wire.headers import decode_response, encode_request
 from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
+PATIENCE_S = 60
+"""How long to wait for what surely comes: far longer than a busy machine takes."""
+
+_streams: dict[int, list[asyncio.StreamWriter]] = {}
+"""Open ones, by the port of their listener."""
+
 
 class BrokerStandIn:
     """What the dispatcher and the context need of a broker."""
@@ -54,6 +60,7 @@ async def listening(
     try:
         yield listener
     finally:
+        close_streams(listener.port)
         listener.stop_accepting()
         listener.abort_connections()
         await settle(lambda: not listener.connections)
@@ -61,8 +68,8 @@ async def listening(
 
 
 async def settle(condition: Callable[[], bool], what: str = "") -> None:
-    """Let the loop run until `condition` holds; real sockets need real time, at most ten seconds of it."""
-    deadline = asyncio.get_running_loop().time() + 10
+    """Let the loop run until `condition` holds; real sockets need real time."""
+    deadline = asyncio.get_running_loop().time() + PATIENCE_S
     while not condition():
         assert asyncio.get_running_loop().time() < deadline, f"waited in vain {what}"
         await asyncio.sleep(0.001)
@@ -70,7 +77,20 @@ async def settle(condition: Callable[[], bool], what: str = "") -> None:
 
 async def connect(listener: Listener) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A raw connection to it, that reads no more ahead than 128 KiB."""
-    return await asyncio.open_connection("127.0.0.1", listener.port)
+    return await open_stream(listener.port)
+
+
+async def open_stream(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A raw connection that `close_streams` closes, should the test fail before it does."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    _streams.setdefault(port, []).append(writer)
+    return reader, writer
+
+
+def close_streams(port: int) -> None:
+    """Close what is still open to a listener: nothing of a test that failed is left to the next one."""
+    for writer in _streams.pop(port, ()):
+        writer.close()
 
 
 def request(message: Any, version: int, correlation_id: int, client_id: str | None = "test") -> bytes:
@@ -79,12 +99,12 @@ def request(message: Any, version: int, correlation_id: int, client_id: str | No
 
 
 async def read_frame(reader: asyncio.StreamReader) -> bytes:
-    """One frame, within ten seconds."""
+    """One frame."""
 
     async def read() -> bytes:
         return await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
 
-    return await asyncio.wait_for(read(), 10)
+    return await asyncio.wait_for(read(), PATIENCE_S)
 
 
 async def read_response(reader: asyncio.StreamReader, key: ApiKey, version: int) -> tuple[int, Any]:
@@ -93,9 +113,9 @@ async def read_response(reader: asyncio.StreamReader, key: ApiKey, version: int)
 
 
 async def read_eof(reader: asyncio.StreamReader) -> bytes:
-    """What the peer still sends before it closes, within ten seconds."""
+    """What the peer still sends before it closes."""
     try:
-        return await asyncio.wait_for(reader.read(), 10)
+        return await asyncio.wait_for(reader.read(), PATIENCE_S)
     except ConnectionError:
         return b""
 

@@ -52,7 +52,7 @@ class SlowDisk(RealFileSystem):
         if self.slow:
             assert threading.current_thread() is not threading.main_thread(), "the loop waits for the disk"
             self.waiting += 1
-            assert self.go.wait(10), "nobody let it go on"
+            assert self.go.wait(60), "nobody let it go on"
             self.waiting -= 1
 
     def write_atomically(self, path: Path, content: bytes, *, sync: bool = True) -> None:

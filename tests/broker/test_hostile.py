@@ -139,7 +139,7 @@ def test_a_slow_sender_gets_its_answer_and_nobody_waits_for_it(tmp_path: Path) -
                 writer.write(bytes([byte]))
                 await writer.drain()
                 assert (await neighbour.call(ApiVersionsRequest(), 0)).error_code == 0
-            size = int.from_bytes(await asyncio.wait_for(reader.readexactly(4), 10), "big")
+            size = int.from_bytes(await asyncio.wait_for(reader.readexactly(4), 60), "big")
             correlation_id, _ = decode_response(await reader.readexactly(size), 18, 0)
             assert correlation_id == 7
             writer.close()

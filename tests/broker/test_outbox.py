@@ -108,7 +108,7 @@ class Held(Outbox):
 
     def write(self, patience_ms: int = 0) -> None:
         self.begun.set()
-        assert self.go.wait(30)
+        assert self.go.wait(60)
         super().write(patience_ms)
 
 

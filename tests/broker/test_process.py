@@ -71,7 +71,7 @@ def fingerprint(folder: Path) -> dict[str, str]:
 
 
 def metadata(host: str, port: int) -> object:
-    with socket.create_connection((host, port), timeout=10) as connection:
+    with socket.create_connection((host, port), timeout=60) as connection:
         connection.sendall(b"".join(encode_request(ApiKey.METADATA, 9, 1, "t", MetadataRequest(topics=[]))))
         stream = connection.makefile("rb")
         frame = stream.read(struct.unpack(">i", stream.read(4))[0])

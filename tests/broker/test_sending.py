@@ -301,7 +301,7 @@ class SlowDisk:
 
     def __call__(self, *arguments: int) -> int:
         self.asked.set()
-        assert self.go.wait(30)
+        assert self.go.wait(60)
         return send_range(*arguments)
 
 

@@ -71,7 +71,7 @@ def ended_and_open(servers: str) -> Iterator[None]:
         ended.init_transactions()
         for word, commit in (("a", True), ("b", False), ("c", True)):
             ended.begin_transaction()
-            ended.send("t", word.encode(), partition=0).result(10)
+            ended.send("t", word.encode(), partition=0).result(60)
             (ended.commit_transaction if commit else ended.abort_transaction)()
     with Producer(
         bootstrap_servers=servers, transactional_id="open", transaction_timeout_ms=600_000
@@ -79,6 +79,6 @@ def ended_and_open(servers: str) -> Iterator[None]:
         producer.init_transactions()
         producer.begin_transaction()
         for partition in range(2):
-            producer.send("t", b"d", partition=partition).result(10)
+            producer.send("t", b"d", partition=partition).result(60)
         yield
         producer.close(timeout=0)

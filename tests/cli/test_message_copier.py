@@ -28,7 +28,7 @@ def source(servers: str, admin: Admin, name: str) -> str:
         for partition, numbers, commit in transactions:
             producer.begin_transaction()
             for number in numbers:
-                producer.send(name, b"%d" % number, key=b"k%d" % number, partition=partition).result(10)
+                producer.send(name, b"%d" % number, key=b"k%d" % number, partition=partition).result(60)
             (producer.commit_transaction if commit else producer.abort_transaction)()
     return name
 

@@ -24,7 +24,7 @@ def open_transaction(servers: str, admin: Admin, name: str) -> Iterator[Producer
     with Producer(bootstrap_servers=servers, transactional_id=name) as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        producer.send(name, b"v", partition=0).result(10)
+        producer.send(name, b"v", partition=0).result(60)
         yield producer
         producer.close(timeout=0)
 

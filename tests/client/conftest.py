@@ -53,7 +53,7 @@ def new_topic(admin: Admin, partitions: int, **configs: Any) -> str:
     return name
 
 
-def until(condition: Callable[[], Any], seconds: float = 20.0, what: str = "the condition") -> Any:
+def until(condition: Callable[[], Any], seconds: float = 60.0, what: str = "the condition") -> Any:
     """Wait until `condition()` is true; fail after so long."""
     deadline = time.monotonic() + seconds
     while True:

@@ -17,7 +17,7 @@ def fill(servers: str, topic: str, count: int, partitions: int = 1, start: int =
             producer.send(topic, str(i), key=f"k{i}", partition=i % partitions)
 
 
-def drain(consumer: Consumer, count: int, seconds: float = 20.0) -> list[Any]:
+def drain(consumer: Consumer, count: int, seconds: float = 60.0) -> list[Any]:
     """Poll until `count` records have come."""
     records: list[Any] = []
     deadline = time.monotonic() + seconds

@@ -124,7 +124,7 @@ class Proxy:
         self._listener.close()
         self.cut_all()
         for thread in self._threads:
-            thread.join(5)
+            thread.join(60)
         for sock in self._sockets:
             sock.close()
 

@@ -69,7 +69,7 @@ class ScriptedBroker:
     def has_been_called(self, times: int) -> bool:
         """Whether so many connections were made in all; waits for the last of them."""
         with self._changed:
-            self._changed.wait_for(lambda: self.connections >= times, 10)
+            self._changed.wait_for(lambda: self.connections >= times, 60)
             return self.connections == times
 
     def die(self) -> None:
@@ -81,7 +81,7 @@ class ScriptedBroker:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
-            thread.join(5)
+            thread.join(60)
 
     def _accept(self) -> None:
         while True:

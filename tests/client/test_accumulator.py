@@ -217,11 +217,11 @@ def test_a_future_waits_in_a_thread_and_in_a_coroutine_and_calls_back() -> None:
     called: list[Any] = []
     future.add_done_callback(lambda f: called.append(f.result(0).offset))
     got: list[Any] = []
-    thread = threading.Thread(target=lambda: got.append(future.result(5)))
+    thread = threading.Thread(target=lambda: got.append(future.result(60)))
     thread.start()
 
     async def wait() -> Any:
-        task = asyncio.ensure_future(asyncio.wait_for(_as_coroutine(future), 5))
+        task = asyncio.ensure_future(asyncio.wait_for(_as_coroutine(future), 60))
         await asyncio.sleep(0)
         outcome.succeed(100, -1)
         return await task

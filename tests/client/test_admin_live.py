@@ -111,7 +111,7 @@ def test_configs_of_a_broker(admin: Admin) -> None:
 def test_groups_and_their_offsets(servers: str, admin: Admin, topic: str, group: str) -> None:
     tps = [TopicPartition(topic, n) for n in range(3)]
     with Producer(bootstrap_servers=servers) as producer:
-        producer.send(topic, b"x", partition=1).result(10)
+        producer.send(topic, b"x", partition=1).result(60)
     with Consumer(
         topic, group_id=group, bootstrap_servers=servers, auto_offset_reset="earliest", client_id="somebody"
     ) as consumer:

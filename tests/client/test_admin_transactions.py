@@ -292,7 +292,7 @@ def transaction(servers: str, topic: str) -> Iterator[Callable[[], Producer]]:
         opened.append(producer)
         producer.init_transactions()
         producer.begin_transaction()
-        producer.send(topic, value=b"v", partition=0).result(10)
+        producer.send(topic, value=b"v", partition=0).result(60)
         return producer
 
     yield begin

@@ -326,8 +326,8 @@ def test_many_members_and_partitions_are_quick() -> None:
     import time
 
     group = {f"m{n:03}": Subscription(("t",)) for n in range(200)}
-    start = time.monotonic()
+    start = time.thread_time()
     assignment = StickyAssignor().assign({"t": 5_000}, group)
-    assert time.monotonic() - start < 2
+    assert time.thread_time() - start < 2
     assert {len(tps) for tps in assignment.values()} == {25}
     assert len(list(itertools.chain(*assignment.values()))) == 5_000

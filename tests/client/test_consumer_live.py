@@ -94,7 +94,7 @@ def test_offsets_for_times(servers: str, admin: Admin) -> None:
     topic = new_topic(admin, 1)
     with Producer(bootstrap_servers=servers) as producer:
         for i in range(10):
-            producer.send(topic, b"x", timestamp_ms=1_700_000_000_000 + i * 1_000).result(10)
+            producer.send(topic, b"x", timestamp_ms=1_700_000_000_000 + i * 1_000).result(60)
     tp = TopicPartition(topic, 0)
     with Consumer(bootstrap_servers=servers) as consumer:
         found = consumer.offsets_for_times({tp: 1_700_000_003_500})

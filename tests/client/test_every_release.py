@@ -20,7 +20,7 @@ def test_produce_fetch_and_commit(release: str) -> None:
         ) as producer:
             sent = [producer.send("t", b"%d" % i, key=b"k", partition=0) for i in range(10)]
             producer.flush()
-            assert [future.result(10).offset for future in sent] == list(range(10))
+            assert [future.result(60).offset for future in sent] == list(range(10))
         tp = odradek.TopicPartition("t", 0)
         options = {"bootstrap_servers": at, "group_id": "g", "auto_offset_reset": "earliest"}
         with odradek.Consumer(**options) as consumer:

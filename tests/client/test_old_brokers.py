@@ -170,7 +170,7 @@ def test_old_brokers_get_message_sets(
     ):
         sent = [producer.send("t", b"v%d" % i, key=b"k", timestamp_ms=i, partition=0) for i in range(3)]
         producer.flush()
-        assert [future.result(10).offset for future in sent] == [40, 41, 42]
+        assert [future.result(60).offset for future in sent] == [40, 41, 42]
         assert (ApiKey.PRODUCE, version) in broker.asked
         (data,) = broker.produced  # type: ignore[attr-defined]
     assert data[16] == magic
@@ -187,19 +187,19 @@ def test_what_message_sets_cannot_carry_is_refused() -> None:
             beside = producer.send("t", b"b", partition=0)
             producer.flush()
             with pytest.raises(UnsupportedByBrokerError, match=r"headers.*0\.11\.0"):
-                headed.result(10)
+                headed.result(60)
             with pytest.raises(odradek.errors.KafkaError, match="held other records"):
-                beside.result(10)
+                beside.result(60)
         with (
             odradek.Producer(bootstrap_servers=broker.at, enable_idempotence=True) as producer,
             pytest.raises(UnsupportedByBrokerError, match=r"enable\.idempotence.*0\.11\.0"),
         ):
-            producer.send("t", b"a", partition=0).result(10)
+            producer.send("t", b"a", partition=0).result(60)
         with (
             odradek.Producer(bootstrap_servers=broker.at, compression_type="zstd") as producer,
             pytest.raises(UnsupportedByBrokerError, match=r"zstd.*2\.1"),
         ):
-            producer.send("t", b"a", partition=0).result(10)
+            producer.send("t", b"a", partition=0).result(60)
         assert not broker.produced  # type: ignore[attr-defined]
 
 

@@ -119,7 +119,7 @@ def test_what_the_step_raises_is_raised_and_read_again(
     consumer: Consumer, producer: Producer, servers: str, sink: str
 ) -> None:
     def fails(records: list[ConsumerRecord], producer: Producer) -> None:
-        producer.send(sink, b"in vain").result(10)
+        producer.send(sink, b"in vain").result(60)
         raise LookupError
 
     with pytest.raises(LookupError):

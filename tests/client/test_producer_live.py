@@ -50,7 +50,7 @@ def test_a_record_goes_where_its_metadata_says(servers: str, topic: str) -> None
     with Producer(bootstrap_servers=servers) as producer:
         metadata = producer.send(
             topic, "value", key="key", timestamp_ms=1_700_000_000_123, headers={"a": "1", "b": None}
-        ).result(10)
+        ).result(60)
         assert metadata.partition == partition_for_key(b"key", 3)
         assert metadata.offset == 0
         assert metadata.timestamp == 1_700_000_000_123
@@ -79,7 +79,7 @@ def test_acks(servers: str, admin: Admin, acks: Any) -> None:
     topic = new_topic(admin, 1)
     with Producer(bootstrap_servers=servers, acks=acks) as producer:
         future = producer.send(topic, b"x")
-        assert future.result(10).offset == (-1 if acks == 0 else 0)
+        assert future.result(60).offset == (-1 if acks == 0 else 0)
     until(lambda: len(read_all(servers, topic)) == 1)
 
 
@@ -144,7 +144,7 @@ def test_serializers_by_callable_object_and_kafkas_name(servers: str, topic: str
             "value.serializer": Serializer(),
         }
     ) as producer:
-        producer.send(topic, 5, key=7).result(10)
+        producer.send(topic, 5, key=7).result(60)
     (record,) = read_all(servers, topic, 3)
     assert record.key == (7).to_bytes(8, "big")
     assert record.value == f"{topic}:5".encode()
@@ -155,9 +155,9 @@ def test_the_broker_refuses_a_record_and_the_future_has_its_error(servers: str, 
     with Producer(bootstrap_servers=servers) as producer:
         bad = producer.send(topic, b"x" * 5_000)
         with pytest.raises(KafkaError, match=topic) as caught:
-            bad.result(10)
+            bad.result(60)
         assert caught.value.code.name == "MESSAGE_TOO_LARGE"
-        assert producer.send(topic, b"small").result(10).offset == 0
+        assert producer.send(topic, b"small").result(60).offset == 0
 
 
 def test_a_batch_that_the_topic_finds_too_large_is_split(servers: str, admin: Admin) -> None:
@@ -202,7 +202,7 @@ def test_full_memory_blocks_and_then_raises(admin: Admin) -> None:
                         futures += [producer.send("t", b"x" * 1_000)]
                 assert 5 < len(futures) < 25
                 with pytest.raises(DeliveryTimeoutError, match="not acknowledged"):
-                    futures[0].result(10)
+                    futures[0].result(60)
         finally:
             stop.set()
 
@@ -215,7 +215,7 @@ def test_nothing_reachable_is_told_with_the_reason() -> None:
 
 def test_bootstrap_goes_on_to_the_next_server(servers: str, topic: str) -> None:
     with Producer(bootstrap_servers=f"127.0.0.1:1,{servers}") as producer:
-        assert producer.send(topic, b"x").result(10).offset == 0
+        assert producer.send(topic, b"x").result(60).offset == 0
 
 
 def test_the_broker_restarts_amid_the_stream(admin: Admin) -> None:
@@ -316,7 +316,7 @@ def test_partitions_for_and_metrics(servers: str, topic: str) -> None:
         infos = producer.partitions_for(topic)
         assert [info.partition for info in infos] == [0, 1, 2]
         assert all(info.leader == infos[0].leader for info in infos)
-        producer.send(topic, b"x").result(10)
+        producer.send(topic, b"x").result(60)
         assert producer.metrics()["record-send-total"] == 1.0
 
 

@@ -193,7 +193,7 @@ def test_times(servers: str, admin: Admin) -> None:
     topic = new_topic(admin, 1)
     with Producer(bootstrap_servers=servers) as producer:
         for i in range(5):
-            producer.send(topic, b"x", timestamp_ms=1_000_000 + 10 * i).result(10)
+            producer.send(topic, b"x", timestamp_ms=1_000_000 + 10 * i).result(60)
     with RawReader(servers) as reader:
         assert reader.offsets_for_times({(topic, 0): 1_000_015}) == {(topic, 0): 2}
         assert reader.offsets_for_times({(topic, 0): 2_000_000}) == {(topic, 0): None}

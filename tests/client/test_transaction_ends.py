@@ -57,7 +57,7 @@ def test_an_abort_waits_for_what_may_yet_be_written() -> None:
         client.init_transactions()
         client.begin_transaction()
         with pytest.raises(DeliveryTimeoutError):
-            client.send("t", b"value", partition=0).result(10)
+            client.send("t", b"value", partition=0).result(60)
         client.abort_transaction()
         assert broker.said.index("written") < broker.said.index("abort 7:0")
         client.close()

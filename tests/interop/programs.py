@@ -217,7 +217,7 @@ class ProgramMember:
             status = self.child.wait(60)
         finally:
             self.kill()
-        self._reader.join(10)
+        self._reader.join(60)
         errors = self.child.stderr.read()
         self.child.stdout.close()
         self.child.stderr.close()

@@ -108,7 +108,7 @@ class Tap:
                 with contextlib.suppress(OSError):
                     one.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
-            thread.join(10)
+            thread.join(60)
         self._threads.clear()
 
     def _start(self, work: object, *arguments: object) -> None:

@@ -37,7 +37,7 @@ class ConsoleConsumer:
         """End it as Ctrl-C would: it commits and leaves the group."""
         self.child.terminate()
         self.child.wait(30)
-        self.reader.join(10)
+        self.reader.join(60)
         assert self.child.stdout is not None
         self.child.stdout.close()
 

@@ -63,7 +63,7 @@ def ongoing(broker: Broker, topic: str) -> Iterator[Producer]:
     with Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id=topic) as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        producer.send(topic, b"v", partition=0).result(10)
+        producer.send(topic, b"v", partition=0).result(60)
         yield producer
         producer.close(timeout=0)
 

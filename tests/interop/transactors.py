@@ -64,7 +64,7 @@ class Transactor:
         """End it at once, as a crash does."""
         self.child.kill()
         self.child.wait()
-        self._reader.join(10)
+        self._reader.join(60)
         for pipe in (self.child.stdin, self.child.stdout, self.child.stderr):
             assert pipe is not None
             pipe.close()
@@ -143,14 +143,14 @@ class Lines:
         except subprocess.TimeoutExpired:
             self.child.kill()
             status = self.child.wait()
-        self._reader.join(10)
+        self._reader.join(60)
         assert status == 0, self.child.stderr.read()[-3000:]
 
     def kill(self) -> None:
         """End it at once."""
         self.child.kill()
         self.child.wait()
-        self._reader.join(10)
+        self._reader.join(60)
         for pipe in (self.child.stdin, self.child.stdout, self.child.stderr):
             assert pipe is not None
             pipe.close()

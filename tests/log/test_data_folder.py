@@ -354,9 +354,9 @@ def test_a_thousand_partitions_load_fast(tmp_path):
         manager.create("t", partition, None, None)
     manager.close()
     manager = manager_of(tmp_path)
-    started = time.perf_counter()
+    started = time.process_time()
     assert len(manager.load()) == 300
-    assert time.perf_counter() - started < 3
+    assert time.process_time() - started < 3
     manager.unlock()
 
 
