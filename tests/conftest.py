@@ -7,6 +7,7 @@ examples nobody has seen; what it finds becomes an `@example` of its test.
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -27,3 +28,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return 0 if {"slow", "spark"} <= has else 1 if "spark" in has else 2 if "slow" in has else 3
 
     items.sort(key=rank)
+
+
+#: Of these files the first test waits half a minute for Spark's session; the others find it there.
+SHARE_A_SESSION = {
+    f"tests/spark/test_{name}.py"
+    for name in ("batch_read", "batch_write", "exactly_once", "grown_topics", "stream", "session")
+}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give the files that share a Spark session to one worker."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Sharing(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return "tests/spark" if file in SHARE_A_SESSION else file
+
+    return Sharing(config, log)

@@ -16,6 +16,7 @@ import os
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from odradek.log.files import Buffer, LockHeldError
@@ -150,6 +151,12 @@ class MemoryLock:
     def release(self) -> None:
         """See `DirectoryLock.release`."""
         self._files.locked.discard(self._path)
+
+
+@lru_cache(2**14)
+def _folder_of(path: Path) -> str:
+    """The folder of a path; `Path.parent` makes a path each time, and is asked for each file of a disk."""
+    return str(path.parent)
 
 
 class MemoryFileSystem:
@@ -323,7 +330,11 @@ class MemoryFileSystem:
         """See `FileSystem.list`."""
         if directory not in self.dirs:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(directory))
-        here = [path for path in [*self.files, *self.dirs] if path.parent == directory and path != directory]
+        here = [
+            path
+            for path in [*self.files, *self.dirs]
+            if _folder_of(path) == str(directory) and path != directory
+        ]
         return sorted(path.name for path in here)
 
     def entries(self, directory: Path, sized: tuple[str, ...] = ("",)) -> dict[str, int]:
@@ -388,10 +399,11 @@ class MemoryFileSystem:
         self.run("fsync_dir", directory, lambda: self._sync_names(directory))
 
     def _sync_names(self, directory: Path) -> None:
-        for path in [path for path in self._durable_names if path.parent == directory]:
+        folder = str(directory)
+        for path in [path for path in self._durable_names if _folder_of(path) == folder]:
             del self._durable_names[path]
         for path, inode in self.files.items():
-            if path.parent == directory:
+            if _folder_of(path) == folder:
                 self._durable_names[path] = inode
         self._folders_moved = [move for move in self._folders_moved if move[1].parent != directory]
         below = {path for path in self.dirs | self._durable_dirs if path.parent == directory}
