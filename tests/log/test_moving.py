@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from odradek.log.memory_files import Killed, MemoryFileSystem
+from odradek.log.missing import note_gaps
 from odradek.log.producer_state import Origin
 
 from .batches import NOW_MS, batch, marker, values_of
@@ -31,6 +32,7 @@ pytestmark = pytest.mark.usefixtures("small_pieces")
 
 def test_a_log_that_rests() -> None:
     world = World()
+    note_gaps(world.files, A / "t-0")
     before = files_of(world.files, A / "t-0")
     times = {path.name: world.files.modified_ms(path) for path in world.files.files if path.suffix == ".log"}
     world.through(world.begin())

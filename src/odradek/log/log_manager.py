@@ -38,7 +38,7 @@ from odradek.log.file_names import (
 from odradek.log.files import FileSystem
 from odradek.log.flushing import FlushJob
 from odradek.log.identity import Identity
-from odradek.log.looking import FolderView, FoundLog, look, refuse_duplicates
+from odradek.log.looking import FolderView, FoundLog, find_compacted, look, refuse_duplicates
 from odradek.log.moves import Moves
 from odradek.log.partition_log import PartitionLog
 from odradek.log.placement import Placement
@@ -216,6 +216,7 @@ class LogManager:
         configs = dict(topic_configs or {})
         views: dict[Path, FolderView] = {}
         superseded = self.moves.superseded()
+        compacted = find_compacted(self._files, self.online_dirs)
         for directory in self._dirs:
             if directory.is_online:
                 try:
@@ -225,11 +226,12 @@ class LogManager:
                         configs,
                         self.defaults,
                         superseded,
+                        compacted=compacted,
                         refuses_damage=self.refuses_damage,
                     )
                 except OSError as error:
                     self._fail_at_start(directory, f"loading the logs of {directory.path} failed", error)
-        refuse_duplicates(item for view in views.values() for item in view.logs)
+        refuse_duplicates(views.values())
         for directory in self._dirs:
             if directory.is_online:
                 view = views[directory.path]

@@ -95,6 +95,17 @@ class FolderView:
     spoken_of: dict[TopicPartition, DamagedLog] = field(default_factory=dict)
 
 
+def find_compacted(files: FileSystem, directories: Iterable[Path]) -> set[TopicPartition]:
+    """The partitions of which a cleaner's checkpoint speaks, in any data folder: logs move. Never raises."""
+    found: set[TopicPartition] = set()
+    for directory in directories:
+        try:
+            found.update(_offsets(files, directory / CLEANER_OFFSETS))
+        except OSError as error:
+            logger.warning("going on without %s in %s: %s", CLEANER_OFFSETS, directory, error)
+    return found
+
+
 def look(
     files: FileSystem,
     directory: DataDirectory,
@@ -102,6 +113,7 @@ def look(
     defaults: LogConfig,
     superseded: Collection[Path] = (),
     *,
+    compacted: Collection[TopicPartition] = (),
     refuses_damage: bool = True,
 ) -> FolderView:
     """Look at a data folder.
@@ -111,6 +123,7 @@ def look(
         configs: the topics' own.
         defaults: what they do not say.
         superseded: the folders of logs that moved.
+        compacted: partitions that a cleaner has been at work on.
         refuses_damage: raise what is wrong with a log, in place of listing the log as damaged.
 
     Raises:
@@ -120,7 +133,6 @@ def look(
     path, view = directory.path, FolderView()
     directory.was_clean = files.exists(path / CLEAN_SHUTDOWN)
     last_stop = read_segments(files, path)
-    compacted = _offsets(files, path / CLEANER_OFFSETS)
     recovery_points = _offsets(files, path / RECOVERY_POINTS)
     log_starts = _offsets(files, path / LOG_START_OFFSETS)
     high_watermarks = _offsets(files, path / HIGH_WATERMARKS)
@@ -188,13 +200,15 @@ def _offsets(files: FileSystem, path: Path) -> dict[TopicPartition, int]:
         return {}
 
 
-def refuse_duplicates(found: Iterable[FoundLog]) -> None:
+def refuse_duplicates(views: Iterable[FolderView]) -> None:
     """Raise `DataDirectoryError` where two folders have the same partition."""
     seen: dict[TopicPartition, Path] = {}
-    for item in found:
-        other = seen.setdefault((item.topic, item.partition), item.plan.directory)
-        if other is not item.plan.directory:
-            raise DataDirectoryError(
-                f"{item.topic}-{item.partition} is in both {other} and {item.plan.directory}. "
-                f"Move the folder away that is not the newer one."
-            )
+    for view in views:
+        found = [((item.topic, item.partition), item.plan.directory) for item in view.logs]
+        for key, directory in [*found, *((one.key, one.directory) for one in view.damaged)]:
+            other = seen.setdefault(key, directory)
+            if other is not directory:
+                raise DataDirectoryError(
+                    f"{key[0]}-{key[1]} is in both {other} and {directory}. "
+                    f"Move the folder away that is not the newer one."
+                )
