@@ -315,3 +315,18 @@ def test_a_damaged_list_is_done_without(content: bytes) -> None:
     assert manager.close()
     drop(files, log, 2)
     refused(files)
+
+
+@pytest.mark.parametrize("harm", [remove, empty])
+def test_deleted_records_stay_deleted_without_the_checkpoint_of_log_starts(harm: Harm) -> None:
+    files = MemoryFileSystem()
+    write(files, clean=True)
+    manager = manager_of(files)
+    log = manager.get("t", 0)
+    assert log is not None
+    log.delete_records_before(log.log_end_offset - 1)
+    assert manager.close()
+    harm(files, DATA / "log-start-offset-checkpoint")
+    found = manager_of(files).get("t", 0)
+    assert found is not None
+    assert found.log_start_offset == 11

@@ -93,8 +93,8 @@ class Checkpoints:
         marks: list[tuple[Path, Offsets]] = []
         for directory, here in _by_directory(directories, logs, coming).items():
             before = len(entries)
-            kept = self._kept(directory, LOG_START_OFFSETS)
-            self._add(entries, directory / LOG_START_OFFSETS, _log_starts(here) | kept)
+            starts = _log_starts(here) | self._kept(directory, LOG_START_OFFSETS)
+            self._add(entries, directory / LOG_START_OFFSETS, starts)
             if len(entries) > before:
                 kept = self._kept(directory, HIGH_WATERMARKS)
                 marks.append((directory / HIGH_WATERMARKS, _high_watermarks(here) | kept))
@@ -103,6 +103,11 @@ class Checkpoints:
         job = CheckpointJob(self, self._count, [*marks, *entries])
         job.syncs_all = True
         return job
+
+    def log_starts(self, directory: Path, logs: Mapping[TopicPartition, PartitionLog]) -> Offsets:
+        """What the log starts' checkpoint of a data folder says of the logs as they are now."""
+        here = _by_directory([directory], logs, ())[directory]
+        return _log_starts(here) | self._kept(directory, LOG_START_OFFSETS)
 
     def _kept(self, directory: Path, name: str) -> Offsets:
         offset_of = _OF_DAMAGED[name]

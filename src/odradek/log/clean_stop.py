@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_UNCLEAN = "unclean"
+_UNCLEAN, _START = "unclean", "start"
 
 
 class SegmentSizes(NamedTuple):
@@ -41,14 +41,16 @@ class LastStop(NamedTuple):
     """What is known of a data folder's last stop, if it was clean.
 
     Attributes: `segments`: of each partition; `unclean`: partitions that could not be opened after a stop
-    that was not clean, so that what has to be looked at then still has to be.
+    that was not clean, so that what has to be looked at then still has to be; `starts`: of logs that do not
+    start with their first segment, should `log-start-offset-checkpoint` be lost.
     """
 
     segments: Mapping[TopicPartition, Known]
     unclean: frozenset[TopicPartition]
+    starts: Mapping[TopicPartition, int]
 
 
-NOTHING = LastStop({}, frozenset())
+NOTHING = LastStop({}, frozenset(), {})
 
 
 def sizes_of(log: PartitionLog) -> Known:
@@ -64,6 +66,7 @@ def write_segments(files: FileSystem, directory: Path, stop: LastStop) -> None:
     lines = [str(files.modified_ms(directory / CLEAN_SHUTDOWN))]
     for (topic, partition), known in stop.segments.items():
         lines += (f"{topic} {partition} {base} {size} {txn}" for base, (size, txn) in known.items())
+    lines += (f"{topic} {partition} {_START} {offset}" for (topic, partition), offset in stop.starts.items())
     lines += (f"{topic} {partition} {_UNCLEAN}" for topic, partition in sorted(stop.unclean))
     files.write_atomically(directory / SEGMENTS, encode_lines(lines))
 
@@ -86,11 +89,14 @@ def read_segments(files: FileSystem, directory: Path) -> LastStop:
 
 def _parse(lines: Iterable[list[str]]) -> LastStop:
     segments: dict[TopicPartition, dict[int, SegmentSizes]] = {}
-    unclean = set()
+    unclean, starts = set(), {}
     for line in lines:
         if len(line) == 3 and line[2] == _UNCLEAN:
             unclean.add((line[0], int(line[1])))
             continue
+        if len(line) == 4 and line[2] == _START:
+            starts[line[0], int(line[1])] = int(line[3])
+            continue
         topic, partition, base, size, txn = line
         segments.setdefault((topic, int(partition)), {})[int(base)] = SegmentSizes(int(size), int(txn))
-    return LastStop(segments, frozenset(unclean))
+    return LastStop(segments, frozenset(unclean), starts)

@@ -538,7 +538,8 @@ class LogManager:
         damaged = [one for one in self.damaged.values() if one.directory.parent == path]
         # They are as they were, and so is what the next start has to do about them.
         segments.update((one.key, one.known) for one in damaged if one.known is not None)
-        return LastStop(segments, frozenset(one.key for one in damaged if not one.was_clean))
+        unclean = frozenset(one.key for one in damaged if not one.was_clean)
+        return LastStop(segments, unclean, self.checkpoints.log_starts(path, self._logs))
 
     def close(self) -> bool:
         """Stop in good order; whether every log could be closed, so that the next start may trust them."""

@@ -143,7 +143,7 @@ def look(
             path / partition_dir(*key),
             "",
             recovery_points.get(key, 0),
-            log_starts.get(key, 0),
+            max(log_starts.get(key, 0), last_stop.starts.get(key, 0)),
             high_watermarks.get(key, 0),
             directory.was_clean and key not in last_stop.unclean,
             last_stop.segments.get(key),
