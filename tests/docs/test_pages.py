@@ -210,8 +210,6 @@ def test_spark(servers: str, block: Block, spark: Any, tmp_path: Path) -> None:
     rows = spark.createDataFrame([("a",), ("b",), ("c",)], "value string")
     if "frame.writeStream" in block.code:
         names["frame"] = _stream(spark, servers)
-    elif "frame" in block.code:
-        names["frame"] = spark.range(3).selectExpr("cast(id AS string) AS id")
     code = _at(servers, block.code).replace('"checkpoints/', f'"{tmp_path}/checkpoints/')
     exec(compile(code, str(block), "exec"), names)
 
