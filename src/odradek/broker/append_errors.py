@@ -26,9 +26,7 @@ def closing_without_acks(
     client_id: str | None, client: str | None, topic: str, index: int, code: int
 ) -> None:
     """Log that a connection is closed, which is all that a producer with acks=0 can be told."""
-    repeats.log(
-        logging.INFO,
-        (client, code),
+    log.info(
         "closing a connection: produce with acks=0 failed "
         "client_id=%s client=%s topic=%s partition=%d error=%s",
         client_id,

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from odradek.broker.network.server import Listener
 
 log = logging.getLogger(__name__)
-
-_NUMBER = re.compile(r"-?\d+")
 
 MAX_UNANSWERED = 256
 """Requests of one connection that may be in work at once; those behind them are not read from the socket."""
@@ -441,11 +438,9 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def _say_why(self, level: int, reason: str) -> None:
-        peer = self.peer
-        # Anybody can connect and be closed any number of times, for reasons with numbers of their own.
-        kind = (peer.host, level, _NUMBER.sub("#", reason))
-        repeats = self._listener.repeats_of_connections
-        repeats.log(level, kind, "closing a connection peer=%s:%d reason=%s", peer.host, peer.port, reason)
+        # One line for each connection, that an operator sees who it was; how many is bounded by
+        # `odradek.broker.process.logging.Flood`.
+        log.log(level, "closing a connection peer=%s:%d reason=%s", self.peer.host, self.peer.port, reason)
 
     def _drop_requests(self) -> None:
         self._unprocessed.clear()
