@@ -460,6 +460,16 @@ def astuple(record: Any) -> tuple[int, int]:
     return record.partition, record.offset
 
 
+def test_a_rebalance_that_goes_on_holds_up_nothing_that_is_kept(
+    servers: str, numbers: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a cooperative rebalance, where `poll` gives records of what stays, too."""
+    with Consumer(numbers, **settings(servers, group)) as consumer:
+        monkeypatch.setattr(consumer._engine, "ready", lambda now_ms: False)
+        assert [r.offset for r in islice(iter(consumer), 3)] == [0, 1, 2]
+        assert [r.offset for r in islice(iter(consumer), 2)] == [3, 4]
+
+
 def test_whoever_iterates_is_alive(servers: str, numbers: str, group: str) -> None:
     """Each record that is asked for counts as a poll, for `max_poll_interval_ms`."""
     with Consumer(

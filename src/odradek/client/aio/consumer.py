@@ -152,10 +152,12 @@ class AsyncConsumer:
 
     async def _iterate(self) -> AsyncIterator[ConsumerRecord]:
         engine = await self._started()
+        looked = False
         while True:
-            for record in engine.hand_out(engine.after_take):
+            for record in engine.hand_out(engine.after_take, looked=looked):
                 yield record
-            await engine.something_to_take(engine.cluster.now_ms() + self._config.request_timeout_ms)
+            deadline = engine.cluster.now_ms() + self._config.request_timeout_ms
+            looked = await engine.something_to_take(deadline)
 
     async def seek(
         self, partition: TopicPartition | tuple[str, int], offset: int, leader_epoch: int = -1

@@ -90,6 +90,7 @@ class ConsumerEngine:
         self._commit_later()
         self._used_seen = 0
         self._records_polled = 0
+        self._round = 0
         self._told_missing: set[str] = set()
         self.cluster.on_update.append(self._metadata_updated)
 
@@ -154,7 +155,7 @@ class ConsumerEngine:
         self.need_open()
         if self.positions.how is Subscribing.NOT:
             raise IllegalStateError("the consumer is neither subscribed to topics nor assigned partitions")
-        self.buffer.come_back()
+        self._round = self.buffer.come_back()
         while True:
             self._news.clear()
             self._raise_failures()
@@ -224,17 +225,25 @@ class ConsumerEngine:
                 records = self._intercepted(records)
         return records
 
-    def hand_out(self, used: Callable[[], Any]) -> Iterator[ConsumerRecord]:
+    def hand_out(self, used: Callable[[], Any], *, looked: bool = False) -> Iterator[ConsumerRecord]:
         """Yield records that have been fetched, one by one, until something else has to be done first.
 
         The positions move with each record; see `FetchBuffer.hand_out`.
 
         Args:
             used: called when there is room to fetch more.
+            looked: `something_to_take` has just done what it could; a rebalance that goes on does not hold up
+                what this consumer keeps.
         """
-        while self.buffer.takeable and self.ready(time.monotonic() * 1000):
+        while self.buffer.takeable:
+            if not looked:
+                # Before the look, so that what comes up after it counts.
+                self._round = self.buffer.come_back()
+                if not self.ready(time.monotonic() * 1000):
+                    return
+            looked = False
             self.polled()
-            records = self.buffer.hand_out(self.config.max_poll_records, used)
+            records = self.buffer.hand_out(self.config.max_poll_records, used, self._round)
             if self.interceptors:
                 for record in records:
                     yield from self._intercepted([record])

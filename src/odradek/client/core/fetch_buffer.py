@@ -159,7 +159,9 @@ class FetchBuffer:
             ) from cause
         return record._replace(key=key, value=value)
 
-    def hand_out(self, limit: int, used: Callable[[], Any]) -> Iterator[ConsumerRecord]:
+    def hand_out(
+        self, limit: int, used: Callable[[], Any], current: int | None = None
+    ) -> Iterator[ConsumerRecord]:
         """Yield up to `limit` records one by one; the position of a partition moves with each.
 
         Ends early when something else takes records, or `interrupt` is called: the rest is still here then,
@@ -167,11 +169,12 @@ class FetchBuffer:
 
         Args:
             used: called when a chunk is gone, so that more is fetched.
+            current: what `come_back` returned, if it was called before: an `interrupt` since then counts.
 
         Raises as `take`.
         """
-        self.come_back()
-        current = self._round
+        if current is None:
+            current = self.come_back()
         plain = self._key is None and self._value is None
         left = limit
         for chunk in self._takeable():
@@ -239,14 +242,15 @@ class FetchBuffer:
 
     # What the application may not have processed yet
 
-    def come_back(self) -> None:
+    def come_back(self) -> int:
         """The application comes back for more: it is done with what it was given.
 
-        An iteration under way ends.
+        An iteration under way ends. Returns the number of the round that begins.
         """
-        self._round += 1
+        self._round = current = self._round + 1
         self._given = []
         self._handed = None
+        return current
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """The application commits these offsets itself: it is done with what is before them."""

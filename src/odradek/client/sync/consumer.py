@@ -268,10 +268,11 @@ class Consumer:
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Hand out records one by one, without end; the position is always that after the last one."""
         engine = self._engine
+        looked = False
         while True:
-            yield from engine.hand_out(self._fetch_on)
+            yield from engine.hand_out(self._fetch_on, looked=looked)
             deadline = time.monotonic() * 1000 + self._config.request_timeout_ms
-            self._run(engine.something_to_take(deadline))
+            looked = self._run(engine.something_to_take(deadline))
 
     # Positions
 
