@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import io
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from odradek import Admin, Consumer, NewTopic, Producer, TopicPartition
+from odradek.broker.upkeep.cleaning import Cleaning
 from odradek.log.cleaner.worker import (
     BrokerGoneError,
     CleanFailedError,
@@ -188,6 +192,21 @@ def test_a_worker_tells_what_went_wrong(tmp_path: Path) -> None:
     assert damaged.value.for_good
     with pytest.raises(CleanFailedError, match="exit code -9"):
         outcome("", -9)
+
+
+def test_a_stop_says_nothing_of_the_workers_that_it_has_ended() -> None:
+    loop = asyncio.new_event_loop()
+    told: list[Any] = []
+    loop.set_exception_handler(lambda _, context: told.append(context))
+    cleaning: Any = Cleaning(loop, None, None)  # type: ignore[arg-type]
+    cleaning.stop()
+    done = loop.create_future()
+    done.set_exception(CleanFailedError("the worker ended with exit code -9", for_good=False))
+    cleaning._done(None, None, done)
+    del done
+    gc.collect()
+    assert told == []
+    loop.close()
 
 
 @pytest.mark.parametrize("text", ["", JOB % "/nowhere"], ids=["before the job", "before the result"])

@@ -92,10 +92,11 @@ class Cleaning:
         self, task: CleanTask, worker: subprocess.Popen[str], done: asyncio.Future[CleanResult]
     ) -> None:
         self._workers.discard(worker)
+        # Also asked for by a stop, which has ended the worker: nobody is to be told of it.
+        error = done.exception()
         if self._stopped:
             # What the worker made is removed by the next start.
             return
-        error = done.exception()
         if error is None:
             self._go_on(self._cleaner.finishing(task, done.result()), None)
         elif isinstance(error, CleanFailedError):
