@@ -16,6 +16,7 @@ from odradek.testing import Broker
 
 @pytest.mark.interop
 @pytest.mark.spark
+@pytest.mark.timeout(1200)
 @pytest.mark.usefixtures("kafka_toolchain")
 def test_each_goes_on_where_the_other_ended(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
@@ -27,7 +28,7 @@ def test_each_goes_on_where_the_other_ended(tmp_path: Path) -> None:
             [sys.executable, str(job), broker.bootstrap_servers, str(tmp_path), _jars()],
             capture_output=True,
             text=True,
-            timeout=400,
+            timeout=900,
         )
     assert done.returncode == 0, done.stderr[-4000:]
     runs = json.loads(done.stdout.splitlines()[-1])
