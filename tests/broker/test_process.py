@@ -280,7 +280,7 @@ def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
     assert fingerprint(tmp_path) == before
 
 
-def test_a_log_damaged_beyond_its_tail_is_refused(tmp_path: Path) -> None:
+def test_a_log_damaged_beyond_its_tail_is_refused_where_that_is_wanted(tmp_path: Path) -> None:
     from confluent_kafka import Producer
 
     with Broker(data=tmp_path) as broker:
@@ -301,7 +301,7 @@ def test_a_log_damaged_beyond_its_tail_is_refused(tmp_path: Path) -> None:
     content[len(content) // 2] ^= 0xFF
     segments[0].write_bytes(content)
     before = fingerprint(tmp_path)
-    text = refused("--data", str(tmp_path), "--port", "0")
+    text = refused("--data", str(tmp_path), "--port", "0", "--set", "odradek.refuse.damaged.logs=true")
     assert str(segments[0]) in text
     after = fingerprint(tmp_path)
     assert after == before
