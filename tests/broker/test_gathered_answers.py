@@ -9,6 +9,7 @@ import pytest
 
 from odradek.broker.network.connection import GATHERED_BYTES, Connection
 from odradek.broker.network.server import Listener
+from odradek.util.gathered_writes import Writelines
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -21,8 +22,9 @@ LOOPS = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 class Writes:
     """A transport that counts."""
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    def __init__(self, transport: asyncio.Transport, writelines: Writelines) -> None:
         self._transport = transport
+        self._writelines = writelines
         self.sizes: list[int] = []
 
     def write(self, data: Any) -> None:
@@ -31,7 +33,7 @@ class Writes:
 
     def writelines(self, parts: list[Any]) -> None:
         self.sizes.append(sum(map(len, parts)))
-        self._transport.writelines(parts)
+        self._writelines(parts)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -45,8 +47,9 @@ async def watched(listener: Listener) -> tuple[asyncio.StreamReader, asyncio.Str
     (connection,) = listener.connections
     assert isinstance(connection, Connection)
     transport: Any = connection._transport
-    writes = Writes(transport)
+    writes = Writes(transport, connection._writelines)
     connection._transport = writes  # type: ignore[assignment]
+    connection._writelines = writes.writelines  # type: ignore[assignment]
     return reader, writer, writes
 
 
