@@ -14,7 +14,7 @@ import pytest
 
 from odradek import Admin, NewTopic, Producer, TopicPartition
 
-LIMIT_S = 30.0
+LIMIT_S = 120.0
 
 
 class Child:

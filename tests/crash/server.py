@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -18,12 +17,6 @@ SETTINGS = {
     "log.flush.scheduler.interval.ms": "50",
     "log.retention.ms": "-1",
 }
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Server:

@@ -26,8 +26,9 @@ from odradek.log.memory_files import MemoryFileSystem
 from odradek.log.producer_state import Origin
 from odradek.records.batch import iter_batches
 from odradek.util.clock import ManualClock
+from ports import free_port
 
-from .server import SETTINGS, Server, free_port
+from .server import SETTINGS, Server
 
 SEEDS = int(os.environ.get("ODRADEK_DAMAGE_SEEDS", "240"))
 BLOCKS = 4

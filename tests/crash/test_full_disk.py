@@ -14,8 +14,9 @@ import pytest
 
 from odradek import Admin, Consumer, NewTopic, Producer
 from odradek.errors import KafkaStorageError
+from ports import free_port
 
-from .server import Server, free_port
+from .server import Server
 
 TOPIC = "events"
 

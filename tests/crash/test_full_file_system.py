@@ -17,8 +17,9 @@ import pytest
 
 from odradek import Admin, Consumer, NewTopic, Producer
 from odradek.errors import KafkaError
+from ports import free_port
 
-from .server import Server, free_port
+from .server import Server
 
 TOPIC = "events"
 MIB = 2**20

@@ -23,8 +23,9 @@ from odradek import Admin, Consumer, NewTopic, Producer, TopicPartition
 from odradek.log import LogConfig, LogManager, RealFileSystem
 from odradek.records.batch import iter_batches, iter_records
 from odradek.util.clock import SystemClock
+from ports import free_port
 
-from .server import SETTINGS, Server, free_port
+from .server import SETTINGS, Server
 
 SEED = int(os.environ.get("ODRADEK_CRASH_SEED", "20261121"))
 KILLS = int(os.environ.get("ODRADEK_CRASH_KILLS", "200"))

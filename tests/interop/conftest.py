@@ -14,6 +14,7 @@ import pytest
 
 from interop import compatibility, kafka_peer
 from interop.tap import Tap
+from ports import free_port
 
 
 class OdradekServer:
@@ -27,11 +28,11 @@ class OdradekServer:
             directory: gets the data and the log.
             tap: what clients connect to instead; its port is the one advertised.
             words: further words of its command line.
-            port: where to listen, 0 for a free port.
+            port: where to listen; without one, on a free port.
         """
         self.directory = directory
         self.words = words
-        self.port = port
+        self.port = port or free_port()
         self.tap = tap
         self._child: subprocess.Popen[str] | None = None
 
@@ -41,7 +42,7 @@ class OdradekServer:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start it; the first time on a free port, afterwards on the same one."""
+        """Start it; each time on the same port."""
         command = [sys.executable, "-m", "odradek", "server", "--data", str(self.directory / "data")]
         command += ["--set", "group.initial.rebalance.delay.ms=0", *self.words]
         if self.tap is None:

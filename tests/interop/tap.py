@@ -11,6 +11,8 @@ import struct
 import threading
 from collections.abc import Callable
 
+from ports import free_port
+
 #: The client id of odradek's own clients where they help a test: what they ask is not noted.
 OURS = "odradek-beside"
 
@@ -65,7 +67,7 @@ class Tap:
     """Listens on a port of its own; `seen` has each API's newest version so far."""
 
     def __init__(self) -> None:
-        self.port = 0
+        self.port = free_port()
         self.seen: dict[int, int] = {}
         self._upstream = 0
         self._listener: socket.socket | None = None

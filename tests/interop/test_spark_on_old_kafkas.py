@@ -11,6 +11,7 @@ import pytest
 import odradek
 from interop import kafka_peer, topics_of_kafka
 from interop.conftest import needs_java_for
+from spark.conftest import started_in_time
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
@@ -97,12 +98,12 @@ def test_a_stream_copies_a_topic_and_goes_on(spark: Any, kafka: kafka_peer.RealK
             .awaitTermination()
         )
 
-    copy()
+    started_in_time(copy)
     assert table(spark, servers, "copy") == table(spark, servers, "rows")
     with odradek.Producer(bootstrap_servers=servers, linger_ms=100) as producer:
         for i in range(ROWS, ROWS + 10):
             producer.send("rows", b"value-%d" % i, key=b"%d" % i, partition=i % 2)
-    copy()
+    started_in_time(copy)
     assert len(table(spark, servers, "copy")) == ROWS + 10
     assert table(spark, servers, "copy") == table(spark, servers, "rows")
     with odradek.Admin(bootstrap_servers=servers) as admin:

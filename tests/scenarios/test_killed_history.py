@@ -16,11 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from crash.server import SETTINGS, Server, free_port
+from crash.server import SETTINGS, Server
 from odradek import Admin, Consumer, NewTopic, Producer
 from odradek.client.types import ConsumerRebalanceListener, TopicPartition
 from odradek.errors import OdradekError
 from odradek.testing.checker import Poll, Record, Recorder, Send, check
+from ports import free_port
 
 TOPIC = "events"
 PARTITIONS = 3

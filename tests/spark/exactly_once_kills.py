@@ -27,6 +27,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from ports import free_port
 from spark.killed_job import STEPS
 from spark.small_job import rows_of
 
@@ -53,7 +54,7 @@ class BrokerProcess:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._child: subprocess.Popen[str] | None = None
-        self.port = 0
+        self.port = free_port()
 
     @property
     def servers(self) -> str:
@@ -67,7 +68,6 @@ class BrokerProcess:
         assert self._child.stdout is not None
         line = self._child.stdout.readline()
         assert line.startswith("ready "), (self._folder / "broker.log").read_text()[-3000:]
-        self.port = int(line.rsplit(":", 1)[1])
         (self._folder / "broker.pid").write_text(str(self._child.pid))
 
     def revive(self) -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from odradek.spark.decisions import Decision, Participant
 
+from .conftest import started_in_time
+
 pytestmark = pytest.mark.spark
 
 
@@ -99,6 +101,9 @@ class Stream:
         self.frame, self.target, self.checkpoint, self.options = frame, target, checkpoint, options
 
     def run(self) -> Any:
+        return started_in_time(self._run)
+
+    def _run(self) -> Any:
         query = (
             self.frame.selectExpr("value")
             .writeStream.format("odradek")

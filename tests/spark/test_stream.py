@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import Query
+from .conftest import Query, started_in_time
 
 pytestmark = pytest.mark.spark
 
@@ -93,7 +93,7 @@ def test_an_option_that_is_wrong_fails_the_query(read_stream: Any, tmp_path: Pat
 def test_topic_to_topic(new_topic: Any, read_stream: Any, servers: str, tmp_path: Path) -> None:
     source, target = new_topic(2), new_topic()
     source.produce([str(number) for number in range(500)], 0)
-    query = (
+    writer = (
         read_stream(subscribe=source.name, startingOffsets="earliest", includeHeaders="true")
         .selectExpr("key", "concat('got ', cast(value AS string)) AS value", "headers")
         .writeStream.format("odradek")
@@ -101,9 +101,14 @@ def test_topic_to_topic(new_topic: Any, read_stream: Any, servers: str, tmp_path
         .option("topic", target.name)
         .option("checkpointLocation", str(tmp_path))
         .trigger(availableNow=True)
-        .start()
     )
-    query.awaitTermination()
+
+    def run() -> Any:
+        query = writer.start()
+        query.awaitTermination()
+        return query
+
+    query = started_in_time(run)
     assert target.values() == [f"got {number}" for number in range(500)]
     # Spark knows how far the source is, and how far it could be.
     source_progress = query.lastProgress.sources[0]

@@ -1,0 +1,23 @@
+"""Ports for servers that are started again on the one that they had."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+
+_RANGE = range(20_000, 32_000)
+"""Below those that Linux gives to connections (from 32768) and macOS (from 49152)."""
+
+
+def free_port() -> int:
+    """A port of the loopback address that nothing listens on, and that no connection is given.
+
+    A port that the system has chosen is one of those that it gives to connections, too: until a server
+    listens there, and each time that it is down, anybody's may get it.
+    """
+    while True:
+        port = random.SystemRandom().choice(_RANGE)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
