@@ -11,6 +11,7 @@ from odradek.broker.context import RequestContext
 from odradek.broker.features import Features
 from odradek.broker.kafka_versions.release import find
 from odradek.broker.registry import Handlers
+from odradek.broker.slices import is_in_steps, take_all
 from odradek.broker.telemetry import ClientTelemetry
 from odradek.cluster.controller import Controller
 from odradek.cluster.image import ClusterDelta, ClusterImage
@@ -105,6 +106,8 @@ class World:
         assert version in registration.versions
         try:
             response: Any = registration.function(context, decoded)
+            if is_in_steps(response):
+                response = take_all(response)
         except KafkaError as error:
             if registration.error_response is not None:
                 response = registration.error_response(decoded, version, error.code, error.message)

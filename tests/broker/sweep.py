@@ -166,7 +166,11 @@ class Sweeper:
         listener, turns = self.broker.listeners[0], self.broker.controller.turns
         while not reading.done():
             await settle(
-                lambda: reading.done() or (listener.queued_bytes > 0 and not turns.is_busy), f"for {what}"
+                lambda: (
+                    reading.done()
+                    or (listener.queued_bytes > 0 and not turns.is_busy and not self.broker.slicer.is_busy)
+                ),
+                f"for {what}",
             )
             if not reading.done():
                 step = next(steps, None)

@@ -8,6 +8,7 @@ from typing import Any
 from odradek.broker.app import Broker
 from odradek.broker.network.connection import Peer
 from odradek.broker.network.dispatch import Answer, Dispatcher
+from odradek.broker.slices import Slicer
 from odradek.errors import ProtocolError
 from odradek.log.files import FileRange
 
@@ -24,6 +25,12 @@ class Later:
     def __call__(self, answer: Answer) -> None:
         assert self.answer is None
         self.answer = answer
+
+    def refuse(self, reason: str) -> None:
+        raise AssertionError(reason)
+
+    def hold(self, held: bool) -> None:
+        pass
 
     def own(self, frame: Any) -> Any:
         return bytes(frame)
@@ -49,7 +56,12 @@ def dispatch(dispatcher: Dispatcher, frame: bytes, later: Later) -> Any:
 
 def dispatchers(broker: Broker, request: Sequence[Any]) -> tuple[Dispatcher, Dispatcher]:
     """Two dispatchers, the second without the short cut of the request's API; the request makes the route."""
-    made = Dispatcher(broker, broker.handlers), Dispatcher(broker, broker.handlers)
+    # Time stands still: whatever can be answered at once is, however slow the machine.
+    broker.slicer = Slicer(lambda: 0.0)
+    made = (
+        Dispatcher(broker, broker.handlers, broker.slicer),
+        Dispatcher(broker, broker.handlers, broker.slicer),
+    )
     for one in made:
         dispatch(one, b"".join(request)[4:], Later())
         assert one._fast

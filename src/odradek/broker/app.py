@@ -37,9 +37,11 @@ from odradek.broker.network.limits import network_limits
 from odradek.broker.network.listeners import ALL_ADDRESSES
 from odradek.broker.network.server import AddressInUse, Listener
 from odradek.broker.process.loop_timers import LoopTimers
+from odradek.broker.producer_id_throttle import ProducerIdThrottle
 from odradek.broker.producer_ids import ProducerIds
 from odradek.broker.registry import SERVED, Handlers
 from odradek.broker.replicas import Replicas
+from odradek.broker.slices import Slicer
 from odradek.broker.upkeep.housekeeping import Housekeeping
 from odradek.cluster import nodes, paths
 from odradek.cluster.config_def import ConfigError
@@ -88,9 +90,11 @@ class Broker:
         logs: the logs on disk; `replicas` the partitions over them.
         purgatory: whatever waits.
         handlers: who answers which request.
+        producer_id_throttle: how fast clients may have producer ids made.
         producer_ids, features, fetch_sessions, metrics: what the names say.
         authorizer: who may do what; None allows everything.
         housekeeping: what it does by the clock.
+        slicer: runs work that takes long in slices.
         request_log: one line per request, when it is on.
         on_fatal: told why it cannot go on: all of its data folders have failed.
     """
@@ -132,6 +136,8 @@ class Broker:
         self.housekeeping = Housekeeping(self)
         self.on_fatal: Callable[[str], None] | None = None
         self.conversions = Conversions()
+        self.slicer = Slicer()
+        self.producer_id_throttle = ProducerIdThrottle(self.config.odradek_producer_id_creation_rate)
         self._undo: list[tuple[str, Callable[[], object]]] = []
         self._started = False
         self._groups: GroupRuntime | None = None
@@ -254,7 +260,7 @@ class Broker:
         for name, instead in check_promises(self.config):
             log.warning("config asks for what is not there name=%s instead=%s", name, instead)
         self._open_request_log()
-        self._bind(Dispatcher(self, self.handlers))
+        self._bind(Dispatcher(self, self.handlers, self.slicer))
         self._open_logs()
         self._open_metadata()
         self.replicas = Replicas(
@@ -353,6 +359,9 @@ class Broker:
             self._log_defaults,
             refuses_damage=self.config.odradek_refuse_damaged_logs,
         )
+        bounds = self.logs.producer_bounds
+        bounds.per_partition = self.config.odradek_producer_ids_per_partition_max
+        bounds.in_all = self.config.odradek_producer_ids_max
         self.logs.checkpoints.exclusive = threading.Lock()
         self._undo.append(("data folders", self.logs.unlock))
         stored = self.logs.stored_broker_id()

@@ -29,6 +29,7 @@ class RequestContext:
         listener_name: the name of the listener that the request came in by.
         connection_id: Kafka's `local-remote-n`, unique among live connections; keys per-connection state.
         now_ms: wall-clock milliseconds at which the request was taken up; one reading for the whole request.
+        mute_ms: set by a handler that throttles: nothing more is taken up from the connection for so long.
         close_connection: set by a handler that wants the connection closed instead of answered (Produce with
             acks=0 that failed).
         on_disconnect: set by a handler that returns a future; called when the peer goes before the answer, so
@@ -44,6 +45,7 @@ class RequestContext:
         "connection_id",
         "header",
         "listener_name",
+        "mute_ms",
         "now_ms",
         "on_disconnect",
         "principal",
@@ -70,6 +72,7 @@ class RequestContext:
         self.principal = principal
         self.listener_name = listener_name
         self.connection_id = connection_id
+        self.mute_ms = 0
         self.close_connection = False
         self.on_disconnect: Callable[[], None] | None = None
 

@@ -3,7 +3,8 @@
 Invariants:
 
 - one piece of work at a time, in the order in which it was asked for;
-- the image, and everything that follows it, changes in the loop's thread while this one waits;
+- the image, and everything that follows it, changes in the loop's thread while this one waits; many
+  partitions follow it piece by piece;
 - folders of new partitions are on the disk before the image names them, deletions before their nodes go.
 """
 
@@ -13,7 +14,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -63,10 +64,23 @@ class ControllerThread:
             change()
         else:
             self._replicas.prepare(image, delta)
-            done: Future[None] = Future()
-            self._loop.call_soon_threadsafe(_call, change, done)
-            done.result()
+            self._in_loop(partial(self._change, change))
+            while self._in_loop(self._replicas.apply_further):
+                pass
         self._logs.sync_names()
+
+    def _change(self, change: Callable[[], None]) -> None:
+        self._replicas.in_pieces = True
+        try:
+            change()
+        finally:
+            self._replicas.in_pieces = False
+
+    def _in_loop(self, work: Callable[[], Result]) -> Result:
+        """Run `work` in the loop's thread, in a turn of its own, and wait for it here."""
+        done: Future[Result] = Future()
+        self._loop.call_soon_threadsafe(_call, work, done)
+        return done.result()
 
     async def stop(self) -> None:
         """Wait for the work that has been asked for; what comes from now on is done at once."""
@@ -80,13 +94,13 @@ class ControllerThread:
         self._executor.shutdown(wait=False)
 
 
-def _call(change: Callable[[], None], done: Future[None]) -> None:
+def _call(work: Callable[[], Result], done: Future[Result]) -> None:
     try:
-        change()
+        result = work()
     except BaseException as error:
         done.set_exception(error)
     else:
-        done.set_result(None)
+        done.set_result(result)
 
 
 def in_controllers_turn(handle: Handle) -> Handle:

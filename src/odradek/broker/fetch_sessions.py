@@ -20,6 +20,10 @@ from typing import Any, NamedTuple
 
 from odradek.errors.codes import ErrorCode
 
+MAX_SESSION_PARTITIONS = 10_000
+"""A fetch of more partitions than this gets no session, which every client knows how to take: each of the
+session's fetches would look at all of them."""
+
 INVALID_SESSION_ID = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
@@ -282,7 +286,7 @@ class FetchSessionCache:
             return FetchContext(
                 ErrorCode.NONE,
                 wanted,
-                opens_session=session_epoch == INITIAL_EPOCH,
+                opens_session=session_epoch == INITIAL_EPOCH and len(wanted) <= MAX_SESSION_PARTITIONS,
                 privileged=privileged,
                 uses_topic_ids=uses_topic_ids,
             )
@@ -293,8 +297,10 @@ class FetchSessionCache:
             return FetchContext(ErrorCode.INVALID_FETCH_SESSION_EPOCH, [])
         if session.uses_topic_ids != uses_topic_ids:
             return FetchContext(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, [])
-        session.update(wanted, forgotten)
-        if wanted and self.total_partitions > self._max_partitions:
+        too_many = len(session) + len(wanted) > MAX_SESSION_PARTITIONS
+        if not too_many:
+            session.update(wanted, forgotten)
+        if too_many or (wanted and self.total_partitions > self._max_partitions):
             del self._sessions[session_id]
             return FetchContext(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
         if len(session) == 0:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.errors import (
@@ -32,6 +33,9 @@ log = logging.getLogger(__name__)
 
 _RETRY_MS = 1_000
 
+PARTITIONS_AT_ONCE = 20
+"""Partitions that are taken up or removed before others on the event loop get their turn: some 5 ms."""
+
 
 class Replicas:
     """All partitions of which this broker holds a replica.
@@ -39,6 +43,8 @@ class Replicas:
     Attributes:
         image: the cluster as of the last `apply`.
         offline: partitions whose log cannot be used, with the reason.
+        in_pieces: whether `apply` takes up and removes only the first `PARTITIONS_AT_ONCE` partitions, and
+            leaves the others to `apply_further`, and to `get` when somebody asks for one.
     """
 
     def __init__(
@@ -64,6 +70,7 @@ class Replicas:
         """
         self.broker_id = broker_id
         self.image = image
+        self.in_pieces = False
         self.offline: dict[tuple[str, int], str] = {}
         self._retry_at_ms: dict[tuple[str, int], float] = {}
         self._logs = logs
@@ -73,6 +80,7 @@ class Replicas:
         self._replica_lag_time_max_ms = replica_lag_time_max_ms
         self._by_topic: dict[str, dict[int, Partition]] = {}
         self._count = 0
+        self._due: dict[tuple[str, int], Callable[[], None]] = {}
 
     def __len__(self) -> int:
         """How many partitions there are here (`PartitionCount`)."""
@@ -109,6 +117,10 @@ class Replicas:
         found = None if partitions is None else partitions.get(index)
         if found is not None:
             return found
+        due = self._due.pop((topic, index), None)
+        if due is not None:
+            due()
+            return self.get(topic, index)
         if (topic, index) in self.offline:
             return self._retry(topic, index)
         if self.image.partition(topic, index) is not None:
@@ -175,15 +187,38 @@ class Replicas:
             for index, partition in topic.partitions.items():
                 if self.broker_id in partition.replicas:
                     is_new = before.partition(topic.name, index) is None
-                    self._take_up(topic, index, partition, is_new=is_new)
+                    take_up = partial(self._take_up, topic, index, partition, is_new=is_new)
+                    self._put_off(topic.name, index, take_up)
                 else:
-                    self._remove(topic.name, index)
+                    self._put_off(topic.name, index, partial(self._remove, topic.name, index))
+        self.apply_further(PARTITIONS_AT_ONCE if self.in_pieces else None)
         for entity in delta.configs:
             kind, _, name = entity.partition("/")
             if kind == "topics" and name in self._by_topic:
                 config = self._log_config(name, image)
                 for here in self._by_topic[name].values():
                     here.log.config = config
+
+    def apply_further(self, most: int | None = PARTITIONS_AT_ONCE) -> bool:
+        """Go on with what `apply` has left.
+
+        Args:
+            most: of how many partitions; None for all that is left.
+
+        Returns:
+            Whether there is more.
+        """
+        due = self._due
+        for _ in range(len(due) if most is None else min(most, len(due))):
+            due.pop(next(iter(due)))()
+        return bool(due)
+
+    def _put_off(self, topic: str, index: int, change: Callable[[], None]) -> None:
+        """Have a partition changed by `apply_further`, or when it is asked for."""
+        earlier = self._due.pop((topic, index), None)
+        if earlier is not None:
+            earlier()
+        self._due[topic, index] = change
 
     def reconfigure(self) -> None:
         """The broker's defaults have changed: give every log its config anew."""
@@ -255,17 +290,20 @@ class Replicas:
 
     def _delete_topic(self, topic: TopicImage) -> None:
         for index in {*self._by_topic.get(topic.name, ()), *topic.partitions}:
-            self._remove(topic.name, index)
-            # A deletion that a crash cut short goes on at the start, before the partition was taken up.
-            left = self._logs.get(topic.name, index)
-            if left is not None:
-                topic_id = left.topic_id
-            elif (topic.name, index) in self._logs.damaged:
-                topic_id = self._logs.damaged.topic_id((topic.name, index))
-            else:
-                continue
-            if topic_id in (None, topic.topic_id):
-                self._delete_log(topic.name, index)
+            self._put_off(topic.name, index, partial(self._delete_partition, topic, index))
+
+    def _delete_partition(self, topic: TopicImage, index: int) -> None:
+        self._remove(topic.name, index)
+        # A deletion that a crash cut short goes on at the start, before the partition was taken up.
+        left = self._logs.get(topic.name, index)
+        if left is not None:
+            topic_id = left.topic_id
+        elif (topic.name, index) in self._logs.damaged:
+            topic_id = self._logs.damaged.topic_id((topic.name, index))
+        else:
+            return
+        if topic_id in (None, topic.topic_id):
+            self._delete_log(topic.name, index)
 
     def _remove(self, topic: str, index: int) -> None:
         partitions = self._by_topic.get(topic)

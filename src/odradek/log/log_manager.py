@@ -42,6 +42,7 @@ from odradek.log.looking import FolderView, FoundLog, find_compacted, look, refu
 from odradek.log.moves import Moves
 from odradek.log.partition_log import PartitionLog
 from odradek.log.placement import Placement
+from odradek.log.producer_bounds import ProducerBounds
 from odradek.log.readable import ReadableLog
 from odradek.log.removing import RemovalJob, Removals
 from odradek.util.clock import Clock
@@ -80,6 +81,7 @@ class LogManager:
         self.defaults = defaults or LogConfig()
         self.on_failure: FailureListener | None = None
         self._logs: dict[TopicPartition, PartitionLog] = {}
+        self.producer_bounds = ProducerBounds()
         self._offline: dict[TopicPartition, Path] = {}
         """Partitions that were in folders which have failed."""
         self._removals = Removals(files)
@@ -293,6 +295,7 @@ class LogManager:
         log.update_high_watermark(item.high_watermark)
         log.on_write_error = self._on_write_error
         self._logs[item.topic, item.partition] = log
+        self.producer_bounds.watch(log.producers)
 
     # Logs.
 
@@ -352,6 +355,7 @@ class LogManager:
                 raise KafkaStorageError(f"creating {directory} failed: {error}") from error
             log.on_write_error = self._on_write_error
             self._logs[key] = log
+            self.producer_bounds.watch(log.producers)
         elif config is not None:
             log.config = config
         if topic_id is not None:

@@ -9,9 +9,9 @@ sequence, because its records may have been deleted.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from enum import Enum
-from typing import NamedTuple
+from heapq import nsmallest
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.errors import (
     InvalidProducerEpochError,
@@ -23,6 +23,9 @@ from odradek.errors import (
 from odradek.log.verification import Verifications
 from odradek.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
 from odradek.records.control import ControlType, EndTransactionMarker
+
+if TYPE_CHECKING:
+    from odradek.log.producer_bounds import ProducerBounds
 
 logger = logging.getLogger(__name__)
 
@@ -72,9 +75,21 @@ class BatchMetadata(NamedTuple):
 
 
 class ProducerEntry:
-    """What is known of one producer id. `txn_first_offset` is -1 while it has no transaction open."""
+    """What is known of one producer id.
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "producer_id", "txn_first_offset")
+    `txn_first_offset` is -1 while it has no transaction open. `last_offset` is that of its last batch or
+    marker; -1 if that is not known any more.
+    """
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_offset",
+        "last_timestamp",
+        "producer_id",
+        "txn_first_offset",
+    )
 
     def __init__(
         self,
@@ -90,7 +105,9 @@ class ProducerEntry:
         self.coordinator_epoch = coordinator_epoch
         self.last_timestamp = last_timestamp
         self.txn_first_offset = txn_first_offset
-        self.batches: deque[BatchMetadata] = deque((last_batch,) if last_batch else (), BATCHES_KEPT)
+        # Not a deque, which takes 760 bytes however few are in it: most producers write one batch.
+        self.batches: tuple[BatchMetadata, ...] = (last_batch,) if last_batch else ()
+        self.last_offset = last_batch.last_offset if last_batch else NO_OFFSET
 
     @property
     def last_batch(self) -> BatchMetadata | None:
@@ -116,7 +133,12 @@ class ProducerEntry:
         """Move to the epoch, in which sequences begin anew."""
         if self.epoch != epoch:
             self.epoch = epoch
-            self.batches.clear()
+            self.batches = ()
+
+    def add(self, batch: BatchMetadata) -> None:
+        """Keep a batch that was appended, and forget the oldest of too many."""
+        self.last_offset = batch.last_offset
+        self.batches = (*self.batches[1 - BATCHES_KEPT :], batch)
 
 
 class CompletedTxn(NamedTuple):
@@ -132,13 +154,14 @@ class ProducerState:
     """All producers of one partition. Touches no files: `producer_snapshots` keeps it on the disk.
 
     Attributes: `entries`, by producer id; `end_offset`: the state is that after all records below it;
-    `verifications`: of whom a transaction coordinator is being asked.
+    `verifications`: of whom a transaction coordinator is being asked; `bounds`: told of every new id.
     """
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
         self.end_offset = 0
         self.verifications = Verifications()
+        self.bounds: ProducerBounds | None = None
         self._ongoing: dict[int, int] = {}
         """Open transactions: first offset to producer id."""
         self._unreplicated: dict[int, int] = {}
@@ -246,13 +269,15 @@ class ProducerState:
         entry = self.entries.get(header.producer_id)
         if entry is None:
             entry = self.entries[header.producer_id] = ProducerEntry(header.producer_id)
+            if self.bounds is not None:
+                self.bounds.joined(self, header.producer_id)
         if header.is_control:
             if self.verifications:
                 self.verifications.end(header.producer_id)
             # The cleaner leaves a control batch empty once its transaction is gone.
             return self._append_marker(entry, header, marker) if marker is not None else None
         entry.set_epoch(header.producer_epoch)
-        entry.batches.append(BatchMetadata.of(header))
+        entry.add(BatchMetadata.of(header))
         entry.last_timestamp = header.max_timestamp
         if header.is_transactional and entry.txn_first_offset < 0:
             if self.verifications:
@@ -271,6 +296,7 @@ class ProducerState:
         entry.set_epoch(header.producer_epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = header.max_timestamp
+        entry.last_offset = header.base_offset
         entry.txn_first_offset = NO_OFFSET
         return completed
 
@@ -307,6 +333,26 @@ class ProducerState:
         self.on_high_watermark(log_start_offset)
         self.end_offset = max(self.end_offset, log_start_offset)
 
+    def evict(self, count: int, but: int) -> int:
+        """Forget up to `count` producers, those first whose last batch or marker is the furthest behind.
+
+        None that has a transaction open, or of which a coordinator is being asked, nor the id `but`.
+
+        Returns:
+            How many were forgotten.
+        """
+        idle = (
+            entry
+            for entry in self.entries.values()
+            if entry.txn_first_offset < 0
+            and entry.producer_id != but
+            and not self.verifications.is_asked_of(entry.producer_id)
+        )
+        oldest = nsmallest(count, idle, key=_last_offset)
+        for entry in oldest:
+            del self.entries[entry.producer_id]
+        return len(oldest)
+
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers without an open transaction that were silent for so long; how many they were."""
         expired = [
@@ -318,6 +364,10 @@ class ProducerState:
             del self.entries[producer_id]
         self.verifications.remove_expired(now_ms, expiration_ms)
         return len(expired)
+
+
+def _last_offset(entry: ProducerEntry) -> int:
+    return entry.last_offset
 
 
 def is_expired(entry: ProducerEntry, now_ms: int, expiration_ms: int) -> bool:

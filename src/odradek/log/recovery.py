@@ -445,7 +445,7 @@ def recall_recent_batches(state: ProducerState, segments: list[Segment]) -> None
         last = state.entries[producer_id].last_batch
         if last is not None and batches[-1][:2] == last[:2]:
             batches[-1] = last
-            state.entries[producer_id].batches = batches
+            state.entries[producer_id].batches = tuple(batches)
 
 
 def replay_producers(

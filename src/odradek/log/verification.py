@@ -38,6 +38,10 @@ class Verifications:
     def __len__(self) -> int:
         return len(self._open)
 
+    def is_asked_of(self, producer_id: int) -> bool:
+        """Whether a question about a producer is open."""
+        return producer_id in self._open
+
     def begin(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> Verification:
         """Ask, or ask again.
 

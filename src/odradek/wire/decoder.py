@@ -6,6 +6,9 @@ slice and turn into text differently; the second is made when the first meets su
 fields of fixed size, with the fixed-size length of what follows them, are read by one precompiled
 `struct.Struct`.
 
+A decoder in steps is the same as a generator, which pauses after every `PAUSE_AFTER` elements of arrays, so
+that a large message need not be decoded in one go.
+
 What keeps it bounded:
 
 * a length is compared with the bytes that are left before anything is made of it;
@@ -30,11 +33,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from odradek.wire.message import Decoder, Message, Struct
+    from odradek.wire.message import Decoder, Message, SteppedDecoder, Struct
     from odradek.wire.primitives import Buffer
 
 #: Kafka's readers refuse longer strings in every encoding.
 MAX_STRING = 0x7FFF
+
+#: Elements of arrays between two pauses of a decoder or an encoder in steps; a power of two.
+PAUSE_AFTER = 128
+
+#: Numbers that a decoder in steps takes out of an array in one go.
+NUMBERS_AT_ONCE = 4096
 
 
 def compile_decoder(cls: type[Message], version: int) -> Decoder:
@@ -42,13 +51,27 @@ def compile_decoder(cls: type[Message], version: int) -> Decoder:
     flexible = cls.FLEXIBLE_FROM is not None and version >= cls.FLEXIBLE_FROM
     source = _DecoderSource(cls, version, flexible, of_views=False)
 
-    def decode_view(buffer: Buffer, position: int) -> tuple[Any, int]:
+    def decode_view(buffer: Buffer, position: int) -> Any:
         made = _DecoderSource(cls, version, flexible, of_views=True).compile()
         source.namespace["decode_view"] = made  # the global that the decoder of bytes looks up
         return made(buffer, position)
 
     source.namespace["decode_view"] = decode_view
-    return source.compile()
+    return source.compile()  # type: ignore[no-any-return]
+
+
+def compile_decoder_in_steps(cls: type[Message], version: int) -> SteppedDecoder:
+    """Make the decoder of one version that pauses: a generator that returns what `compile_decoder`'s does."""
+    flexible = cls.FLEXIBLE_FROM is not None and version >= cls.FLEXIBLE_FROM
+    made: dict[bool, SteppedDecoder] = {}
+
+    def decode(buffer: Buffer, position: int) -> Any:
+        of_views = buffer.__class__ is not bytes
+        if of_views not in made:
+            made[of_views] = _DecoderSource(cls, version, flexible, of_views=of_views, pauses=True).compile()
+        return made[of_views](buffer, position)
+
+    return decode
 
 
 def min_size(field: Field, version: int, flexible: bool) -> int:
@@ -75,7 +98,9 @@ def min_struct_size(cls: type[Struct], version: int, flexible: bool) -> int:
 class _DecoderSource(Source):
     """Generates the source of one decoder, for bytes or for all other buffers (as views)."""
 
-    def __init__(self, cls: type[Message], version: int, flexible: bool, of_views: bool) -> None:
+    def __init__(
+        self, cls: type[Message], version: int, flexible: bool, of_views: bool, pauses: bool = False
+    ) -> None:
         super().__init__(
             {
                 "ProtocolError": ProtocolError,
@@ -93,10 +118,11 @@ class _DecoderSource(Source):
         self.flexible = flexible
         self.run: list[tuple[str, str]] = []  # format character and assignment target, not yet emitted
         self.of_views = of_views
+        self.pauses = pauses
         self.to_bytes = ".tobytes()" if of_views else ""
         self.has_records = False
 
-    def compile(self) -> Decoder:
+    def compile(self) -> Any:
         """Generate, compile and return the function."""
         self.depth = 2
         self.struct(self.cls, "m")
@@ -109,10 +135,14 @@ class _DecoderSource(Source):
         if self.of_views:
             with self.block("if buf.__class__ is not memoryview:"):
                 self.emit("buf = memoryview(buf)")
-        else:
+        elif not self.pauses:
             with self.block("if buf.__class__ is not bytes:"):
                 self.emit("return decode_view(buf, pos)")
         self.emit("end = len(buf)")
+        if self.pauses:
+            self.emit("count = 0")
+            with self.block("if False:"):
+                self.emit("yield")  # a message without arrays is a generator, too
         if self.has_records and not self.of_views:
             self.emit("view = memoryview(buf)")
         self.emit("try:")
@@ -121,7 +151,8 @@ class _DecoderSource(Source):
         self.emit(f" raise ProtocolError(f'{self.cls.__name__} v{self.version}: {{error}}') from None")
         self.emit("return m, pos")
         kind = "views" if self.of_views else "bytes"
-        return self.function("decode", f"<{kind} decoder of {self.cls.__name__} v{self.version}>")  # type: ignore[no-any-return]
+        kind += " pausing" if self.pauses else ""
+        return self.function("decode", f"<{kind} decoder of {self.cls.__name__} v{self.version}>")
 
     # -- runs of fixed size
 
@@ -321,6 +352,9 @@ class _DecoderSource(Source):
             )
         if element.kind in FIXED and element.kind != "uuid":
             code, size = FIXED[element.kind]
+            if self.pauses:
+                self.numbers(target, n, code, size)
+                return
             self.emit(f"{target} = list(unpack_from(f'>{{{n}}}{code}', buf, pos))")
             self.emit(f"pos += {n} * {size}" if size > 1 else f"pos += {n}")
             return
@@ -334,6 +368,29 @@ class _DecoderSource(Source):
                 self.value(element, item, nullable=False)
             self.flush()
             self.emit(f"{items}.append({item})")
+            if self.pauses:
+                self.emit("count += 1")
+                with self.block(f"if not count & {PAUSE_AFTER - 1}:"):
+                    with self.block(f"if count > {self.cls.MOST_ELEMENTS}:"):
+                        self.emit("refuse(f'more than {count - 1} elements', pos)")
+                    self.emit("yield")
+        self.emit(f"{target} = {items}")
+
+    def numbers(self, target: str, n: str, code: str, size: int) -> None:
+        """Decode an array of numbers, piece by piece."""
+        items, left = self.local("items"), self.local("left")
+        self.emit(f"{items} = []")
+        self.emit(f"{left} = {n}")
+        with self.block(f"while {left} > {NUMBERS_AT_ONCE}:"):
+            self.emit(f"{items} += unpack_from('>{NUMBERS_AT_ONCE}{code}', buf, pos)")
+            self.emit(f"pos += {NUMBERS_AT_ONCE * size}")
+            self.emit(f"{left} -= {NUMBERS_AT_ONCE}")
+            self.emit(f"count += {NUMBERS_AT_ONCE}")
+            with self.block(f"if count > {self.cls.MOST_ELEMENTS}:"):
+                self.emit("refuse(f'more than {count - 1} elements', pos)")
+            self.emit("yield")
+        self.emit(f"{items} += unpack_from(f'>{{{left}}}{code}', buf, pos)")
+        self.emit(f"pos += {left} * {size}")
         self.emit(f"{target} = {items}")
 
 

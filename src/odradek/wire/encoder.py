@@ -8,6 +8,9 @@ Fields of fixed size and fixed-size lengths that stand side by side are written 
 `struct.Struct`. Locals for lengths and encoded strings are computed ahead of the write, so that one
 statement (`out += pack(…), name, pack(…)`) covers as many fields as there are between two loops.
 
+An encoder in steps is the same as a generator, which pauses after every `PAUSE_AFTER` elements of arrays and
+joins what is in `out` by then.
+
 A field that the version lacks and whose value is not its default is an error, unless the declaration calls
 it ignorable: Kafka's own rule.
 """
@@ -16,7 +19,7 @@ from __future__ import annotations
 
 import struct
 
-from odradek.wire.decoder import MAX_STRING
+from odradek.wire.decoder import MAX_STRING, PAUSE_AFTER
 from odradek.wire.errors import InvalidMessageError, explain
 from odradek.wire.fields import FIXED, UNSET, Field
 from odradek.wire.message import struct_fields
@@ -27,20 +30,26 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-    from odradek.wire.message import Encoder, Message, Struct
+    from odradek.wire.message import Encoder, Message, SteppedEncoder, Struct
     from odradek.wire.primitives import Buffer
 
 
 def compile_encoder(cls: type[Message], version: int) -> Encoder:
     """Make the encoder of one version."""
     flexible = cls.FLEXIBLE_FROM is not None and version >= cls.FLEXIBLE_FROM
-    return _EncoderSource(cls, version, flexible).compile()
+    return _EncoderSource(cls, version, flexible).compile()  # type: ignore[no-any-return]
+
+
+def compile_encoder_in_steps(cls: type[Message], version: int) -> SteppedEncoder:
+    """Make the encoder of one version that pauses; it takes a list of parts, never None."""
+    flexible = cls.FLEXIBLE_FROM is not None and version >= cls.FLEXIBLE_FROM
+    return _EncoderSource(cls, version, flexible, pauses=True).compile()  # type: ignore[no-any-return]
 
 
 class _EncoderSource(Source):
     """Generates the source of one encoder."""
 
-    def __init__(self, cls: type[Message], version: int, flexible: bool) -> None:
+    def __init__(self, cls: type[Message], version: int, flexible: bool, pauses: bool = False) -> None:
         super().__init__(
             {
                 "uvarint": encode_uvarint,
@@ -48,6 +57,7 @@ class _EncoderSource(Source):
                 "string_length": string_length,
                 "join_tags": join_tags,
                 "pack": struct.pack,
+                "join": join,
                 "put_records": put_records,
                 "records_size": records_size,
                 "not_carried": not_carried,
@@ -58,13 +68,18 @@ class _EncoderSource(Source):
         self.cls = cls
         self.version = version
         self.flexible = flexible
+        self.pauses = pauses
         self.out = "out"
         self.writes: list[tuple[str, str]] = []  # (format character or "" for a buffer, expression)
 
-    def compile(self) -> Encoder:
+    def compile(self) -> Any:
         """Generate, compile and return the function."""
         self.emit("def encode(m, out, parts):")
         self.depth = 1
+        if self.pauses:
+            self.emit("count = 0")
+            with self.block("if False:"):
+                self.emit("yield")  # a message without arrays is a generator, too
         self.emit("try:")
         self.depth = 2
         self.struct(self.cls, "m")
@@ -73,7 +88,8 @@ class _EncoderSource(Source):
         self.depth = 1
         self.emit("except Exception as error:")
         self.emit(f" failed(m, {self.version}, error)")
-        return self.function("encode", f"<encoder of {self.cls.__name__} v{self.version}>")  # type: ignore[no-any-return]
+        kind = "pausing encoder" if self.pauses else "encoder"
+        return self.function("encode", f"<{kind} of {self.cls.__name__} v{self.version}>")
 
     # -- writes
 
@@ -317,6 +333,16 @@ class _EncoderSource(Source):
             else:
                 self.value(element, item, nullable=False)
             self.flush()
+            if self.pauses:
+                self.pause()
+
+    def pause(self) -> None:
+        """Pause now and then; what is finished by then is joined, unless it is the content of a tag."""
+        self.emit("count += 1")
+        with self.block(f"if not count & {PAUSE_AFTER - 1}:"):
+            if self.out == "out":
+                self.emit("join(out, parts)")
+            self.emit("yield")
 
 
 _packers: dict[str, Any] = {}
@@ -345,6 +371,13 @@ def records_size(content: Any) -> int:
     return sum(map(len, content))
 
 
+def join(out: list[Buffer], parts: list[Buffer]) -> None:
+    """Make one part of the output so far."""
+    if out:
+        parts.append(b"".join(out))
+        out.clear()
+
+
 def put_records(content: Any, out: list[Buffer], parts: list[Buffer] | None) -> None:
     """Add records (a buffer, a list of buffers, None) to the output without copying them."""
     if not content:
@@ -353,9 +386,7 @@ def put_records(content: Any, out: list[Buffer], parts: list[Buffer] | None) -> 
     if parts is None:
         out += buffers
     else:
-        if out:
-            parts.append(b"".join(out))
-            out.clear()
+        join(out, parts)
         parts += buffers
 
 

@@ -14,6 +14,8 @@ from odradek.wire.message import Message, header
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from odradek.wire.primitives import Buffer
 
 
@@ -92,7 +94,18 @@ def encode_response(key: int, version: int, correlation_id: int, message: Messag
         InvalidMessageError: as `Message.encode`.
         ValueError: no such key or version.
     """
-    parts = message.encode_parts(version)
+    return _whole_response(key, version, correlation_id, message.encode_parts(version))
+
+
+def encode_response_in_steps(
+    key: int, version: int, correlation_id: int, message: Message
+) -> Generator[None, None, list[Buffer]]:
+    """As `encode_response`, with pauses."""
+    parts = yield from message.encode_in_steps(version)
+    return _whole_response(key, version, correlation_id, parts)
+
+
+def _whole_response(key: int, version: int, correlation_id: int, parts: list[Buffer]) -> list[Buffer]:
     size = sum(map(len, parts))
     if response_header_version(key, version):
         return _with_head(_RESPONSE.pack(size + 5, correlation_id) + b"\0", parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.coordinators.reply import Reply
-from odradek.coordinators.transactions.coordinator import Added, error_for_version
+from odradek.coordinators.transactions.coordinator import error_for_version
 from odradek.coordinators.transactions.markers import Markers, by_leader
 from odradek.coordinators.transactions.states import TransactionState
 from odradek.coordinators.transactions.transaction import MAX_EPOCH, Transaction
@@ -208,15 +208,6 @@ def test_adding_and_verifying(world: World) -> None:
     )
     assert offsets == [{("__consumer_offsets", 7): E.NONE}]
     assert (world.now().start_ms, world.now().updated_ms) == (began, began + 5)
-
-
-def test_many_transactions_in_one_request(world: World) -> None:
-    world.init()
-    answers: list[object] = []
-    world.coordinator.add_partitions_batched(
-        [Added(ID, 1000, 0, [A], False), Added("nobody", 1, 0, [B], True)], answers.append
-    )
-    assert answers == [{ID: {A: E.NONE}, "nobody": {B: E.INVALID_PRODUCER_ID_MAPPING}}]
 
 
 @pytest.mark.parametrize("commit", [True, False])

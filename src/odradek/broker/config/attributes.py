@@ -423,6 +423,12 @@ class ConfigAttributes:
     follower_replication_throttled_rate: int
     replica_alter_log_dirs_io_max_bytes_per_second: int
     odradek_event_loop_stall_ms: int
+    odradek_group_coordinator_max_bytes: int
+    odradek_group_max_bytes: int
+    odradek_group_member_max_bytes: int
     odradek_insecure: bool
     odradek_kafka_version: str | None
+    odradek_producer_id_creation_rate: int
+    odradek_producer_ids_max: int
+    odradek_producer_ids_per_partition_max: int
     odradek_refuse_damaged_logs: bool

@@ -488,10 +488,23 @@ remote.list.offsets.request.timeout.ms How long looking for offsets in remote se
 _OWN = _docs("""
 odradek.event.loop.stall.ms After how long without a sign of life from the event loop a line is logged that
   says how long it was held up and where; 0 for never.
+odradek.group.coordinator.max.bytes Most memory that the members of all groups take together, in bytes; at the
+  limit JoinGroup is answered with COORDINATOR_NOT_AVAILABLE, and clients try again.
+odradek.group.max.bytes Most memory that the members of one group take together, in bytes; beyond it JoinGroup
+  is answered with GROUP_MAX_SIZE_REACHED.
+odradek.group.member.max.bytes Most memory that one member of a group takes, in bytes: its name and the
+  metadata of all of its protocols; beyond it JoinGroup is answered with MESSAGE_TOO_LARGE.
 odradek.insecure Start although configs ask for security, or for a cluster of several brokers, that there is
   not yet: everybody may do everything, and nothing is encrypted. Each such config is warned about.
 odradek.kafka.version Release of Kafka that the broker is to be: its APIs and versions, its defaults, its
   answers; without it everything that there is.
+odradek.producer.id.creation.rate Producer ids that one user may have made from one address in a second; those
+  of ten seconds at once. Beyond it the client is throttled: throttle_time_ms, and its connection waits. 0 for
+  no limit.
+odradek.producer.ids.max Most producer ids that are remembered in all partitions together; beyond it those
+  that were idle longest in the partitions that have most are forgotten. None with an open transaction is.
+odradek.producer.ids.per.partition.max Most producer ids that one partition remembers; beyond it those that
+  were idle longest are forgotten. None with an open transaction is.
 odradek.refuse.damaged.logs Refuse to start while the files of any partition are damaged. Without it such a
   partition is offline, told in the log, in metrics and in Metadata, and all others are served.
 """)

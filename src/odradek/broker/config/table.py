@@ -41,8 +41,14 @@ _QUOTAS: tuple[Row, ...] = (
 _OWN: tuple[Row, ...] = (
     # Ours, not Kafka's: their names say so.
     ("odradek.event.loop.stall.ms", _T.INT, "50", LOW, at_least(0), READ_ONLY),
+    ("odradek.group.coordinator.max.bytes", _T.LONG, "134217728", MEDIUM, at_least(1), READ_ONLY),
+    ("odradek.group.max.bytes", _T.INT, "16777216", MEDIUM, at_least(1), READ_ONLY),
+    ("odradek.group.member.max.bytes", _T.INT, "1048576", MEDIUM, at_least(1), READ_ONLY),
     ("odradek.insecure", _T.BOOLEAN, "false", MEDIUM, None, READ_ONLY),
     ("odradek.kafka.version", _T.STRING, None, MEDIUM, _KAFKA_RELEASE, READ_ONLY),
+    ("odradek.producer.id.creation.rate", _T.INT, "100", MEDIUM, at_least(0), READ_ONLY),
+    ("odradek.producer.ids.max", _T.INT, "250000", MEDIUM, at_least(1), READ_ONLY),
+    ("odradek.producer.ids.per.partition.max", _T.INT, "10000", MEDIUM, at_least(1), READ_ONLY),
     ("odradek.refuse.damaged.logs", _T.BOOLEAN, "false", MEDIUM, None, READ_ONLY),
 )
 

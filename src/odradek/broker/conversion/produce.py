@@ -9,7 +9,7 @@ from odradek.broker.authorization import Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.errors import KafkaError
 from odradek.records.batch import CODEC_MASK, MAGIC_AT, MAGIC_V2
-from odradek.wire.messages.produce import ProduceRequest
+from odradek.wire.messages.produce import ProduceRequest, TopicProduceData
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
@@ -36,15 +36,22 @@ def partitions_of(
     context: RequestContext, request: ProduceRequest
 ) -> Iterator[tuple[Partition, tuple[str, int], Any]]:
     """The partitions that are here and may be written to, each with its key and the records for it."""
-    broker = context.broker
     for topic in request.topic_data:
-        name = topic.name if context.api_version < 13 else broker.image.topic_name(topic.topic_id)
-        if name is None or not context.authorize(Operation.WRITE, topic_resource(name)):
-            continue
-        for data in topic.partition_data:
-            partition = broker.replicas.find(name, data.index)
-            if partition is not None and data.records:
-                yield partition, (name, data.index), data.records
+        yield from partitions_of_topic(context, topic)
+
+
+def partitions_of_topic(
+    context: RequestContext, topic: TopicProduceData
+) -> Iterator[tuple[Partition, tuple[str, int], Any]]:
+    """As `partitions_of`, of one topic."""
+    broker = context.broker
+    name = topic.name if context.api_version < 13 else broker.image.topic_name(topic.topic_id)
+    if name is None or not context.authorize(Operation.WRITE, topic_resource(name)):
+        return
+    for data in topic.partition_data:
+        partition = broker.replicas.find(name, data.index)
+        if partition is not None and data.records:
+            yield partition, (name, data.index), data.records
 
 
 def takes_long(partition: Partition, records: Any) -> bool:

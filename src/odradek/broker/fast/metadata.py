@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from odradek.broker.app import Broker
     from odradek.broker.network.connection import Peer
     from odradek.broker.network.dispatch import Later
+    from odradek.broker.slices import Steps
     from odradek.cluster.image import ClusterImage
 
 MAX_FRAME_BYTES = 4096
@@ -30,12 +31,19 @@ MAX_FRAME_BYTES = 4096
 MAX_KEPT_BYTES = 16 * 1024 * 1024
 """What all kept answers may take together, their questions included."""
 
+MAX_STEPS = 2_000
+"""Answers about more topics and partitions are made in slices, each time anew."""
+
 _FLEXIBLE_FROM = 9
 _NULL = 0xFFFF
 _JOINED_BYTES = 4096
 _ENTRY_BYTES = 500
 
 Handle = Callable[[RequestContext, MetadataRequest], Any]
+
+
+class _TooLong(Exception):
+    """An answer is too long to be made at once."""
 
 
 class FastMetadata:
@@ -114,7 +122,7 @@ class FastMetadata:
                 if topic.topic_id == NO_TOPIC_ID and (topic.name is None or image.topic(topic.name) is None):
                     return None
             context = RequestContext.of_frame(broker, header, peer)
-            response = self._handle(context, request)
+            response = _result_of(self._handle(context, request))
             whole = b"".join(encode_response(ApiKey.METADATA, version, header.correlation_id, response))
         except Exception:
             # Nothing has been changed; the ordinary way says what is wrong.
@@ -127,6 +135,20 @@ class FastMetadata:
             self._kept[key] = kept
             self._kept_bytes += cost
         return kept
+
+
+def _result_of(steps: Steps[Any]) -> Any:
+    """What comes of the handler's steps.
+
+    Raises:
+        _TooLong: they are more than should be taken at once.
+    """
+    try:
+        for _ in range(MAX_STEPS):
+            next(steps)
+    except StopIteration as end:
+        return end.value
+    raise _TooLong
 
 
 def _is_text(data: bytes, size: int) -> bool:

@@ -1,36 +1,57 @@
-"""What OffsetCommit and TxnOffsetCommit do alike before and after the coordinator: partitions that cannot be
-committed are refused by themselves, and their answers come with those of the others."""
+"""What OffsetCommit and TxnOffsetCommit do alike before and after the coordinator.
+
+Partitions that cannot be committed are refused by themselves, and their answers come with the others'. What
+is left goes to the coordinator in pieces of at most `PARTITIONS_AT_ONCE` partitions, each a command and a
+batch of its own, so that a long commit does not hold the event loop. Kafka writes one batch; here a commit of
+more partitions than that may succeed for some of them and fail for others, each of which is told.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Container, Iterator
+from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import topic as topic_resource
-from odradek.coordinators.groups.commit_answers import answer_topic
+from odradek.broker.slices import Steps, wait
+from odradek.coordinators.groups.commit_answers import PartitionError, answer_topic
 from odradek.errors.codes import ErrorCode
-from odradek.wire.messages.offset_commit import OffsetCommitRequestTopic, OffsetCommitResponseTopic
-from odradek.wire.messages.txn_offset_commit import TxnOffsetCommitRequestTopic, TxnOffsetCommitResponseTopic
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponseTopic,
+)
+from odradek.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponseTopic,
+)
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
 
 ResponseTopic = TypeVar("ResponseTopic", OffsetCommitResponseTopic, TxnOffsetCommitResponseTopic)
+Request = TypeVar("Request", OffsetCommitRequest, TxnOffsetCommitRequest)
+
+PARTITIONS_AT_ONCE = 75
+"""Partitions that one command of the coordinator commits: some 2 ms of work."""
 
 
 @overload
 def take_refused(
     context: RequestContext, topics: list[OffsetCommitRequestTopic], *, by_id: bool
-) -> list[OffsetCommitResponseTopic]: ...
+) -> Steps[list[OffsetCommitResponseTopic]]: ...
 
 
 @overload
 def take_refused(
     context: RequestContext, topics: list[TxnOffsetCommitRequestTopic], *, by_id: bool
-) -> list[TxnOffsetCommitResponseTopic]: ...
+) -> Steps[list[TxnOffsetCommitResponseTopic]]: ...
 
 
-def take_refused(context: RequestContext, topics: list[Any], *, by_id: bool) -> list[Any]:
+def take_refused(context: RequestContext, topics: list[Any], *, by_id: bool) -> Steps[list[Any]]:
     """Take the partitions that cannot be committed out of `topics`, and topics that have no others.
 
     Args:
@@ -43,38 +64,96 @@ def take_refused(context: RequestContext, topics: list[Any], *, by_id: bool) -> 
     """
     refused = []
     for topic in topics:
-        error, valid = _look(context, topic, by_id)
-        if len(valid) < len(topic.partitions):
-            known = {one.partition_index for one in valid}
-            left = [one.partition_index for one in topic.partitions if one.partition_index not in known]
-            refused.append(answer_topic(topic, [(index, error) for index in left]))
+        error, there = _look(context, topic, by_id)
+        valid: list[Any] = []
+        left: list[PartitionError] = []
+        for one in topic.partitions:
+            if one.partition_index in there:
+                valid.append(one)
+            else:
+                left.append((one.partition_index, error))
+            yield
+        if left:
+            refused.append(answer_topic(topic, left))
         topic.partitions = valid
+        yield
     topics[:] = [topic for topic in topics if topic.partitions]
     return refused
 
 
-def _look(context: RequestContext, topic: Any, by_id: bool) -> tuple[ErrorCode, list[Any]]:
-    """The partitions that can be committed, and what is said of the others."""
+def _look(context: RequestContext, topic: Any, by_id: bool) -> tuple[ErrorCode, Container[int]]:
+    """The partitions that can be committed, and what is said of others."""
     image = context.broker.image
     if by_id:
         topic.name = image.topic_name(topic.topic_id) or ""
         if not topic.name:
-            return ErrorCode.UNKNOWN_TOPIC_ID, []
+            return ErrorCode.UNKNOWN_TOPIC_ID, ()
     if not context.authorize(Operation.READ, topic_resource(topic.name)):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED, []
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED, ()
     found = image.topic(topic.name)
-    there = found.partitions if found is not None else {}
-    return (
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        [one for one in topic.partitions if one.partition_index in there],
-    )
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, found.partitions if found is not None else ()
 
 
-def merge(refused: list[ResponseTopic], answered: list[ResponseTopic]) -> list[ResponseTopic]:
+def commit_in_pieces(
+    request: Request, commit: Callable[[Request], Any | asyncio.Future[Any]], refused: list[ResponseTopic]
+) -> Steps[list[ResponseTopic]]:
+    """Commit what a request names, piece by piece.
+
+    Args:
+        request: what is left of it.
+        commit: commits a request, and returns the response or a future of it.
+        refused: what is answered of the partitions that were taken out.
+
+    Returns:
+        What is answered of all topics.
+    """
+    answered: list[ResponseTopic] = []
+    for topics, goes_on in pieces(request.topics):
+        piece = request
+        if topics is not request.topics:
+            piece = copy(request)
+            piece.topics = topics
+        response = yield from wait(commit(piece))
+        new = response.topics
+        if goes_on and new:
+            answered[-1].partitions += new[0].partitions
+            new = new[1:]
+        answered += new
+        yield
+    return (yield from _merge(refused, answered))
+
+
+def pieces(topics: list[Any]) -> Iterator[tuple[list[Any], bool]]:
+    """Topics with about `PARTITIONS_AT_ONCE` partitions together, and whether the first of them goes on
+    with the partitions of the last one before."""
+    if len(topics) + sum(len(topic.partitions) for topic in topics) <= PARTITIONS_AT_ONCE:
+        yield topics, False
+        return
+    piece: list[Any] = []
+    room, goes_on = PARTITIONS_AT_ONCE, False
+    for topic in topics:
+        at = 0
+        while at < len(topic.partitions):
+            part = copy(topic)
+            part.partitions = topic.partitions[at : at + room]
+            at += len(part.partitions)
+            room -= len(part.partitions)
+            piece.append(part)
+            if not room:
+                yield piece, goes_on
+                piece, room, goes_on = [], PARTITIONS_AT_ONCE, at < len(topic.partitions)
+    if piece:
+        yield piece, goes_on
+
+
+def _merge(refused: list[ResponseTopic], answered: list[ResponseTopic]) -> Steps[list[ResponseTopic]]:
     """Both in one list, in Kafka's order: what was refused beforehand comes first."""
     if not refused:
         return answered
-    by_topic = {(topic.name, topic.topic_id): topic for topic in refused}
+    by_topic: dict[tuple[str, bytes], ResponseTopic] = {}
+    for topic in refused:
+        by_topic[topic.name, topic.topic_id] = topic
+        yield
     merged = list(refused)
     for topic in answered:
         present = by_topic.get((topic.name, topic.topic_id))
@@ -82,4 +161,5 @@ def merge(refused: list[ResponseTopic], answered: list[ResponseTopic]) -> list[R
             merged.append(topic)
         else:
             present.partitions += topic.partitions
+        yield
     return merged

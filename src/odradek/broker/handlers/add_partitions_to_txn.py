@@ -9,15 +9,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation, transactional_id
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.coordination.answer import Answer
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps, take_all, wait
 from odradek.cluster.image import INTERNAL_TOPICS
+from odradek.coordinators.reply import Reply
 from odradek.coordinators.transactions.coordinator import Added, PartitionErrors, error_for_version
 from odradek.errors import ClusterAuthorizationError
 from odradek.errors.codes import ErrorCode
@@ -43,100 +45,105 @@ def _error_response(
 ) -> AddPartitionsToTxnResponse:
     if version >= FIRST_VERSION_OF_BROKERS:
         return AddPartitionsToTxnResponse(error_code=int(error))
-    partitions = _partitions(request.v3_and_below_topics)
-    return AddPartitionsToTxnResponse(
-        results_by_topic_v3_and_below=_results(dict.fromkeys(partitions, error), partitions, version)
-    )
+    partitions = take_all(_partitions(request.v3_and_below_topics))
+    results = take_all(_results(dict.fromkeys(partitions, error), partitions, version))
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
 
 
 @handler(ApiKey.ADD_PARTITIONS_TO_TXN, versions=range(6), error_response=_error_response)
-def handle(
-    context: RequestContext, request: AddPartitionsToTxnRequest
-) -> AddPartitionsToTxnResponse | asyncio.Future[AddPartitionsToTxnResponse]:
+def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> Steps[AddPartitionsToTxnResponse]:
     """Add or verify, each transaction for itself."""
     version = context.api_version
     from_client = version < FIRST_VERSION_OF_BROKERS
     if not from_client and not context.authorize(Operation.CLUSTER_ACTION, CLUSTER):
         raise ClusterAuthorizationError
-    wanted = _wanted(request, from_client)
-    refused: dict[str, PartitionErrors] = {}
-    for name, added in wanted.items():
-        errors = _refusals(context, added, from_client)
-        if errors is not None:
-            refused[name] = errors
-    answer: Answer[AddPartitionsToTxnResponse] = Answer()
-
-    def deliver(answered: dict[str, PartitionErrors]) -> None:
-        answered = refused | answered
-        if from_client:
-            (added,) = wanted.values()
-            results = _results(answered[added.transactional_id], added.partitions, version)
-            answer.deliver(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
-            return
-        answer.deliver(
-            AddPartitionsToTxnResponse(
-                results_by_transaction=[
-                    AddPartitionsToTxnResult(
-                        transactional_id=name,
-                        topic_results=_results(answered[name], added.partitions, version),
-                    )
-                    for name, added in wanted.items()
-                ]
+    coordinator = context.broker.transactions.coordinator
+    results: list[AddPartitionsToTxnResult] = []
+    for added in (yield from _wanted(request, from_client)).values():
+        errors = yield from _refusals(context, added, from_client)
+        if errors is None:
+            answer: Answer[PartitionErrors] = Answer()
+            coordinator.add_partitions(
+                added.transactional_id,
+                added.producer_id,
+                added.epoch,
+                added.partitions,
+                Reply(answer.deliver, partial(_all, added.partitions)),
+                verify_only=added.verify_only,
+            )
+            errors = yield from wait(answer.result(context.broker.loop))
+        results.append(
+            AddPartitionsToTxnResult(
+                transactional_id=added.transactional_id,
+                topic_results=(yield from _results(errors, added.partitions, version)),
             )
         )
+        yield
+    if from_client:
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
+    return AddPartitionsToTxnResponse(results_by_transaction=results)
 
-    context.broker.transactions.coordinator.add_partitions_batched(
-        [added for name, added in wanted.items() if name not in refused], deliver
-    )
-    return answer.result(context.broker.loop)
+
+def _all(partitions: Sequence[Partition], error: ErrorCode) -> PartitionErrors:
+    return dict.fromkeys(partitions, error)
 
 
-def _wanted(request: AddPartitionsToTxnRequest, from_client: bool) -> dict[str, Added]:
+def _wanted(request: AddPartitionsToTxnRequest, from_client: bool) -> Steps[dict[str, Added]]:
     if from_client:
         name = request.v3_and_below_transactional_id
+        partitions = yield from _partitions(request.v3_and_below_topics)
         return {
             name: Added(
                 name,
                 request.v3_and_below_producer_id,
                 request.v3_and_below_producer_epoch,
-                _partitions(request.v3_and_below_topics),
+                partitions,
                 verify_only=False,
             )
         }
-    return {
-        one.transactional_id: Added(
+    wanted: dict[str, Added] = {}
+    for one in request.transactions:
+        partitions = yield from _partitions(one.topics)
+        wanted[one.transactional_id] = Added(
             one.transactional_id,
             one.producer_id,
             one.producer_epoch,
-            _partitions(one.topics),
+            partitions,
             verify_only=one.verify_only,
         )
-        for one in request.transactions
-    }
+        yield
+    return wanted
 
 
-def _partitions(topics: Sequence[AddPartitionsToTxnTopic]) -> list[Partition]:
-    return list(dict.fromkeys((topic.name, index) for topic in topics for index in topic.partitions))
+def _partitions(topics: Sequence[AddPartitionsToTxnTopic]) -> Steps[list[Partition]]:
+    partitions: dict[Partition, None] = {}
+    for topic in topics:
+        for index in topic.partitions:
+            partitions[topic.name, index] = None
+            yield
+        yield
+    return list(partitions)
 
 
-def _refusals(context: RequestContext, added: Added, from_client: bool) -> PartitionErrors | None:
+def _refusals(context: RequestContext, added: Added, from_client: bool) -> Steps[PartitionErrors | None]:
     """Why none of the partitions may join; None: the coordinator decides."""
     if from_client and not context.authorize(Operation.WRITE, transactional_id(added.transactional_id)):
         return dict.fromkeys(added.partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     image = context.broker.image
-    # Clients do not write to internal topics: AddOffsetsToTxn is the way there.
-    writable = {
-        topic: not from_client
-        or (topic not in INTERNAL_TOPICS and context.authorize(Operation.WRITE, topic_resource(topic)))
-        for topic in {topic for topic, _ in added.partitions}
-    }
-    errors = {
-        partition: ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        if not writable[partition[0]]
-        else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        for partition in added.partitions
-        if not writable[partition[0]] or image.partition(*partition) is None
-    }
+    writable: dict[str, bool] = {}
+    errors: PartitionErrors = {}
+    for partition in added.partitions:
+        topic = partition[0]
+        if topic not in writable:
+            # Clients do not write to internal topics: AddOffsetsToTxn is the way there.
+            writable[topic] = not from_client or (
+                topic not in INTERNAL_TOPICS and context.authorize(Operation.WRITE, topic_resource(topic))
+            )
+        if not writable[topic]:
+            errors[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif image.partition(*partition) is None:
+            errors[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        yield
     if not errors:
         return None
     return dict.fromkeys(added.partitions, ErrorCode.OPERATION_NOT_ATTEMPTED) | errors
@@ -144,14 +151,16 @@ def _refusals(context: RequestContext, added: Added, from_client: bool) -> Parti
 
 def _results(
     errors: PartitionErrors, partitions: Sequence[Partition], version: int
-) -> list[AddPartitionsToTxnTopicResult]:
-    topics: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
+) -> Steps[list[AddPartitionsToTxnTopicResult]]:
+    topics: dict[str, AddPartitionsToTxnTopicResult] = {}
     for partition in partitions:
+        name, index = partition
         error = error_for_version(errors[partition], "AddPartitionsToTxn", version)
-        topics.setdefault(partition[0], []).append(
-            AddPartitionsToTxnPartitionResult(partition_index=partition[1], partition_error_code=int(error))
+        topic = topics.get(name)
+        if topic is None:
+            topic = topics[name] = AddPartitionsToTxnTopicResult(name=name, results_by_partition=[])
+        topic.results_by_partition.append(
+            AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=int(error))
         )
-    return [
-        AddPartitionsToTxnTopicResult(name=name, results_by_partition=results)
-        for name, results in topics.items()
-    ]
+        yield
+    return list(topics.values())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps, take_all
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.util.repeats import Repeats
@@ -40,26 +41,33 @@ _SUFFIX = len("-") + len(".") + 32 + len("-future")
 def _error_response(
     request: AlterReplicaLogDirsRequest, version: int, error: ErrorCode, message: str
 ) -> AlterReplicaLogDirsResponse:
-    return _response(dict.fromkeys(_wanted(request), error))
+    return take_all(_response(dict.fromkeys(take_all(_wanted(request)), error)))
 
 
 @handler(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=range(3), error_response=_error_response)
-def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+def handle(
+    context: RequestContext, request: AlterReplicaLogDirsRequest
+) -> Steps[AlterReplicaLogDirsResponse]:
     """Begin to move what lies elsewhere."""
-    wanted = _wanted(request)
-    if not context.authorize(Operation.ALTER, CLUSTER):
-        return _response(dict.fromkeys(wanted, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-    return _response({key: _alter(context, *key, Path(path)) for key, path in wanted.items()})
+    allowed = context.authorize(Operation.ALTER, CLUSTER)
+    errors: dict[tuple[str, int], ErrorCode] = {}
+    for key, path in (yield from _wanted(request)).items():
+        errors[key] = _alter(context, *key, Path(path)) if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        yield
+    return (yield from _response(errors))
 
 
-def _wanted(request: AlterReplicaLogDirsRequest) -> dict[tuple[str, int], str]:
+def _wanted(request: AlterReplicaLogDirsRequest) -> Steps[dict[tuple[str, int], str]]:
     """Where partitions shall lie; the last word counts, as in Kafka."""
-    return {
-        (topic.name, index): one.path
-        for one in request.dirs
-        for topic in one.topics
-        for index in topic.partitions
-    }
+    wanted: dict[tuple[str, int], str] = {}
+    for one in request.dirs:
+        for topic in one.topics:
+            for index in topic.partitions:
+                wanted[topic.name, index] = one.path
+                yield
+            yield
+        yield
+    return wanted
 
 
 def _alter(context: RequestContext, topic: str, index: int, folder: Path) -> ErrorCode:
@@ -95,11 +103,12 @@ def _alter(context: RequestContext, topic: str, index: int, folder: Path) -> Err
     return ErrorCode.NONE
 
 
-def _response(errors: dict[tuple[str, int], ErrorCode]) -> AlterReplicaLogDirsResponse:
+def _response(errors: dict[tuple[str, int], ErrorCode]) -> Steps[AlterReplicaLogDirsResponse]:
     topics: dict[str, AlterReplicaLogDirTopicResult] = {}
     for (name, index), error in errors.items():
         topic = topics.setdefault(name, AlterReplicaLogDirTopicResult(topic_name=name, partitions=[]))
         topic.partitions.append(
             AlterReplicaLogDirPartitionResult(partition_index=index, error_code=int(error))
         )
+        yield
     return AlterReplicaLogDirsResponse(results=list(topics.values()))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import group as group_resource
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps, each
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -33,9 +34,12 @@ def _error_response(
 
 
 @handler(ApiKey.CONSUMER_GROUP_DESCRIBE, versions=range(2), error_response=_error_response)
-def handle(context: RequestContext, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
+def handle(
+    context: RequestContext, request: ConsumerGroupDescribeRequest
+) -> Steps[ConsumerGroupDescribeResponse]:
     """Say of each group why it is not described."""
-    return ConsumerGroupDescribeResponse(groups=[_refuse(context, one) for one in request.group_ids])
+    refused = yield from each(request.group_ids, lambda one: _refuse(context, one))
+    return ConsumerGroupDescribeResponse(groups=refused)
 
 
 def _refuse(context: RequestContext, group_id: str) -> DescribedGroup:

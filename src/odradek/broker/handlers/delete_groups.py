@@ -5,13 +5,13 @@ NON_EMPTY_GROUP while there are members, GROUP_ID_NOT_FOUND, each per group.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import group as group_resource
 from odradek.broker.coordination.answer import Answer
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps, wait
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.delete_groups import (
@@ -23,6 +23,9 @@ from odradek.wire.messages.delete_groups import (
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
 
+GROUPS_AT_ONCE = 100
+"""Groups that are deleted before others get their turn."""
+
 
 def _error_response(
     request: DeleteGroupsRequest, version: int, error: ErrorCode, message: str
@@ -33,9 +36,7 @@ def _error_response(
 
 
 @handler(ApiKey.DELETE_GROUPS, versions=range(4), error_response=_error_response)
-def handle(
-    context: RequestContext, request: DeleteGroupsRequest
-) -> DeleteGroupsResponse | asyncio.Future[DeleteGroupsResponse]:
+def handle(context: RequestContext, request: DeleteGroupsRequest) -> Steps[DeleteGroupsResponse]:
     """Delete each group that may be deleted."""
     allowed: list[str] = []
     refused: list[DeletableGroupResult] = []
@@ -46,8 +47,14 @@ def handle(
             refused.append(
                 DeletableGroupResult(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
             )
-    answer: Answer[DeleteGroupsResponse] = Answer()
-    context.broker.groups.coordinator.delete_groups(
-        allowed, lambda results: answer.deliver(DeleteGroupsResponse(results=results + refused))
-    )
-    return answer.result(context.broker.loop)
+        yield
+    response = DeleteGroupsResponse(results=[])
+    for first in range(0, len(allowed), GROUPS_AT_ONCE):
+        answer: Answer[list[DeletableGroupResult]] = Answer()
+        context.broker.groups.coordinator.delete_groups(
+            allowed[first : first + GROUPS_AT_ONCE], answer.deliver
+        )
+        response.results += yield from wait(answer.result(context.broker.loop))
+        yield
+    response.results += refused
+    return response

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps
 from odradek.broker.waiting import wait_for_replicas
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
@@ -55,7 +56,7 @@ def _error_response(
 @handler(ApiKey.DELETE_RECORDS, versions=range(3), error_response=_error_response)
 def handle(
     context: RequestContext, request: DeleteRecordsRequest
-) -> DeleteRecordsResponse | asyncio.Future[DeleteRecordsResponse]:
+) -> Steps[DeleteRecordsResponse | asyncio.Future[DeleteRecordsResponse]]:
     """Move the log starts, and answer when all replicas have."""
     response = DeleteRecordsResponse(topics=[])
     moved: list[_Pending] = []
@@ -67,6 +68,8 @@ def handle(
                 results.append(_failed(wanted.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             else:
                 results.append(_delete(context, topic.name, wanted.partition_index, wanted.offset, moved))
+            yield
+        yield
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
     if not moved:
         return response

@@ -29,6 +29,7 @@ from odradek.broker.config.description import (
 )
 from odradek.broker.process import loggers
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps
 from odradek.cluster.topics import check_name
 from odradek.errors import (
     ClusterAuthorizationError,
@@ -70,7 +71,7 @@ def _error_response(
 
 
 @handler(ApiKey.DESCRIBE_CONFIGS, versions=range(5), error_response=_error_response)
-def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+def handle(context: RequestContext, request: DescribeConfigsRequest) -> Steps[DescribeConfigsResponse]:
     """Describe each resource."""
     results: list[DescribeConfigsResult] = []
     seen: set[tuple[int, str | int]] = set()
@@ -94,6 +95,7 @@ def handle(context: RequestContext, request: DescribeConfigsRequest) -> Describe
         except KafkaError as error:
             result.error_code, result.error_message = int(error.code), error.message
         results.append(result)
+        yield
     return DescribeConfigsResponse(results=results)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import group as group_resource
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps, each
 from odradek.coordinators.groups.describe import describe_error
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -33,11 +34,12 @@ def _error_response(
 
 
 @handler(ApiKey.DESCRIBE_GROUPS, versions=range(7), error_response=_error_response)
-def handle(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+def handle(context: RequestContext, request: DescribeGroupsRequest) -> Steps[DescribeGroupsResponse]:
     """Describe each group."""
     # Each once: a description can be much longer than the name that asks for it.
     names = dict.fromkeys(request.groups)
-    return DescribeGroupsResponse(groups=[_describe(context, request, name) for name in names])
+    described = yield from each(names, lambda name: _describe(context, request, name))
+    return DescribeGroupsResponse(groups=described)
 
 
 def _describe(context: RequestContext, request: DescribeGroupsRequest, group_id: str) -> DescribedGroup:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.describe_log_dirs import (
@@ -31,7 +32,7 @@ _SPACE_FROM = 4
 
 
 @handler(ApiKey.DESCRIBE_LOG_DIRS, versions=range(6))
-def handle(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Steps[DescribeLogDirsResponse]:
     """Describe every folder."""
     response = DescribeLogDirsResponse(results=[])
     if not context.authorize(Operation.DESCRIBE, CLUSTER):
@@ -40,21 +41,29 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Describe
         return response
     wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
-        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+        wanted = set()
+        for topic in request.topics:
+            for index in topic.partitions:
+                wanted.add((topic.topic, index))
+                yield
+            yield
     for state in context.broker.logs.describe():
-        result = _describe(state, wanted)
+        result = yield from _describe(state, wanted)
         if context.api_version >= _SPACE_FROM:
             result.total_bytes, result.usable_bytes = state.total_bytes, state.usable_bytes
         response.results.append(result)
     return response
 
 
-def _describe(state: DirectoryState, wanted: Container[tuple[str, int]] | None) -> DescribeLogDirsResult:
+def _describe(
+    state: DirectoryState, wanted: Container[tuple[str, int]] | None
+) -> Steps[DescribeLogDirsResult]:
     if state.failure is not None:
         error = int(ErrorCode.KAFKA_STORAGE_ERROR)
         return DescribeLogDirsResult(error_code=error, log_dir=str(state.path), topics=[])
     topics: dict[str, DescribeLogDirsTopic] = {}
     for one in state.replicas:
+        yield
         if wanted is None or (one.topic, one.partition) in wanted:
             topic = topics.setdefault(one.topic, DescribeLogDirsTopic(name=one.topic, partitions=[]))
             topic.partitions.append(

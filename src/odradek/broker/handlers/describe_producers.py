@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps
 from odradek.cluster.topics import check_name
 from odradek.errors import KafkaError, TopicAuthorizationError, UnknownTopicOrPartitionError
 from odradek.wire.api import ApiKey
@@ -28,19 +29,24 @@ if TYPE_CHECKING:
 
 
 @handler(ApiKey.DESCRIBE_PRODUCERS, versions=range(1))
-def handle(context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+def handle(context: RequestContext, request: DescribeProducersRequest) -> Steps[DescribeProducersResponse]:
     """Describe the producers of each partition."""
     # Each once: a description can be much longer than the number that asks for it.
     wanted: dict[str, dict[int, None]] = {}
     for topic in request.topics:
         wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+        yield
     topics: list[TopicResponse] = []
     for name, indexes in wanted.items():
         failure = _topic_error(context, name)
-        partitions = [
-            _describe(context, name, index) if failure is None else _failed(index, failure)
-            for index in indexes
-        ]
+        partitions: list[PartitionResponse] = []
+        for index in indexes:
+            if failure is None:
+                partitions.append((yield from _describe(context, name, index)))
+            else:
+                partitions.append(_failed(index, failure))
+            yield
+        yield
         topics.append(TopicResponse(name=name, partitions=partitions))
     return DescribeProducersResponse(topics=topics)
 
@@ -57,16 +63,16 @@ def _topic_error(context: RequestContext, name: str) -> KafkaError | None:
     return None
 
 
-def _describe(context: RequestContext, topic: str, index: int) -> PartitionResponse:
+def _describe(context: RequestContext, topic: str, index: int) -> Steps[PartitionResponse]:
     try:
         entries = context.broker.replicas.get(topic, index).log.producers.entries
     except KafkaError as error:
         return _failed(index, error)
-    return PartitionResponse(
-        partition_index=index,
-        error_message=None,
-        active_producers=[_state(entry) for entry in entries.values()],
-    )
+    states: list[ProducerState] = []
+    for entry in tuple(entries.values()):
+        states.append(_state(entry))
+        yield
+    return PartitionResponse(partition_index=index, error_message=None, active_producers=states)
 
 
 def _state(entry: ProducerEntry) -> ProducerState:

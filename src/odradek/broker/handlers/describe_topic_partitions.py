@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps
 from odradek.cluster import topics as topic_rules
 from odradek.cluster.nodes import NO_LEADER, NO_TOPIC_ID
 from odradek.errors import InvalidRequestError
@@ -47,17 +48,22 @@ def _error_response(
 @handler(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=range(1), error_response=_error_response)
 def handle(
     context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
+) -> Steps[DescribeTopicPartitionsResponse]:
     """Describe one page."""
     image = context.broker.image
     everything = not request.topics
     names = _names(context, request)
-    seen = [name for name in names if context.authorize(Operation.DESCRIBE, topic_resource(name))]
+    seen: dict[str, None] = {}
+    for name in names:
+        if context.authorize(Operation.DESCRIBE, topic_resource(name)):
+            seen[name] = None
+        yield
     most = context.broker.config.max_request_partition_size_limit
     remaining = max(min(most, request.response_partition_limit), 1)
     cursor = request.cursor
     response = DescribeTopicPartitionsResponse(topics=[], next_cursor=None)
     for name in seen:
+        yield
         if remaining == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
@@ -69,17 +75,19 @@ def handle(
         start = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
         indexes = sorted(index for index in topic.partitions if index >= start)
         described = _topic(context, name, ErrorCode.NONE, topic.topic_id)
-        described.partitions = [
-            _partition(context, index, topic.partitions[index]) for index in indexes[:remaining]
-        ]
+        for index in indexes[:remaining]:
+            described.partitions.append(_partition(context, index, topic.partitions[index]))
+            yield
         response.topics.append(described)
         if len(indexes) > remaining:
             response.next_cursor = Cursor(topic_name=name, partition_index=indexes[remaining])
             break
         remaining -= len(indexes)
     if not everything:
-        hidden = [name for name in names if name not in set(seen)]
-        response.topics += [_topic(context, name, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in hidden]
+        for name in names:
+            if name not in seen:
+                response.topics.append(_topic(context, name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            yield
     return response
 
 

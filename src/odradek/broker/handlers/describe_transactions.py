@@ -13,6 +13,7 @@ from odradek.broker.authorization import Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.authorization import transactional_id as transactional_id_resource
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps, each
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
 
 
 @handler(ApiKey.DESCRIBE_TRANSACTIONS, versions=range(1))
-def handle(context: RequestContext, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
+def handle(
+    context: RequestContext, request: DescribeTransactionsRequest
+) -> Steps[DescribeTransactionsResponse]:
     """Describe each transactional id."""
-    return DescribeTransactionsResponse(
-        transaction_states=[_describe(context, one) for one in request.transactional_ids]
-    )
+    states = yield from each(request.transactional_ids, lambda one: _describe(context, one))
+    return DescribeTransactionsResponse(transaction_states=states)
 
 
 def _describe(context: RequestContext, transactional_id: str) -> TransactionState:

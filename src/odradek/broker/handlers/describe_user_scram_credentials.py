@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps, each
 from odradek.cluster.paths import DEFAULT_ENTITY, desanitize, sanitize
 from odradek.cluster.scram import Mechanism, iterations_of
 from odradek.errors import ClusterAuthorizationError
@@ -32,13 +33,13 @@ if TYPE_CHECKING:
 @handler(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions=range(1))
 def handle(
     context: RequestContext, request: DescribeUserScramCredentialsRequest
-) -> DescribeUserScramCredentialsResponse:
+) -> Steps[DescribeUserScramCredentialsResponse]:
     """Describe the users' credentials, of which nothing but the iterations is told."""
     if not context.authorize(Operation.DESCRIBE, CLUSTER):
         raise ClusterAuthorizationError
     if request.users:
         times = Counter(user.name for user in request.users)
-        results = [_asked_for(context, name, times[name]) for name in times]
+        results = yield from each(times, lambda name: _asked_for(context, name, times[name]))
     else:
         results = _all(context)
     return DescribeUserScramCredentialsResponse(error_message=None, results=results)

@@ -37,6 +37,7 @@ from odradek.broker.fetch_sessions import FetchContext, FetchSpec, PartitionKey
 from odradek.broker.leader_hints import LeaderHints
 from odradek.broker.network.dispatch import Answer
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps, take_all, wait
 from odradek.errors import KafkaError, UnknownTopicOrPartitionError
 from odradek.errors.codes import ErrorCode
 from odradek.log.files import FileRange
@@ -63,6 +64,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 repeats = Repeats(log)
 
+MAX_WATCHED = 10_000
+"""A fetch of more partitions than this is not told when something arrives, but answered after `max_wait_ms`:
+each arrival would otherwise have all of them looked at."""
+
 _ZERO_ID = bytes(16)
 _Answers = list[tuple[PartitionKey, PartitionData]]
 
@@ -77,9 +82,15 @@ def _fast(broker: Broker) -> FastFetch:
 
 
 @handler(ApiKey.FETCH, versions=range(19), fast=_fast)
-def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | asyncio.Future[FetchResponse]:
+def handle(
+    context: RequestContext, request: FetchRequest
+) -> Steps[FetchResponse | asyncio.Future[FetchResponse]]:
     """Read what there is; wait when it is too little."""
-    return _Fetch(context, request).start()
+    by_id = context.api_version >= 13
+    wanted = yield from _wanted(request, by_id, context.broker.image)
+    forgotten = yield from _forgotten(request, by_id)
+    fetch = _Fetch(context, request, wanted=wanted, forgotten=forgotten)
+    return (yield from fetch.start())
 
 
 def _answer_after_waiting(
@@ -91,8 +102,9 @@ def _answer_after_waiting(
     request, _ = FetchRequest.decode_from(frame, version, offset)
     context = RequestContext.of_frame(broker, header, peer)
     fetch = _Fetch(context, request, session)
-    answers, _, _ = fetch.read_all(first=False)
-    buffers = encode_response(ApiKey.FETCH, version, header.correlation_id, fetch.respond(answers))
+    # Short frames and sessions are what comes here: no slices.
+    response = take_all(fetch.read_and_respond())
+    buffers = encode_response(ApiKey.FETCH, version, header.correlation_id, response)
     broker.metrics.requests.of("Fetch").observe(
         broker.clock.monotonic_ms() - started_ms, sum(map(len, buffers))
     )
@@ -120,7 +132,12 @@ class _Fetch:
     )
 
     def __init__(
-        self, context: RequestContext, request: FetchRequest, session: FetchContext | None = None
+        self,
+        context: RequestContext,
+        request: FetchRequest,
+        session: FetchContext | None = None,
+        wanted: list[tuple[PartitionKey, FetchSpec]] | None = None,
+        forgotten: list[PartitionKey] | None = None,
     ) -> None:
         self.context = context
         self.broker = context.broker
@@ -143,8 +160,8 @@ class _Fetch:
         self.session = session or self.broker.fetch_sessions.open(
             request.session_id,
             request.session_epoch,
-            wanted=_wanted(request, by_id, image),
-            forgotten=_forgotten(request, by_id),
+            wanted=take_all(_wanted(request, by_id, image)) if wanted is None else wanted,
+            forgotten=take_all(_forgotten(request, by_id)) if forgotten is None else forgotten,
             uses_topic_ids=by_id,
             privileged=is_follower,
             names=image.topic_name,
@@ -157,13 +174,15 @@ class _Fetch:
 
     # ------------------------------------------------------------------ the three steps
 
-    def start(self) -> FetchResponse | asyncio.Future[FetchResponse]:
+    def start(self) -> Steps[FetchResponse | asyncio.Future[FetchResponse]]:
         if self.session.error or not self.wanted:
-            return self.respond([])
-        answers, size, must_answer = self.read_all(first=True)
+            return (yield from self.respond([]))
+        answers, size, must_answer = yield from self.read_all(first=True)
         if must_answer or self.max_wait_ms <= 0 or size >= self.min_bytes:
-            return self.respond_converted(answers)
+            return (yield from self.respond_converted(answers))
         self.future = self.broker.loop.create_future()
+        if len(self.watched) > MAX_WATCHED:
+            self.watched = []
         operation = self.broker.purgatory.watch(
             [partition.key for partition, *_ in self.watched],
             self.try_complete,
@@ -175,6 +194,8 @@ class _Fetch:
 
     def try_complete(self) -> bool:
         """Whether enough has arrived, judged without reading; then read and answer."""
+        if not self.watched:
+            return False
         arrived = 0
         for partition, offset, size_then, appended_then, limit in self.watched:
             if self.broker.replicas.find(partition.topic, partition.index) is not partition:
@@ -199,15 +220,20 @@ class _Fetch:
         if future.done():
             return
         try:
-            answers, _, _ = self.read_all(first=False)
-            response = self.respond_converted(answers)
+            response = self.broker.slicer.run(self.read_and_respond())
         except Exception as error:
             future.set_exception(error)
             return
-        if isinstance(response, asyncio.Future):
+        if isinstance(response, asyncio.Future) or asyncio.isfuture(response):
             response.add_done_callback(self.finish)
         else:
             future.set_result(response)
+
+    def read_and_respond(self) -> Steps[FetchResponse]:
+        """Read what is there now, and answer with it."""
+        answers, _, _ = yield from self.read_all(first=False)
+        response: FetchResponse = yield from wait((yield from self.respond_converted(answers)))
+        return response
 
     def finish(self, converted: asyncio.Future[FetchResponse]) -> None:
         """What was read after waiting has been converted."""
@@ -226,7 +252,7 @@ class _Fetch:
 
     # ------------------------------------------------------------------ reading
 
-    def read_all(self, *, first: bool) -> tuple[_Answers, int, bool]:
+    def read_all(self, *, first: bool) -> Steps[tuple[_Answers, int, bool]]:
         """Read every partition that is wanted.
 
         Returns:
@@ -238,6 +264,7 @@ class _Fetch:
         self.converting = []
         refused = self._refused_topics()
         for key, spec in self.wanted:
+            yield
             topic = key.topic
             if topic is None:
                 code = ErrorCode.UNKNOWN_TOPIC_ID
@@ -400,16 +427,16 @@ class _Fetch:
 
     # ------------------------------------------------------------------ answering
 
-    def respond_converted(self, answers: _Answers) -> FetchResponse | asyncio.Future[FetchResponse]:
+    def respond_converted(self, answers: _Answers) -> Steps[FetchResponse | asyncio.Future[FetchResponse]]:
         """As `respond`, when what has to be has been converted."""
         if not self.converting:
-            return self.respond(answers)
+            return (yield from self.respond(answers))
         converted: FetchResponse | asyncio.Future[FetchResponse] = convert_answers(
-            self.broker, self.converting, lambda: self.respond(answers)
+            self.broker, self.converting, lambda: take_all(self.respond(answers))
         )
         return converted
 
-    def respond(self, answers: _Answers) -> FetchResponse:
+    def respond(self, answers: _Answers) -> Steps[FetchResponse]:
         """Let the session choose what is new, and put it in the response's form."""
         error, session_id, chosen = self.broker.fetch_sessions.finish(
             self.session, answers, now_ms=self.context.now_ms
@@ -419,6 +446,7 @@ class _Fetch:
         last: FetchableTopicResponse | None = None
         topics: dict[Any, FetchableTopicResponse] = {}
         for key, answer in chosen:
+            yield
             name = key.topic_id if self.version >= 13 else key.topic
             if last is None or name != (last.topic_id if self.version >= 13 else last.topic):
                 last = topics.get(name)
@@ -432,12 +460,13 @@ class _Fetch:
                 metrics.of(key.topic).bytes_out += size
                 metrics.all.bytes_out += size
         if self.version >= 16:
-            self._add_leaders(response, chosen)
+            yield from self._add_leaders(response, chosen)
         return response
 
-    def _add_leaders(self, response: FetchResponse, chosen: _Answers) -> None:
+    def _add_leaders(self, response: FetchResponse, chosen: _Answers) -> Steps[None]:
         hints = None
         for key, answer in chosen:
+            yield
             if answer.error_code in _LEADER_ERRORS and key.topic is not None:
                 hints = hints or LeaderHints(self.broker.image, self.context.listener_name)
                 leader_id, epoch = hints.leader(key.topic, key.partition)
@@ -446,7 +475,7 @@ class _Fetch:
             response.node_endpoints = [NodeEndpoint(**endpoint) for endpoint in hints.endpoints()]
 
 
-def _wanted(request: FetchRequest, by_id: bool, image: Any) -> list[tuple[PartitionKey, FetchSpec]]:
+def _wanted(request: FetchRequest, by_id: bool, image: Any) -> Steps[list[tuple[PartitionKey, FetchSpec]]]:
     wanted = []
     for topic in request.topics:
         name = image.topic_name(topic.topic_id) if by_id else topic.topic
@@ -460,12 +489,18 @@ def _wanted(request: FetchRequest, by_id: bool, image: Any) -> list[tuple[Partit
                 partition.last_fetched_epoch,
             )
             wanted.append((PartitionKey(name, topic_id, partition.partition), spec))
+            yield
+        yield
     return wanted
 
 
-def _forgotten(request: FetchRequest, by_id: bool) -> list[PartitionKey]:
-    return [
-        PartitionKey(None if by_id else topic.topic, topic.topic_id if by_id else _ZERO_ID, index)
-        for topic in request.forgotten_topics_data
-        for index in topic.partitions
-    ]
+def _forgotten(request: FetchRequest, by_id: bool) -> Steps[list[PartitionKey]]:
+    forgotten: list[PartitionKey] = []
+    for topic in request.forgotten_topics_data:
+        for index in topic.partitions:
+            forgotten.append(
+                PartitionKey(None if by_id else topic.topic, topic.topic_id if by_id else _ZERO_ID, index)
+            )
+            yield
+        yield
+    return forgotten

@@ -8,12 +8,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import group as group_resource
 from odradek.broker.authorization import transactional_id as transactional_id_resource
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps, take_all, wait
 from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC
 from odradek.coordinators.partitioner import partition_for
 from odradek.coordinators.transactions.coordinator import TRANSACTION_STATE_TOPIC
@@ -44,28 +45,30 @@ class _Found(NamedTuple):
 def _error_response(
     request: FindCoordinatorRequest, version: int, error: ErrorCode, message: str
 ) -> FindCoordinatorResponse:
-    return _response(
-        request, version, {key: _Found(error, message or error.message) for key in _keys(request, version)}
-    )
+    found = {key: _Found(error, message or error.message) for key in _keys(request, version)}
+    return take_all(_response(request, version, found))
 
 
 @handler(ApiKey.FIND_COORDINATOR, versions=range(7), error_response=_error_response)
-def handle(context: RequestContext, request: FindCoordinatorRequest) -> Any:
+def handle(context: RequestContext, request: FindCoordinatorRequest) -> Steps[FindCoordinatorResponse]:
     """Name the coordinator of each key."""
     broker = context.broker
     topic = _TOPICS.get(request.key_type)
-    if topic is not None and broker.image.topic(topic) is None:
-        # It may have to be created, which is the controller's work; the coordinators belong to the loop.
-        _ = broker.groups if request.key_type == GROUP_KEY else broker.transactions
-        return broker.controller.turns.run(lambda: _answer(context, request))
-    return _answer(context, request)
-
-
-def _answer(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    keys = _keys(request, context.api_version)
-    return _response(
-        request, context.api_version, {key: _find(context, request.key_type, key) for key in keys}
-    )
+    if (
+        topic is not None
+        and broker.image.topic(topic) is None
+        and any(
+            _refusal(context, request.key_type, key) is None for key in _keys(request, context.api_version)
+        )
+    ):
+        runtime = broker.groups if request.key_type == GROUP_KEY else broker.transactions
+        # What fails is said of each key.
+        yield from wait(broker.controller.turns.run(runtime.ensure_topic))
+    found: dict[str, _Found] = {}
+    for key in _keys(request, context.api_version):
+        found[key] = _find(context, request.key_type, key)
+        yield
+    return (yield from _response(request, context.api_version, found))
 
 
 def _keys(request: FindCoordinatorRequest, version: int) -> list[str]:
@@ -74,7 +77,7 @@ def _keys(request: FindCoordinatorRequest, version: int) -> list[str]:
 
 def _response(
     request: FindCoordinatorRequest, version: int, found: dict[str, _Found]
-) -> FindCoordinatorResponse:
+) -> Steps[FindCoordinatorResponse]:
     if version < FIRST_VERSION_WITH_SEVERAL_KEYS:
         only = found[request.key]
         # Kafka names even the absence of an error here, and from version 4 on says nothing.
@@ -86,8 +89,9 @@ def _response(
             host=only.host,
             port=only.port,
         )
-    return FindCoordinatorResponse(
-        coordinators=[
+    response = FindCoordinatorResponse(coordinators=[])
+    for key in request.coordinator_keys:
+        response.coordinators.append(
             Coordinator(
                 key=key,
                 node_id=found[key].node_id,
@@ -96,21 +100,25 @@ def _response(
                 error_code=found[key].error,
                 error_message=found[key].message or "",
             )
-            for key in request.coordinator_keys
-        ]
-    )
+        )
+        yield
+    return response
 
 
 def _find(context: RequestContext, key_type: int, key: str) -> _Found:
+    error = _refusal(context, key_type, key)
+    return _find_leader(context, _TOPICS[key_type], key) if error is None else _refused(error)
+
+
+def _refusal(context: RequestContext, key_type: int, key: str) -> ErrorCode | None:
+    """Why a key's coordinator is not told."""
     if key_type == GROUP_KEY:
-        if not context.authorize(Operation.DESCRIBE, group_resource(key)):
-            return _refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        return _find_leader(context, GROUP_METADATA_TOPIC, key)
+        allowed = context.authorize(Operation.DESCRIBE, group_resource(key))
+        return None if allowed else ErrorCode.GROUP_AUTHORIZATION_FAILED
     if key_type == TRANSACTION_KEY:
-        if not context.authorize(Operation.DESCRIBE, transactional_id_resource(key)):
-            return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        return _find_leader(context, TRANSACTION_STATE_TOPIC, key)
-    return _refused(ErrorCode.INVALID_REQUEST)
+        allowed = context.authorize(Operation.DESCRIBE, transactional_id_resource(key))
+        return None if allowed else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return ErrorCode.INVALID_REQUEST
 
 
 def _refused(error: ErrorCode) -> _Found:
@@ -122,11 +130,7 @@ def _find_leader(context: RequestContext, topic_name: str, key: str) -> _Found:
     broker = context.broker
     topic = broker.image.topic(topic_name)
     if topic is None:
-        runtime = broker.groups if topic_name == GROUP_METADATA_TOPIC else broker.transactions
-        error = runtime.ensure_topic()
-        topic = broker.image.topic(topic_name)
-        if error or topic is None:
-            return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     partition = topic.partitions.get(partition_for(key, len(topic.partitions)))
     leader = None if partition is None else broker.image.brokers.get(partition.leader)
     endpoint = None if leader is None else leader.endpoint(context.listener_name)

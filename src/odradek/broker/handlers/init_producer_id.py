@@ -54,14 +54,25 @@ def handle(
     if ids.is_exhausted:
         block = context.broker.controller.turns.run(ids.claim)
         if asyncio.isfuture(block):
-            return asyncio.ensure_future(_when_claimed(ids, block))
+            return asyncio.ensure_future(_when_claimed(context, ids, block))
         ids.use(block)
-    return InitProducerIdResponse(producer_id=ids.next(), producer_epoch=0)
+    return _new_id(context, ids)
 
 
-async def _when_claimed(ids: ProducerIds, block: asyncio.Future[ProducerIdBlock]) -> InitProducerIdResponse:
+async def _when_claimed(
+    context: RequestContext, ids: ProducerIds, block: asyncio.Future[ProducerIdBlock]
+) -> InitProducerIdResponse:
     ids.use(await block)
-    return InitProducerIdResponse(producer_id=ids.next(), producer_epoch=0)
+    return _new_id(context, ids)
+
+
+def _new_id(context: RequestContext, ids: ProducerIds) -> InitProducerIdResponse:
+    broker = context.broker
+    throttle_ms = broker.producer_id_throttle.take(
+        (context.principal, context.client_host), broker.clock.monotonic_ms()
+    )
+    context.mute_ms = throttle_ms
+    return InitProducerIdResponse(producer_id=ids.next(), producer_epoch=0, throttle_time_ms=throttle_ms)
 
 
 def _initialise(

@@ -58,5 +58,8 @@ def handle(
         return _error_response(request, context.api_version, ErrorCode.GROUP_AUTHORIZATION_FAILED, "")
     answer = _Answer(context.api_version)
     caller = Caller(context.client_id, context.client_host, context.api_version)
-    context.broker.groups.coordinator.join_group(caller, request, answer.deliver)
+    give_up = context.broker.groups.coordinator.join_group(caller, request, answer.deliver)
+    # The coordinator has what it needs of them: while others are waited for, they need not be held twice.
+    request.protocols = []
+    context.on_disconnect = give_up
     return answer.result(context.broker.loop)

@@ -44,7 +44,7 @@ def handle(context: RequestContext, request: ListConfigResourcesRequest) -> List
         return ListConfigResourcesResponse(config_resources=[])
     kinds: Iterable[ResourceKind] = _ALL
     if request.resource_types:
-        kinds = dict.fromkeys(map(kind_of, request.resource_types))
+        kinds = dict.fromkeys(map(kind_of, dict.fromkeys(request.resource_types)))
         if ResourceKind.UNKNOWN in kinds:
             raise UnsupportedVersionError
     return ListConfigResourcesResponse(

@@ -19,14 +19,13 @@ that were last written to before the time, the newest first; -1 and -2 are the l
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.registry import handler
-from odradek.broker.slices import in_slices
+from odradek.broker.slices import Steps
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.replication.lookups import (
@@ -83,46 +82,39 @@ def _error_response(
 
 
 @handler(ApiKey.LIST_OFFSETS, versions=range(12), error_response=_error_response)
-def handle(
-    context: RequestContext, request: ListOffsetsRequest
-) -> ListOffsetsResponse | asyncio.Future[ListOffsetsResponse]:
-    """Look every partition up, in slices: a search by time reads files."""
-    twice = _named_twice(request)
-    response = ListOffsetsResponse(
-        topics=[ListOffsetsTopicResponse(name=topic.name, partitions=[]) for topic in request.topics]
-    )
-    todo = [
-        (answer, topic.name, partition)
-        for topic, answer in zip(request.topics, response.topics, strict=True)
-        for partition in topic.partitions
-    ]
-    allowed = {
-        topic.name: context.authorize(Operation.DESCRIBE, topic_resource(topic.name))
-        for topic in request.topics
-    }
-
-    def one(item: tuple[ListOffsetsTopicResponse, str, ListOffsetsPartition]) -> None:
-        answer, topic, partition = item
-        index = partition.partition_index
-        if not allowed[topic]:
-            answer.partitions.append(_failed(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-        elif context.api_version == 0:
-            answer.partitions.append(_look_up_segments(context, request, topic, partition))
-        elif (topic, index) in twice:
-            answer.partitions.append(_failed(index, ErrorCode.INVALID_REQUEST))
-        else:
-            answer.partitions.append(_look_up(context, request, topic, partition))
-
-    return in_slices(context.broker.loop, todo, one, lambda: response)
+def handle(context: RequestContext, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
+    """Look every partition up, in steps: a search by time reads files."""
+    twice = yield from _named_twice(request)
+    response = ListOffsetsResponse(topics=[])
+    for topic in request.topics:
+        allowed = context.authorize(Operation.DESCRIBE, topic_resource(topic.name))
+        answer = ListOffsetsTopicResponse(name=topic.name, partitions=[])
+        response.topics.append(answer)
+        for partition in topic.partitions:
+            index = partition.partition_index
+            if not allowed:
+                found = _failed(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            elif context.api_version == 0:
+                found = _look_up_segments(context, request, topic.name, partition)
+            elif (topic.name, index) in twice:
+                found = _failed(index, ErrorCode.INVALID_REQUEST)
+            else:
+                found = _look_up(context, request, topic.name, partition)
+            answer.partitions.append(found)
+            yield
+        yield
+    return response
 
 
-def _named_twice(request: ListOffsetsRequest) -> set[tuple[str, int]]:
+def _named_twice(request: ListOffsetsRequest) -> Steps[set[tuple[str, int]]]:
     seen: set[tuple[str, int]] = set()
     twice: set[tuple[str, int]] = set()
     for topic in request.topics:
         for partition in topic.partitions:
             key = (topic.name, partition.partition_index)
             (twice if key in seen else seen).add(key)
+            yield
+        yield
     return twice
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps
 from odradek.errors import ClusterAuthorizationError
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.list_partition_reassignments import (
@@ -26,14 +27,20 @@ if TYPE_CHECKING:
 @handler(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=range(1))
 def handle(
     context: RequestContext, request: ListPartitionReassignmentsRequest
-) -> ListPartitionReassignmentsResponse:
+) -> Steps[ListPartitionReassignmentsResponse]:
     """Name what is under way."""
     if not context.authorize(Operation.DESCRIBE, CLUSTER):
         raise ClusterAuthorizationError
     context.broker.controller.check_active()
     topics: list[OngoingTopicReassignment] = []
-    for name, indexes in _wanted(context, request):
-        ongoing = [one for index in indexes if (one := _ongoing(context, name, index)) is not None]
+    for name, indexes in (yield from _wanted(context, request)):
+        ongoing: list[OngoingPartitionReassignment] = []
+        for index in indexes:
+            one = _ongoing(context, name, index)
+            if one is not None:
+                ongoing.append(one)
+            yield
+        yield
         if ongoing:
             topics.append(OngoingTopicReassignment(name=name, partitions=ongoing))
     return ListPartitionReassignmentsResponse(error_message=None, topics=topics)
@@ -41,13 +48,14 @@ def handle(
 
 def _wanted(
     context: RequestContext, request: ListPartitionReassignmentsRequest
-) -> Iterable[tuple[str, Iterable[int]]]:
+) -> Steps[Iterable[tuple[str, Iterable[int]]]]:
     if request.topics is None:
         topics = context.broker.image.topics
         return [(name, topic.partitions) for name, topic in topics.items()]
     wanted: dict[str, dict[int, None]] = {}
     for one in request.topics:
         wanted.setdefault(one.name, {}).update(dict.fromkeys(one.partition_indexes))
+        yield
     return list(wanted.items())
 
 

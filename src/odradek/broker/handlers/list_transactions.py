@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation, transactional_id
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps
 from odradek.errors import InvalidRegularExpressionError
 from odradek.util.linear_regex import LinearPattern, PatternError
 from odradek.wire.api import ApiKey
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @handler(ApiKey.LIST_TRANSACTIONS, versions=range(3))
-def handle(context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
+def handle(context: RequestContext, request: ListTransactionsRequest) -> Steps[ListTransactionsResponse]:
     """List those that pass the filters."""
     try:
         pattern = (
@@ -40,16 +41,17 @@ def handle(context: RequestContext, request: ListTransactionsRequest) -> ListTra
         states=dict.fromkeys(request.state_filters),
         longer_than_ms=request.duration_filter,
     )
-    return ListTransactionsResponse(
-        unknown_state_filters=listing.unknown_states,
-        transaction_states=[
-            TransactionState(
-                transactional_id=one.transactional_id,
-                producer_id=one.producer_id,
-                transaction_state=one.state.title,
+    response = ListTransactionsResponse(unknown_state_filters=listing.unknown_states, transaction_states=[])
+    for one in listing.transactions:
+        if (pattern is None or pattern.matches(one.transactional_id)) and context.authorize(
+            Operation.DESCRIBE, transactional_id(one.transactional_id)
+        ):
+            response.transaction_states.append(
+                TransactionState(
+                    transactional_id=one.transactional_id,
+                    producer_id=one.producer_id,
+                    transaction_state=one.state.title,
+                )
             )
-            for one in listing.transactions
-            if (pattern is None or pattern.matches(one.transactional_id))
-            and context.authorize(Operation.DESCRIBE, transactional_id(one.transactional_id))
-        ],
-    )
+        yield
+    return response

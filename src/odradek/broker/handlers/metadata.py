@@ -13,13 +13,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.auto_creation import auto_create
+from odradek.broker.auto_creation import MAX_TOPICS_AT_ONCE, auto_create
 from odradek.broker.fast.metadata import FastMetadata
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps, wait
 from odradek.cluster import topics as topic_rules
 from odradek.cluster.nodes import NO_LEADER, NO_TOPIC_ID
 from odradek.errors import InvalidRequestError
@@ -59,42 +60,53 @@ def _fast(broker: Broker) -> FastMetadata:
 
 
 @handler(ApiKey.METADATA, versions=range(14), error_response=_error_response, fast=_fast)
-def handle(context: RequestContext, request: MetadataRequest) -> Any:
+def handle(context: RequestContext, request: MetadataRequest) -> Steps[MetadataResponse]:
     """Describe the cluster as this broker knows it."""
-    controller = context.broker.controller
-    if (
-        request.topics
-        and request.allow_auto_topic_creation
-        and context.broker.config.auto_create_topics_enable
-        and any(t.name is not None and t.name not in controller.image.topics for t in request.topics)
-    ):
-        # A topic may have to be created.
-        return controller.turns.run(lambda: _answer(context, request))
-    return _answer(context, request)
-
-
-def _answer(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     image = context.broker.controller.image
     version = context.api_version
     wanted = request.topics
+    missing: list[str] = []
+    topics: list[MetadataResponseTopic] = []
     if wanted is None or (version == 0 and not wanted):
-        topics = [
-            _describe(context, image, topic)
-            for name, topic in image.topics.items()
-            if name not in image.marked and context.authorize(Operation.DESCRIBE, topic_resource(name))
-        ]
+        for name, topic in tuple(image.topics.items()):
+            if name not in image.marked and context.authorize(Operation.DESCRIBE, topic_resource(name)):
+                topics.append((yield from _describe(context, image, topic)))
+            yield
     else:
-        _check(wanted, version)
-        ids = list(dict.fromkeys(t.topic_id for t in wanted if t.topic_id != NO_TOPIC_ID))
-        if ids:
-            topics = [_by_id(context, image, topic_id) for topic_id in ids]
-        else:
-            names = dict.fromkeys(topic.name for topic in wanted if topic.name is not None)
-            topics = _by_name(context, image, names, request.allow_auto_topic_creation)
+        ids, names = yield from _asked_for(wanted, version)
+        for topic_id in ids:
+            topics.append((yield from _by_id(context, image, topic_id)))
+            yield
+        # Ids are stronger.
+        may_create = request.allow_auto_topic_creation and context.broker.config.auto_create_topics_enable
+        for one in names if not ids else ():
+            topics.append((yield from _by_name(context, image, one, may_create, missing)))
+            yield
+    if missing:
+        # The controller may have created them by the time that it is this one's turn; that is no error.
+        broker = context.broker
+        created = yield from wait(
+            broker.controller.turns.run(lambda: auto_create(broker.controller, broker.config, missing))
+        )
+        for answer in topics:
+            if answer.name in created:
+                answer.error_code = int(created[answer.name])
+            yield
+    return (yield from _respond(context, request, image, topics))
+
+
+def _respond(
+    context: RequestContext,
+    request: MetadataRequest,
+    image: ClusterImage,
+    topics: list[MetadataResponseTopic],
+) -> Steps[MetadataResponse]:
+    version = context.api_version
     if request.include_topic_authorized_operations and version >= 8:
         for topic in topics:
             if topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED and topic.name is not None:
                 topic.topic_authorized_operations = context.authorized_operations(topic_resource(topic.name))
+            yield
     response = MetadataResponse(
         brokers=_brokers(context),
         cluster_id=image.cluster_id,
@@ -107,13 +119,24 @@ def _answer(context: RequestContext, request: MetadataRequest) -> MetadataRespon
     return response
 
 
-def _check(wanted: Iterable[MetadataRequestTopic], version: int) -> None:
-    if version < _BY_ID_FROM:
-        for topic in wanted:
+def _asked_for(
+    wanted: Iterable[MetadataRequestTopic], version: int
+) -> Steps[tuple[dict[bytes, None], dict[str, None]]]:
+    """The ids and the names of the topics that are asked for, each once."""
+    ids: dict[bytes, None] = {}
+    names: dict[str, None] = {}
+    for topic in wanted:
+        yield
+        if version < _BY_ID_FROM:
             if topic.name is None:
                 raise InvalidRequestError(f"Topic name can not be null for version {version}")
             if topic.topic_id != NO_TOPIC_ID:
                 raise InvalidRequestError(f"Topic IDs are not supported in requests for version {version}")
+        if topic.topic_id != NO_TOPIC_ID:
+            ids[topic.topic_id] = None
+        if topic.name is not None:
+            names[topic.name] = None
+    return ids, names
 
 
 def _brokers(context: RequestContext) -> list[MetadataResponseBroker]:
@@ -128,44 +151,35 @@ def _brokers(context: RequestContext) -> list[MetadataResponseBroker]:
     ]
 
 
-def _by_id(context: RequestContext, image: ClusterImage, topic_id: bytes) -> MetadataResponseTopic:
+def _by_id(context: RequestContext, image: ClusterImage, topic_id: bytes) -> Steps[MetadataResponseTopic]:
     topic = image.topic_by_id(topic_id)
     if topic is None:
         return _failed(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
     if not context.authorize(Operation.DESCRIBE, topic_resource(topic.name)):
         return _failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, topic_id)
-    return _describe(context, image, topic)
+    return (yield from _describe(context, image, topic))
 
 
 def _by_name(
-    context: RequestContext, image: ClusterImage, names: Iterable[str], may_create: bool
-) -> list[MetadataResponseTopic]:
-    answers: dict[str, MetadataResponseTopic | None] = {}
-    create = may_create and context.broker.config.auto_create_topics_enable
-    to_create: list[str] = []
-    for name in names:
-        resource = topic_resource(name)
-        topic = image.topic(name)
-        if not context.authorize(Operation.DESCRIBE, resource):
-            answers[name] = _failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
-        elif topic is not None:
-            answers[name] = _describe(context, image, topic)
-        elif topic_rules.why_invalid(name) is not None:
-            answers[name] = _failed(ErrorCode.INVALID_TOPIC_EXCEPTION, name)
-        elif not create or name in image.marked:
-            answers[name] = _failed(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
-        elif not context.authorize(Operation.CREATE, CLUSTER) and not context.authorize(
-            Operation.CREATE, resource
-        ):
-            answers[name] = _failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
-        else:
-            answers[name] = None
-            to_create.append(name)
-    if to_create:
-        created = auto_create(context.broker.controller, context.broker.config, to_create)
-        for name, error in created.items():
-            answers[name] = _failed(error, name)
-    return [answer for answer in answers.values() if answer is not None]
+    context: RequestContext, image: ClusterImage, name: str, may_create: bool, missing: list[str]
+) -> Steps[MetadataResponseTopic]:
+    """Describe a topic; one that is to be created is added to `missing`, and told to be on its way."""
+    resource = topic_resource(name)
+    if not context.authorize(Operation.DESCRIBE, resource):
+        return _failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
+    topic = image.topic(name)
+    if topic is not None:
+        return (yield from _describe(context, image, topic))
+    if topic_rules.why_invalid(name) is not None:
+        return _failed(ErrorCode.INVALID_TOPIC_EXCEPTION, name)
+    if not may_create or name in image.marked:
+        return _failed(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
+    if not context.authorize(Operation.CREATE, CLUSTER) and not context.authorize(Operation.CREATE, resource):
+        return _failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
+    if len(missing) < MAX_TOPICS_AT_ONCE:
+        missing.append(name)
+    # The client asks again; those beyond the limit are created then.
+    return _failed(ErrorCode.LEADER_NOT_AVAILABLE, name)
 
 
 def _failed(error: ErrorCode, name: str | None, topic_id: bytes = NO_TOPIC_ID) -> MetadataResponseTopic:
@@ -177,20 +191,20 @@ def _failed(error: ErrorCode, name: str | None, topic_id: bytes = NO_TOPIC_ID) -
     )
 
 
-def _describe(context: RequestContext, image: ClusterImage, topic: TopicImage) -> MetadataResponseTopic:
+def _describe(
+    context: RequestContext, image: ClusterImage, topic: TopicImage
+) -> Steps[MetadataResponseTopic]:
     version, listener = context.api_version, context.listener_name
     offline: dict[int, list[int]] = {}
     for broker, name, index in context.broker.controller.offline_replicas:
         if name == topic.name:
             offline.setdefault(index, []).append(broker)
+    partitions: list[MetadataResponsePartition] = []
+    for index, partition in topic.partitions.items():
+        partitions.append(_partition(image, index, partition, listener, version, offline.get(index, ())))
+        yield
     return MetadataResponseTopic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.is_internal,
-        partitions=[
-            _partition(image, index, partition, listener, version, offline.get(index, ()))
-            for index, partition in topic.partitions.items()
-        ],
+        name=topic.name, topic_id=topic.topic_id, is_internal=topic.is_internal, partitions=partitions
     )
 
 

@@ -9,14 +9,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import group as group_resource
 from odradek.broker.coordination.answer import Answer
-from odradek.broker.groups.committing import merge, take_refused
+from odradek.broker.groups.committing import commit_in_pieces, take_refused
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps
 from odradek.cluster.store import StoreError
 from odradek.coordinators.groups.commit_answers import answer_topic, commit_error
 from odradek.coordinators.groups.offsets import metadata_too_long
@@ -28,7 +30,6 @@ from odradek.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitResponse,
-    OffsetCommitResponseTopic,
 )
 
 if TYPE_CHECKING:
@@ -47,42 +48,39 @@ def _error_response(
 
 
 @handler(ApiKey.OFFSET_COMMIT, versions=range(11), error_response=_error_response)
-def handle(context: RequestContext, request: OffsetCommitRequest) -> Any:
+def handle(context: RequestContext, request: OffsetCommitRequest) -> Steps[OffsetCommitResponse]:
     """Commit, and answer when it is committed to the log."""
     if not context.authorize(Operation.READ, group_resource(request.group_id)):
         return commit_error(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
-    refused = take_refused(context, request.topics, by_id=by_id)
+    refused = yield from take_refused(context, request.topics, by_id=by_id)
     if not request.topics:
         return OffsetCommitResponse(topics=refused)
-    if context.api_version == 0:
-        _ = context.broker.groups
-        return context.broker.controller.turns.run(
-            lambda: OffsetCommitResponse(topics=merge(refused, _commit_to_store(context, request)))
-        )
-    answer: Answer[OffsetCommitResponse] = Answer()
 
-    def deliver(response: OffsetCommitResponse) -> None:
-        response.topics = merge(refused, response.topics)
-        answer.deliver(response)
+    def commit(piece: OffsetCommitRequest) -> OffsetCommitResponse | asyncio.Future[OffsetCommitResponse]:
+        if context.api_version == 0:
+            _ = context.broker.groups
+            return context.broker.controller.turns.run(lambda: _commit_to_store(context, piece))  # type: ignore[no-any-return]
+        answer: Answer[OffsetCommitResponse] = Answer()
+        context.broker.groups.coordinator.commit_offsets(context.api_version, piece, answer.deliver)
+        return answer.result(context.broker.loop)
 
-    context.broker.groups.coordinator.commit_offsets(context.api_version, request, deliver)
-    return answer.result(context.broker.loop)
+    return OffsetCommitResponse(topics=(yield from commit_in_pieces(request, commit, refused)))
 
 
-def _commit_to_store(
-    context: RequestContext, request: OffsetCommitRequest
-) -> list[OffsetCommitResponseTopic]:
-    return [
-        answer_topic(
-            topic,
-            [
-                (one.partition_index, _commit_one(context, request.group_id, topic.name, one))
-                for one in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
+def _commit_to_store(context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            answer_topic(
+                topic,
+                [
+                    (one.partition_index, _commit_one(context, request.group_id, topic.name, one))
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
 
 
 def _commit_one(

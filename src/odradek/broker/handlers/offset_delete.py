@@ -7,7 +7,7 @@ for one that has members and is no group of consumers, INVALID_GROUP_ID, NOT_COO
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation
@@ -15,6 +15,7 @@ from odradek.broker.authorization import group as group_resource
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.coordination.answer import Answer
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps, wait
 from odradek.errors import GroupAuthorizationError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -30,51 +31,61 @@ from odradek.wire.messages.offset_delete import (
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
 
+PARTITIONS_AT_ONCE = 75
+"""Partitions whose offsets are deleted before others get their turn."""
+
 
 @handler(ApiKey.OFFSET_DELETE, versions=range(1))
-def handle(
-    context: RequestContext, request: OffsetDeleteRequest
-) -> OffsetDeleteResponse | asyncio.Future[OffsetDeleteResponse]:
+def handle(context: RequestContext, request: OffsetDeleteRequest) -> Steps[OffsetDeleteResponse]:
     """Delete, and answer when the tombstones are committed to the log."""
     if not context.authorize(Operation.DELETE, group_resource(request.group_id)):
         raise GroupAuthorizationError
-    refused: dict[str, OffsetDeleteResponseTopic] = {}
-    request.topics = [topic for topic in request.topics if _keep_valid(context, topic, refused)]
-    answer: Answer[OffsetDeleteResponse] = Answer()
+    answered: dict[str, OffsetDeleteResponseTopic] = {}
+    valid = yield from _take_valid(context, request.topics, answered)
+    # With nothing left the coordinator is asked all the same: whether there is such a group.
+    for first in range(0, max(1, len(valid)), PARTITIONS_AT_ONCE):
+        piece = OffsetDeleteRequest(group_id=request.group_id, topics=[])
+        for name, index in valid[first : first + PARTITIONS_AT_ONCE]:
+            if not piece.topics or piece.topics[-1].name != name:
+                piece.topics.append(OffsetDeleteRequestTopic(name=name, partitions=[]))
+            piece.topics[-1].partitions.append(OffsetDeleteRequestPartition(partition_index=index))
+        answer: Answer[OffsetDeleteResponse] = Answer()
+        context.broker.groups.coordinator.delete_offsets(piece, answer.deliver)
+        response: OffsetDeleteResponse = yield from wait(answer.result(context.broker.loop))
+        if response.error_code:
+            return response
+        for topic in response.topics:
+            present = answered.setdefault(topic.name, topic)
+            if present is not topic:
+                present.partitions += topic.partitions
+        yield
+    return OffsetDeleteResponse(topics=list(answered.values()))
 
-    def deliver(response: OffsetDeleteResponse) -> None:
-        if not response.error_code:
-            for topic in response.topics:
-                present = refused.setdefault(topic.name, topic)
-                if present is not topic:
-                    present.partitions += topic.partitions
-            response.topics = list(refused.values())
-        answer.deliver(response)
 
-    context.broker.groups.coordinator.delete_offsets(request, deliver)
-    return answer.result(context.broker.loop)
-
-
-def _keep_valid(
-    context: RequestContext, topic: OffsetDeleteRequestTopic, refused: dict[str, OffsetDeleteResponseTopic]
-) -> bool:
-    """Move partitions that cannot be deleted to `refused`; says whether any are left."""
-    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    valid: list[OffsetDeleteRequestPartition] = []
-    if not context.authorize(Operation.READ, topic_resource(topic.name)):
-        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    else:
-        found = context.broker.image.topic(topic.name)
-        if found is not None:
-            valid = [one for one in topic.partitions if one.partition_index in found.partitions]
-    known = {one.partition_index for one in valid}
-    wrong = [
-        OffsetDeleteResponsePartition(partition_index=one.partition_index, error_code=int(error))
-        for one in topic.partitions
-        if one.partition_index not in known
-    ]
-    if wrong:
-        present = refused.setdefault(topic.name, OffsetDeleteResponseTopic(name=topic.name))
-        present.partitions += wrong
-    topic.partitions = valid
-    return bool(valid)
+def _take_valid(
+    context: RequestContext,
+    topics: list[OffsetDeleteRequestTopic],
+    refused: dict[str, OffsetDeleteResponseTopic],
+) -> Steps[list[tuple[str, int]]]:
+    """The partitions whose offsets may be deleted; what is answered of the others is put into `refused`."""
+    valid: list[tuple[str, int]] = []
+    for topic in topics:
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        there: Container[int] = ()
+        if not context.authorize(Operation.READ, topic_resource(topic.name)):
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        else:
+            found = context.broker.image.topic(topic.name)
+            if found is not None:
+                there = found.partitions
+        for one in topic.partitions:
+            if one.partition_index in there:
+                valid.append((topic.name, one.partition_index))
+            else:
+                present = refused.setdefault(topic.name, OffsetDeleteResponseTopic(name=topic.name))
+                present.partitions.append(
+                    OffsetDeleteResponsePartition(partition_index=one.partition_index, error_code=int(error))
+                )
+            yield
+        yield
+    return valid

@@ -9,10 +9,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from odradek.broker.authorization import group as group_resource
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.coordination.answer import Answer
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps, each, take_all, wait
 from odradek.cluster.store import StoreError
 from odradek.coordinators.groups.coordinator import fetch_error
 from odradek.errors import KafkaError
@@ -49,87 +50,83 @@ FIRST_VERSION_WITH_ERROR_ON_TOP = 2
 FIRST_VERSION_WITH_SEVERAL_GROUPS = 8
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 
+PARTITIONS_AT_ONCE = 250
+"""Partitions whose offsets the coordinator looks up before others get their turn."""
+
 
 def _error_response(
     request: OffsetFetchRequest, version: int, error: ErrorCode, message: str
 ) -> OffsetFetchResponse:
-    return _response(request, version, [fetch_error(g.group_id, error) for g in _groups(request, version)])
+    groups = take_all(_groups(request, version))
+    return take_all(_response(request, version, [fetch_error(g.group_id, error) for g in groups]))
 
 
 @handler(ApiKey.OFFSET_FETCH, versions=range(11), error_response=_error_response)
-def handle(
-    context: RequestContext, request: OffsetFetchRequest
-) -> OffsetFetchResponse | asyncio.Future[OffsetFetchResponse]:
+def handle(context: RequestContext, request: OffsetFetchRequest) -> Steps[OffsetFetchResponse]:
     """Answer with the offsets once whatever is being committed has been."""
     version = context.api_version
-    groups = _groups(request, version)
+    groups = yield from _groups(request, version)
     if version == 0:
-        return _response(request, version, [_fetch_from_store(context, groups[0])])
-    answer: Answer[OffsetFetchResponse] = Answer()
-    found: dict[int, OffsetFetchResponseGroup] = {}
-
-    def take(at: int, response: OffsetFetchResponseGroup) -> None:
-        found[at] = response
-        if len(found) == len(groups):
-            answer.deliver(_response(request, version, [found[at] for at in range(len(groups))]))
-
+        return (yield from _response(request, version, [(yield from _fetch_from_store(context, groups[0]))]))
+    found: list[OffsetFetchResponseGroup] = []
     times = Counter(group.group_id for group in groups)
-    for at, group in enumerate(groups):
+    for group in groups:
         if times[group.group_id] > 1:
-            take(at, fetch_error(group.group_id, ErrorCode.INVALID_REQUEST))
+            found.append(fetch_error(group.group_id, ErrorCode.INVALID_REQUEST))
         else:
-            _fetch_group(context, group, request.require_stable, partial(take, at))
+            found.append((yield from _fetch_group(context, group, request.require_stable)))
+        yield
     if not groups:
         return OffsetFetchResponse()
-    return answer.result(context.broker.loop)
+    return (yield from _response(request, version, found))
 
 
-def _groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:
+def _groups(request: OffsetFetchRequest, version: int) -> Steps[list[OffsetFetchRequestGroup]]:
     if version >= FIRST_VERSION_WITH_SEVERAL_GROUPS:
         return request.groups
     topics = None
     if request.topics is not None:
-        topics = [
-            OffsetFetchRequestTopics(name=t.name, partition_indexes=t.partition_indexes)
-            for t in request.topics
-        ]
+        topics = yield from each(
+            request.topics,
+            lambda t: OffsetFetchRequestTopics(name=t.name, partition_indexes=t.partition_indexes),
+        )
     return [OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)]
 
 
 def _response(
     request: OffsetFetchRequest, version: int, groups: list[OffsetFetchResponseGroup]
-) -> OffsetFetchResponse:
+) -> Steps[OffsetFetchResponse]:
     if version >= FIRST_VERSION_WITH_SEVERAL_GROUPS:
         return OffsetFetchResponse(groups=groups)
     (only,) = groups
     if version < FIRST_VERSION_WITH_ERROR_ON_TOP and only.error_code:
         for topic in request.topics or ():
-            only.topics.append(_refused(topic.name, b"\0" * 16, topic.partition_indexes, only.error_code))
-    return OffsetFetchResponse(
-        error_code=only.error_code,
-        topics=[
-            OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetFetchResponsePartition(
-                        partition_index=p.partition_index,
-                        committed_offset=p.committed_offset,
-                        committed_leader_epoch=p.committed_leader_epoch,
-                        metadata=p.metadata,
-                        error_code=p.error_code,
-                    )
-                    for p in topic.partitions
-                ],
+            refused = yield from _refused(topic.name, b"\0" * 16, topic.partition_indexes, only.error_code)
+            only.topics.append(refused)
+    response = OffsetFetchResponse(error_code=only.error_code, topics=[])
+    for one in only.topics:
+        answered = OffsetFetchResponseTopic(name=one.name, partitions=[])
+        response.topics.append(answered)
+        for p in one.partitions:
+            answered.partitions.append(
+                OffsetFetchResponsePartition(
+                    partition_index=p.partition_index,
+                    committed_offset=p.committed_offset,
+                    committed_leader_epoch=p.committed_leader_epoch,
+                    metadata=p.metadata,
+                    error_code=p.error_code,
+                )
             )
-            for topic in only.topics
-        ],
-    )
+            yield
+        yield
+    return response
 
 
-def _refused(name: str, topic_id: bytes, partitions: list[int], error: int) -> OffsetFetchResponseTopics:
-    return OffsetFetchResponseTopics(
-        name=name, topic_id=topic_id, partitions=[_partition(p, error) for p in partitions]
-    )
+def _refused(
+    name: str, topic_id: bytes, partitions: list[int], error: int
+) -> Steps[OffsetFetchResponseTopics]:
+    failed = yield from each(partitions, lambda index: _partition(index, error))
+    return OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=failed)
 
 
 def _partition(index: int, error: int, offset: int = -1) -> OffsetFetchResponsePartitions:
@@ -139,60 +136,118 @@ def _partition(index: int, error: int, offset: int = -1) -> OffsetFetchResponseP
 
 
 def _fetch_group(
+    context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
+) -> Steps[OffsetFetchResponseGroup]:
+    if not context.authorize(Operation.DESCRIBE, group_resource(group.group_id)):
+        return fetch_error(group.group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    refused: list[OffsetFetchResponseTopics] = []
+    wanted: list[OffsetFetchRequestTopics] | None = None
+    if group.topics is not None:
+        wanted = []
+        for topic in group.topics:
+            error = _error_of(context, topic)
+            if error is None:
+                wanted.append(topic)
+            else:
+                refused.append(
+                    (yield from _refused(topic.name, topic.topic_id, topic.partition_indexes, error))
+                )
+            yield
+    response = yield from _fetch_in_pieces(context, group, wanted, require_stable)
+    if not response.error_code:
+        if wanted is None:
+            response.topics = yield from _visible(context, response.topics)
+        response.topics += refused
+    return response
+
+
+def _fetch_in_pieces(
     context: RequestContext,
     group: OffsetFetchRequestGroup,
+    wanted: list[OffsetFetchRequestTopics] | None,
     require_stable: bool,
-    deliver: Callable[[OffsetFetchResponseGroup], None],
-) -> None:
-    if not context.authorize(Operation.DESCRIBE, group_resource(group.group_id)):
-        deliver(fetch_error(group.group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+) -> Steps[OffsetFetchResponseGroup]:
+    """Ask the coordinator for at most `PARTITIONS_AT_ONCE` partitions at a time; the first error is the
+    group's."""
+    whole: OffsetFetchResponseGroup | None = None
+    for topics, goes_on in _pieces(wanted):
+        answer: Answer[OffsetFetchResponseGroup] = Answer()
+        piece = copy(group)
+        piece.topics = topics
+        context.broker.groups.coordinator.fetch_offsets(piece, answer.deliver, require_stable=require_stable)
+        response = yield from wait(answer.result(context.broker.loop))
+        if whole is None or response.error_code:
+            whole = response
+        else:
+            if goes_on:
+                whole.topics[-1].partitions += response.topics.pop(0).partitions
+            whole.topics += response.topics
+        if response.error_code:
+            break
+        yield
+    assert whole is not None
+    return whole
+
+
+def _pieces(
+    wanted: list[OffsetFetchRequestTopics] | None,
+) -> Iterator[tuple[list[OffsetFetchRequestTopics] | None, bool]]:
+    """Topics with at most `PARTITIONS_AT_ONCE` partitions together, each of which counts as one, too; and
+    whether the first goes on with the partitions of the last one before."""
+    if not wanted:
+        yield wanted, False
         return
-    refused: list[OffsetFetchResponseTopics] = []
-    everything = group.topics is None
-    if group.topics is not None:
-        group.topics = [topic for topic in group.topics if _may_fetch(context, topic, refused)]
+    piece: list[OffsetFetchRequestTopics] = []
+    room, goes_on = PARTITIONS_AT_ONCE, False
+    for topic in wanted:
+        indexes, at = topic.partition_indexes, 0
+        while True:
+            part = indexes if len(indexes) <= room else indexes[at : at + room]
+            at += len(part)
+            room -= len(part) + 1
+            piece.append(
+                OffsetFetchRequestTopics(name=topic.name, topic_id=topic.topic_id, partition_indexes=part)
+            )
+            if room <= 0:
+                yield piece, goes_on
+                piece, room, goes_on = [], PARTITIONS_AT_ONCE, at < len(indexes)
+            if at >= len(indexes):
+                break
+    if piece:
+        yield piece, goes_on
 
-    def finish(response: OffsetFetchResponseGroup) -> None:
-        if not response.error_code:
-            if everything:
-                response.topics = _visible(context, response.topics)
-            response.topics += refused
-        deliver(response)
 
-    context.broker.groups.coordinator.fetch_offsets(group, finish, require_stable=require_stable)
-
-
-def _may_fetch(
-    context: RequestContext, topic: OffsetFetchRequestTopics, refused: list[OffsetFetchResponseTopics]
-) -> bool:
-    error = None
+def _error_of(context: RequestContext, topic: OffsetFetchRequestTopics) -> ErrorCode | None:
+    """Why nothing is told of a topic, which has its name afterwards."""
     if context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
         name = context.broker.image.topic_name(topic.topic_id)
         topic.name = name or ""
         if name is None:
-            error = ErrorCode.UNKNOWN_TOPIC_ID
-    if error is None and not context.authorize(Operation.DESCRIBE, topic_resource(topic.name)):
-        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if error is None:
-        return True
-    refused.append(_refused(topic.name, topic.topic_id, topic.partition_indexes, error))
-    return False
+            return ErrorCode.UNKNOWN_TOPIC_ID
+    if not context.authorize(Operation.DESCRIBE, topic_resource(topic.name)):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return None
 
 
 def _visible(
     context: RequestContext, topics: list[OffsetFetchResponseTopics]
-) -> list[OffsetFetchResponseTopics]:
+) -> Steps[list[OffsetFetchResponseTopics]]:
     """Of all topics of a group, those that the client may see and that its version can name."""
-    seen = [t for t in topics if context.authorize(Operation.DESCRIBE, topic_resource(t.name))]
-    if context.api_version < FIRST_VERSION_WITH_TOPIC_IDS:
-        return seen
-    image = context.broker.image
-    for topic in seen:
-        topic.topic_id = image.topic_id(topic.name)
-    return [topic for topic in seen if any(topic.topic_id)]
+    by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+    seen: list[OffsetFetchResponseTopics] = []
+    for topic in topics:
+        if context.authorize(Operation.DESCRIBE, topic_resource(topic.name)):
+            if by_id:
+                topic.topic_id = context.broker.image.topic_id(topic.name)
+            if not by_id or any(topic.topic_id):
+                seen.append(topic)
+        yield
+    return seen
 
 
-def _fetch_from_store(context: RequestContext, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+def _fetch_from_store(
+    context: RequestContext, group: OffsetFetchRequestGroup
+) -> Steps[OffsetFetchResponseGroup]:
     allowed = context.authorize(Operation.DESCRIBE, group_resource(group.group_id))
     topics = []
     for topic in group.topics or ():
@@ -201,16 +256,12 @@ def _fetch_from_store(context: RequestContext, group: OffsetFetchRequestGroup) -
         elif not context.authorize(Operation.DESCRIBE, topic_resource(topic.name)):
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         else:
-            topics.append(
-                OffsetFetchResponseTopics(
-                    name=topic.name,
-                    partitions=[
-                        _stored(context, group.group_id, topic.name, p) for p in topic.partition_indexes
-                    ],
-                )
+            stored = yield from each(
+                topic.partition_indexes, partial(_stored, context, group.group_id, topic.name)
             )
+            topics.append(OffsetFetchResponseTopics(name=topic.name, partitions=stored))
             continue
-        topics.append(_refused(topic.name, topic.topic_id, topic.partition_indexes, error))
+        topics.append((yield from _refused(topic.name, topic.topic_id, topic.partition_indexes, error)))
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -45,25 +46,26 @@ def _error_response(
 
 
 @handler(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=range(5), error_response=_error_response)
-def handle(context: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+def handle(
+    context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> Steps[OffsetForLeaderEpochResponse]:
     """Look every partition's epoch up."""
     is_broker = context.authorize(Operation.CLUSTER_ACTION, CLUSTER)
     topics = []
     for topic in request.topics:
         allowed = is_broker or context.authorize(Operation.DESCRIBE, topic_resource(topic.topic))
-        topics.append(
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[
-                    _look_up(context, topic.topic, partition)
-                    if allowed
-                    else EpochEndOffset(
-                        partition=partition.partition, error_code=int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                    )
-                    for partition in topic.partitions
-                ],
+        result = OffsetForLeaderTopicResult(topic=topic.topic, partitions=[])
+        topics.append(result)
+        for partition in topic.partitions:
+            result.partitions.append(
+                _look_up(context, topic.topic, partition)
+                if allowed
+                else EpochEndOffset(
+                    partition=partition.partition, error_code=int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                )
             )
-        )
+            yield
+        yield
     return OffsetForLeaderEpochResponse(topics=topics)
 
 

@@ -5,6 +5,7 @@
   leader has it. -1: all in-sync replicas have it, else REQUEST_TIMED_OUT after `timeout_ms`; anything else:
   INVALID_REQUIRED_ACKS.
 - A partition that is named twice gets INVALID_REQUEST each time, and nothing is appended.
+- A request of more than 20,000 topics and partitions closes its connection.
 - From 3 on exactly one batch, of magic 2; zstd from version 7.
 - 0-2 hold message sets, of magic 0 (0, 1) or 1 (2), which are converted to the topic's format; an empty one
   is answered as done, with the offset -1. 1 and later are told of throttling, 2 and later the append time.
@@ -23,10 +24,17 @@ from typing import TYPE_CHECKING, Any
 from odradek.broker.append_errors import append_failed, closing_without_acks
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.conversion.produce import PreparedRecords, partitions_of, prepare_all, takes_long
+from odradek.broker.conversion.produce import (
+    PreparedRecords,
+    partitions_of,
+    partitions_of_topic,
+    prepare_all,
+    takes_long,
+)
 from odradek.broker.fast.produce import FastProduce
 from odradek.broker.leader_hints import LeaderHints
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps, take_all, wait
 from odradek.broker.transactions.produce import admit_produce, require_admitted
 from odradek.broker.waiting import wait_for_replicas
 from odradek.cluster.image import INTERNAL_TOPICS
@@ -59,6 +67,9 @@ if TYPE_CHECKING:
     from odradek.log.converting import Prepared
     from odradek.replication.partition import Partition
 
+PARTITIONS_AT_ONCE = 64
+"""A request that names more topics and partitions than this is worked on in slices."""
+
 ADMIN_CLIENT_ID = "__admin_client"
 
 _Pending = tuple["Partition", int, PartitionProduceResponse]
@@ -85,8 +96,11 @@ def _error_response(
 
 
 @handler(ApiKey.PRODUCE, versions=range(14), error_response=_error_response, fast=FastProduce)
-def handle(context: RequestContext, request: ProduceRequest) -> ProduceResponse | asyncio.Future[Any] | None:
+def handle(context: RequestContext, request: ProduceRequest) -> Any:
     """Append, and answer when as many replicas have it as `acks` asks for."""
+    topics = request.topic_data
+    if len(topics) + sum(len(topic.partition_data) for topic in topics) > PARTITIONS_AT_ONCE:
+        return _handle_in_steps(context, request)
     if request.acks not in (-1, 0, 1):
         return _error_response(request, context.api_version, ErrorCode.INVALID_REQUIRED_ACKS, "")
     try:
@@ -97,6 +111,35 @@ def handle(context: RequestContext, request: ProduceRequest) -> ProduceResponse 
     if isinstance(admission, asyncio.Future):
         return _append_after_admission(context, request, admission)
     return _append_admitted(context, request, admission)
+
+
+def _handle_in_steps(
+    context: RequestContext, request: ProduceRequest
+) -> Steps[ProduceResponse | asyncio.Future[Any] | None]:
+    """As `handle`. The connection's next request begins when everything has been appended."""
+    yield
+    if request.acks not in (-1, 0, 1):
+        return _error_response(request, context.api_version, ErrorCode.INVALID_REQUIRED_ACKS, "")
+    try:
+        admission = yield from wait(admit_produce(context, request))
+    except KafkaError as error:
+        context.close_connection = request.acks == 0
+        return _error_response(request, context.api_version, error.code, error.message)
+    items: list[tuple[Partition, tuple[str, int], Any]] = []
+    for topic in request.topic_data:
+        for item in partitions_of_topic(context, topic):
+            items.append(item)
+            yield
+        yield
+    conversions = context.broker.conversions
+    keys = [key for _, key, _ in items]
+    prepared: PreparedRecords = {}
+    if conversions.is_busy(keys) or any(takes_long(partition, records) for partition, _, records in items):
+        version, now_ms = context.api_version, context.now_ms
+        prepared = yield from wait(
+            conversions.run_in_order(keys, lambda: prepare_all(items, now_ms, version))
+        )
+    return (yield from _append_all(context, request, prepared, admission))
 
 
 def _append_after_admission(
@@ -138,7 +181,7 @@ def _append_admitted(
     keys = [key for _, key, _ in items]
     if conversions.is_busy(keys) or any(takes_long(partition, records) for partition, _, records in items):
         return _append_after_conversion(context, request, items, keys, admission)
-    return _append_all(context, request, {}, admission)
+    return take_all(_append_all(context, request, {}, admission))
 
 
 def _append_after_conversion(
@@ -160,7 +203,7 @@ def _append_after_conversion(
             future.cancel()
             return
         try:
-            answer = _append_all(context, request, converted.result(), admission)
+            answer = take_all(_append_all(context, request, converted.result(), admission))
         except Exception as error:
             future.set_exception(error)
             return
@@ -181,12 +224,15 @@ def _append_all(
     request: ProduceRequest,
     prepared: PreparedRecords,
     admission: Admission | None,
-) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
+) -> Steps[ProduceResponse | asyncio.Future[ProduceResponse] | None]:
     response = ProduceResponse(responses=[])
     pending: list[_Pending] = []
-    twice = _named_twice(request)
+    twice = yield from _named_twice(request)
     for topic in request.topic_data:
-        response.responses.append(_append_topic(context, request, topic, twice, prepared, admission, pending))
+        response.responses.append(
+            (yield from _append_topic(context, request, topic, twice, prepared, admission, pending))
+        )
+        yield
     # The records are in the log: while acks are waited for, the frame need not be kept.
     request.topic_data = []
     if request.acks == 0:
@@ -202,7 +248,7 @@ def _append_all(
 _Key = tuple[str, bytes, int]
 
 
-def _named_twice(request: ProduceRequest) -> set[_Key]:
+def _named_twice(request: ProduceRequest) -> Steps[set[_Key]]:
     """Partitions for which there is more than one batch. Kafka appends the last and acknowledges all."""
     seen: set[_Key] = set()
     twice: set[_Key] = set()
@@ -212,6 +258,8 @@ def _named_twice(request: ProduceRequest) -> set[_Key]:
             for data in topic.partition_data:
                 key = (topic.name, topic.topic_id, data.index)
                 (twice if key in seen else seen).add(key)
+                yield
+            yield
     return twice
 
 
@@ -223,13 +271,14 @@ def _append_topic(
     prepared: PreparedRecords,
     admission: Admission | None,
     pending: list[_Pending],
-) -> TopicProduceResponse:
+) -> Steps[TopicProduceResponse]:
     name: str | None = topic.name
     if context.api_version >= 13:
         name = context.broker.image.topic_name(topic.topic_id)
     refusal = _refusal(context, name)
     answers: list[PartitionProduceResponse] = []
     for data in topic.partition_data:
+        yield
         if refusal is not None:
             answers.append(_failed(data.index, refusal.code, refusal.message))
         elif twice and (topic.name, topic.topic_id, data.index) in twice:

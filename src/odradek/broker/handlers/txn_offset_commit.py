@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import Operation, transactional_id
 from odradek.broker.authorization import group as group_resource
 from odradek.broker.coordination.answer import Answer
-from odradek.broker.groups.committing import merge, take_refused
+from odradek.broker.groups.committing import commit_in_pieces, take_refused
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps
 from odradek.broker.transactions.gate import Admission, PartitionKey, admit
 from odradek.coordinators.append_errors import seen_by_client
 from odradek.coordinators.groups.commit_answers import transactional_commit_error
@@ -47,24 +48,28 @@ def _error_response(
 
 
 @handler(ApiKey.TXN_OFFSET_COMMIT, versions=range(7), error_response=_error_response)
-def handle(
-    context: RequestContext, request: TxnOffsetCommitRequest
-) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
+def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Steps[TxnOffsetCommitResponse]:
     """Have the offsets written, and answer when they are committed to the log."""
     if not context.authorize(Operation.WRITE, transactional_id(request.transactional_id)):
         return transactional_commit_error(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not context.authorize(Operation.READ, group_resource(request.group_id)):
         return transactional_commit_error(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
-    refused = take_refused(context, request.topics, by_id=by_id)
+    refused = yield from take_refused(context, request.topics, by_id=by_id)
     if not request.topics:
         return TxnOffsetCommitResponse(topics=refused)
+    topics = yield from commit_in_pieces(request, lambda piece: _commit(context, piece), refused)
+    return TxnOffsetCommitResponse(topics=topics)
+
+
+def _commit(
+    context: RequestContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
     answer: Answer[TxnOffsetCommitResponse] = Answer()
 
     def deliver(response: TxnOffsetCommitResponse) -> None:
         if context.api_version < FIRST_VERSION_THAT_KNOWS_LOADING:
             _tell_old_clients(response)
-        response.topics = merge(refused, response.topics)
         answer.deliver(response)
 
     def fail(error: ErrorCode) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.kafka_versions.answers import adapt, older_code
+from odradek.broker.slices import Steps, is_in_steps
 from odradek.errors.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -24,8 +25,16 @@ if TYPE_CHECKING:
 def aged(function: HandlerFunction, release: Release, api_key: int) -> HandlerFunction:
     """A handler whose answers are those of a release, see `odradek.broker.kafka_versions.answers`."""
 
+    def aged_in_steps(context: RequestContext, steps: Steps[Any]) -> Steps[Any]:
+        return aged_response(context, (yield from steps))
+
     def handle(context: RequestContext, request: Any) -> Any:
-        response = function(context, request)
+        response: Any = function(context, request)
+        if is_in_steps(response):
+            return aged_in_steps(context, response)
+        return aged_response(context, response)
+
+    def aged_response(context: RequestContext, response: Any) -> Any:
         if isinstance(response, asyncio.Future) or asyncio.isfuture(response):
             return _aged_later(response, lambda later: adapt(release, api_key, context, later))
         return adapt(release, api_key, context, response)

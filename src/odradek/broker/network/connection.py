@@ -85,6 +85,14 @@ class _Slot:
     def __call__(self, answer: Answer) -> None:
         self._connection.answered(self, answer)
 
+    def refuse(self, reason: str) -> None:
+        """See `odradek.broker.network.dispatch.Later`."""
+        self._connection.close(reason, warn=True)
+
+    def hold(self, held: bool) -> None:
+        """See `odradek.broker.network.dispatch.Later`."""
+        self._connection.hold(held)
+
     def own(self, frame: Any) -> Any:
         """See `odradek.broker.network.dispatch.Later`."""
         return self._connection.own(frame)
@@ -107,6 +115,7 @@ class Connection(asyncio.BufferedProtocol):
         "_gathered",
         "_gathered_bytes",
         "_gathering",
+        "_held",
         "_listener",
         "_loop",
         "_reading",
@@ -136,6 +145,8 @@ class Connection(asyncio.BufferedProtocol):
         self._unprocessed: deque[Any] = deque()
         self._unanswered: deque[_Slot] = deque()
         self._unanswered_bytes = 0
+        self._held = False
+        """Whether a request is being worked on in slices: those behind it wait, for order counts."""
         self._writable = True
         self._reading = True
         self._resuming = False
@@ -245,6 +256,7 @@ class Connection(asyncio.BufferedProtocol):
     def _may_process(self) -> bool:
         return (
             self._writable
+            and not self._held
             and len(self._unanswered) < MAX_UNANSWERED
             and self._unanswered_bytes < MAX_UNANSWERED_BYTES
             and self._close_reason is None
@@ -278,6 +290,13 @@ class Connection(asyncio.BufferedProtocol):
         if answer is not None:
             self.answered(slot, answer)
         return self._close_reason is None
+
+    def hold(self, held: bool) -> None:
+        """See `odradek.broker.network.dispatch.Later`."""
+        self._held = held
+        if not held:
+            # In a turn of its own: the answer leaves first.
+            self._loop.call_soon(self.resume_processing)
 
     def answered(self, slot: _Slot, answer: Answer) -> None:
         """Take an answer, and send what has become sendable."""

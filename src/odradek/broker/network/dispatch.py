@@ -2,6 +2,10 @@
 
 Nothing here knows a socket. A frame that cannot be answered raises `ProtocolError`, and the connection that
 sent it is closed; everything else ends as an `Answer`, at once or later.
+
+A large frame is decoded, handled and answered in slices (`odradek.broker.slices`), and so is any request
+whose handler returns work in steps. Until it is answered, or waits for others, the connection's next requests
+wait.
 """
 
 from __future__ import annotations
@@ -9,18 +13,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from odradek.broker.context import RequestContext
+from odradek.broker.error_responses import error_in_steps
 from odradek.broker.kafka_versions import before_groups
 from odradek.broker.network.outbox import UNREAD
 from odradek.broker.registry import FastPath, Handler, Handlers
+from odradek.broker.slices import NobodyWaits, Slicer, Steps, is_in_steps, take_all, take_apart
 from odradek.errors import KafkaError, ProtocolError
 from odradek.errors.codes import ErrorCode
 from odradek.util.repeats import Repeats
 from odradek.wire.api import ApiKey, request_class
 from odradek.wire.errors import InvalidMessageError
-from odradek.wire.headers import RequestHeader, decode_request_header, encode_response
+from odradek.wire.headers import (
+    RequestHeader,
+    decode_request_header,
+    encode_response,
+    encode_response_in_steps,
+)
 from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 if TYPE_CHECKING:
@@ -36,6 +48,12 @@ _API_VERSIONS = int(ApiKey.API_VERSIONS)
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
 """The largest request that is made of many small things: decoded they take twenty times the memory, and
 while they are looked at everybody else waits. It has room for 100,000 partitions."""
+
+QUICK_REQUEST_BYTES = 1024
+"""Longer frames are decoded in steps: one of 1 KiB may hold five hundred structs, which take 1 ms."""
+
+LARGE_REQUEST_BYTES = 256 * 1024
+"""Longer frames of many small things are worked on one at a time."""
 
 _MORE_REQUEST_BYTES = {
     ApiKey.PRODUCE: 2**31 - 1,
@@ -76,21 +94,53 @@ class Later(Protocol):
         """The answer has come."""
         ...
 
+    def refuse(self, reason: str) -> None:
+        """The frame cannot be answered: the connection is to be closed."""
+        ...
+
+    def hold(self, held: bool) -> None:
+        """Whether the connection's next requests have to wait until this one has been handled."""
+        ...
+
     def own(self, frame: Any) -> Any:
         """The frame in work, or a copy, to be kept for as long as it is wanted."""
         ...
 
 
+class _Exchange:
+    """A request that has been decoded, and what is to be said of it when it is answered."""
+
+    __slots__ = ("context", "handler", "metrics", "request", "request_bytes", "started_ms")
+
+    def __init__(
+        self,
+        handler: Handler,
+        context: RequestContext,
+        request: Any,
+        request_bytes: int,
+        started_ms: float,
+        metrics: Any,
+    ) -> None:
+        self.handler = handler
+        self.context = context
+        self.request = request
+        self.request_bytes = request_bytes
+        self.started_ms = started_ms
+        self.metrics = metrics
+
+
 class Dispatcher:
     """Turns frames into answers with the registered handlers."""
 
-    def __init__(self, broker: Broker, handlers: Handlers) -> None:
+    def __init__(self, broker: Broker, handlers: Handlers, slicer: Slicer | None = None) -> None:
         """
         Args:
             broker: handed to the handlers.
             handlers: what is served.
+            slicer: runs what takes long.
         """
         self._broker = broker
+        self._slicer = slicer if slicer is not None else Slicer()
         self._clock = broker.clock
         self._handlers = handlers
         self._request_metrics = broker.metrics.requests
@@ -154,30 +204,127 @@ class Dispatcher:
                 raise ProtocolError(
                     f"a {handler.api_key.api_name} request of {len(frame)} bytes: the most is {most}"
                 )
+        if len(frame) > QUICK_REQUEST_BYTES:
+            whole = self._in_steps(handler, message_class, header, frame, body_offset, peer, metrics, later)
+            is_large = len(frame) > LARGE_REQUEST_BYTES and handler.api_key not in _MORE_REQUEST_BYTES
+            return self._slice(whole, later, large=is_large)
         # What stands behind the request is passed over, as Kafka does: librdkafka sends three bytes too many
         # with a Metadata request for all topics.
         request, _ = message_class.decode_from(frame, version, body_offset)
-        started_ms = self._clock.monotonic_ms()
-        context = RequestContext.of_frame(self._broker, header, peer)
-        metrics.requests += 1
-        metrics.request_bytes += len(frame)
-        try:
-            response = handler.function(context, request)
-        except Exception as error:
-            response = self._failed(handler, context, request, error)
+        exchange = self._begin(handler, header, peer, request, frame, metrics)
+        response = self._call(exchange)
+        if is_in_steps(response):
+            return self._slice(self._finish_in_steps(exchange, response, later), later)
         if isinstance(response, asyncio.Future) or asyncio.isfuture(response):
             if not response.done():
-                later.context = context
-                response.add_done_callback(
-                    lambda done: later(
-                        self._finish_later(
-                            handler, context, request, done, peer, len(frame), started_ms, metrics
-                        )
-                    )
-                )
+                later.context = exchange.context
+                response.add_done_callback(lambda done: later(self._finish_later(exchange, done, later)))
                 return None
-            response = self._result_of(handler, context, request, response)
-        return self._finish(handler, context, response, peer, len(frame), started_ms, metrics)
+            return self._finish_later(exchange, response, later)
+        answer = self._finish(exchange, response)
+        if exchange.context.mute_ms:
+            self._mute(exchange, later)
+        return answer
+
+    # ------------------------------------------------------------------ in slices
+
+    def _slice(self, steps: Steps[Answer | None], later: Later, *, large: bool = False) -> Answer | None:
+        """Run a request in slices; returns the answer if one was enough."""
+        running = self._slicer.run(steps, large=large)
+        if not isinstance(running, asyncio.Future) and not asyncio.isfuture(running):
+            return running
+        later.hold(True)
+
+        def end(done: asyncio.Future[Answer | None]) -> None:
+            later.hold(False)
+            error = done.exception()
+            if error is None:
+                answer = done.result()
+                if answer is not None:
+                    later(answer)
+            elif isinstance(error, ProtocolError):
+                later.refuse(str(error))
+            else:
+                self._repeats.log(
+                    logging.ERROR, type(error), "unforeseen failure in a sliced request", exc_info=error
+                )
+                later.refuse("unforeseen failure")
+
+        running.add_done_callback(end)
+        return None
+
+    def _in_steps(
+        self,
+        handler: Handler,
+        message_class: Any,
+        header: RequestHeader,
+        frame: Any,
+        body_offset: int,
+        peer: Peer,
+        metrics: Any,
+        later: Later,
+    ) -> Steps[Answer | None]:
+        request, _ = yield from message_class.decode_in_steps(frame, header.api_version, body_offset)
+        exchange = self._begin(handler, header, peer, request, frame, metrics)
+        return (yield from self._finish_in_steps(exchange, self._call(exchange), later))
+
+    def _finish_in_steps(self, exchange: _Exchange, response: Any, later: Later) -> Steps[Answer | None]:
+        """The answer to what a handler has returned; None when `later` will be called with it."""
+        if is_in_steps(response):
+            try:
+                response = yield from response
+            except NobodyWaits:
+                exchange.context.close_connection = True
+                response = None
+            except Exception as error:
+                response = self._failed(exchange, error)
+        if is_in_steps(response):
+            response = yield from response
+        if isinstance(response, asyncio.Future) or asyncio.isfuture(response):
+            if not response.done():
+                later.context = exchange.context
+                response.add_done_callback(lambda done: self._encode_later(exchange, done, later))
+                return None
+            response = self._result_of(exchange, response)
+        return (yield from self._encode_in_steps(exchange, response))
+
+    def _encode_later(self, exchange: _Exchange, done: asyncio.Future[Any], later: Later) -> None:
+        answer = self._slice(self._encode_in_steps(exchange, self._result_of(exchange, done)), later)
+        if answer is not None:
+            later(answer)
+
+    def _encode_in_steps(self, exchange: _Exchange, response: Any) -> Steps[Answer]:
+        if is_in_steps(response):
+            response = yield from response
+        buffers = None
+        if response is not None:
+            key, version = exchange.handler.api_key, exchange.context.api_version
+            correlation_id = exchange.context.header.correlation_id
+            try:
+                buffers = yield from encode_response_in_steps(key, version, correlation_id, response)
+            except Exception:
+                buffers = None  # the other way says what is wrong, or shortens messages
+        answer = self._finish(exchange, response, buffers)
+        yield from take_apart(exchange.request)
+        if response is not None:
+            yield from take_apart(response)
+        return answer
+
+    # ------------------------------------------------------------------ steps of one request
+
+    def _begin(
+        self, handler: Handler, header: RequestHeader, peer: Peer, request: Any, frame: Any, metrics: Any
+    ) -> _Exchange:
+        metrics.requests += 1
+        metrics.request_bytes += len(frame)
+        context = RequestContext.of_frame(self._broker, header, peer)
+        return _Exchange(handler, context, request, len(frame), self._clock.monotonic_ms(), metrics)
+
+    def _call(self, exchange: _Exchange) -> Any:
+        try:
+            return exchange.handler.function(exchange.context, exchange.request)
+        except Exception as error:
+            return self._failed(exchange, error)
 
     def _find_route(self, header: RequestHeader) -> tuple[Handler, Any, Any]:
         handler = self._handlers.get(header.api_key)
@@ -204,33 +351,29 @@ class Dispatcher:
             response.api_keys = [ApiVersion(api_key=_API_VERSIONS, min_version=least, max_version=most)]
         return Answer(encode_response(ApiKey.API_VERSIONS, 0, header.correlation_id, response))
 
-    def _finish_later(
-        self,
-        handler: Handler,
-        context: RequestContext,
-        request: Any,
-        done: asyncio.Future[Any],
-        peer: Peer,
-        request_bytes: int,
-        started_ms: float,
-        metrics: Any,
-    ) -> Answer:
-        response = self._result_of(handler, context, request, done)
-        return self._finish(handler, context, response, peer, request_bytes, started_ms, metrics)
+    def _mute(self, exchange: _Exchange, later: Later) -> None:
+        """Take nothing more up from a connection that is throttled; the answer, which says so, leaves."""
+        later.hold(True)
+        self._broker.timers.call_later(exchange.context.mute_ms, partial(later.hold, False))
 
-    def _result_of(
-        self, handler: Handler, context: RequestContext, request: Any, done: asyncio.Future[Any]
-    ) -> Any:
+    def _finish_later(self, exchange: _Exchange, done: asyncio.Future[Any], later: Later) -> Answer:
+        response = self._result_of(exchange, done)
+        if exchange.context.mute_ms:
+            self._mute(exchange, later)
+        return self._finish(exchange, take_all(response) if is_in_steps(response) else response)
+
+    def _result_of(self, exchange: _Exchange, done: asyncio.Future[Any]) -> Any:
         if done.cancelled():
-            context.close_connection = True
+            exchange.context.close_connection = True
             return None
         error = done.exception()
         if error is None:
             return done.result()
-        return self._failed(handler, context, request, error)
+        return self._failed(exchange, error)
 
-    def _failed(self, handler: Handler, context: RequestContext, request: Any, error: BaseException) -> Any:
+    def _failed(self, exchange: _Exchange, error: BaseException) -> Any:
         """The response for an exception out of a handler; None closes the connection."""
+        handler, context = exchange.handler, exchange.context
         if isinstance(error, KafkaError):
             code, message = error.code, error.message
         elif isinstance(error, Exception):
@@ -248,7 +391,9 @@ class Dispatcher:
         else:
             raise error
         if handler.error_response is not None:
-            return handler.error_response(request, context.api_version, code, message)
+            return error_in_steps(
+                handler.error_response, exchange.request, context.api_version, code, message
+            )
         response_class = self._response_class(handler)
         if "error_code" in getattr(response_class, "__slots__", ()):
             response = response_class()
@@ -278,22 +423,16 @@ class Dispatcher:
                 raise
             return encode_response(key, version, correlation_id, response)
 
-    def _finish(
-        self,
-        handler: Handler,
-        context: RequestContext,
-        response: Any,
-        peer: Peer,
-        request_bytes: int,
-        started_ms: float,
-        metrics: Any,
-    ) -> Answer:
+    def _finish(self, exchange: _Exchange, response: Any, buffers: Buffers | None = None) -> Answer:
+        """Make the answer of a response, whose buffers may be there already, and count the request."""
+        handler, context = exchange.handler, exchange.context
         if response is None:
             answer = _CLOSE if context.close_connection else NO_ANSWER
             size = 0
         else:
             try:
-                buffers = self._encode(handler, context, response)
+                if buffers is None:
+                    buffers = self._encode(handler, context, response)
             except Exception as error:
                 self._repeats.log(
                     logging.ERROR,
@@ -308,9 +447,9 @@ class Dispatcher:
             ranges = len(buffers) > 1 and any(one.__class__ in UNREAD for one in buffers)
             answer = Answer(buffers, context.close_connection, ranges)
             size = sum(map(len, buffers))
-        elapsed_ms = self._clock.monotonic_ms() - started_ms
-        metrics.observe(elapsed_ms, size)
+        elapsed_ms = self._clock.monotonic_ms() - exchange.started_ms
+        exchange.metrics.observe(elapsed_ms, size)
         request_log = self._broker.request_log
         if request_log is not None:
-            request_log.write(context, handler, request_bytes, size, elapsed_ms, closed=answer.close)
+            request_log.write(context, handler, exchange.request_bytes, size, elapsed_ms, closed=answer.close)
         return answer

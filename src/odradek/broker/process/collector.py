@@ -32,6 +32,13 @@ def keep() -> None:
     gc.freeze()
 
 
+def hold_full_rounds_back(held: bool) -> None:
+    """Look at all objects no more, or again: a large request in work has a million of them, which live until
+    it is answered, and looking at them would take half a second."""
+    youngest, middle, full = THRESHOLDS
+    gc.set_threshold(youngest, middle, 2**31 - 1 if held else full)
+
+
 class Pauses:
     """Counts the collector's pauses, per generation; everything waits while one lasts.
 

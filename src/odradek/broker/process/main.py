@@ -84,6 +84,7 @@ async def _main(
         await broker.stop()  # it may have been ready already
         raise
     collector.settle()
+    broker.slicer.on_busy = collector.hold_full_rounds_back
     pauses = collector.Pauses()
     pauses.start()
     pauses.register(broker.metrics)

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from odradek.broker.slices import Slicer, Steps, take_all
 from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC
 from odradek.coordinators.transactions.transaction import MAX_EPOCH
 from odradek.errors import KafkaError
@@ -32,6 +33,9 @@ log = logging.getLogger(__name__)
 
 _EPOCH_PER_TRANSACTION = 2
 
+_AT_ONCE = 64
+"""More markers than this are written in slices."""
+
 
 class MarkerWriter:
     """Writes markers into the partitions on this broker.
@@ -42,6 +46,7 @@ class MarkerWriter:
         groups: the group coordinator's binding, asked for when a marker touches committed offsets.
         clock: the time.
         timeout_ms: how long a marker may take to be committed (`request.timeout.ms`).
+        slicer: writes many markers in slices.
     """
 
     def __init__(
@@ -51,7 +56,9 @@ class MarkerWriter:
         groups: Callable[[], GroupRuntime],
         clock: Clock,
         timeout_ms: int,
+        slicer: Slicer,
     ) -> None:
+        self._slicer = slicer
         self._replicas = replicas
         self._purgatory = purgatory
         self._groups = groups
@@ -91,20 +98,28 @@ class MarkerWriter:
                 deliver(errors)
 
         kind = ControlType.COMMIT if commit else ControlType.ABORT
-        for key in wanted:
-            batch = end_marker_batch(
-                kind,
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                coordinator_epoch=coordinator_epoch,
-                timestamp=self._clock.now_ms(),
-            )
-            if transaction_version >= _EPOCH_PER_TRANSACTION and self._is_late(
-                key, producer_id, producer_epoch
-            ):
-                settle(key, ErrorCode.INVALID_PRODUCER_EPOCH)
-            else:
-                self._append(key, batch, producer_id, commit, settle)
+
+        def write_all() -> Steps[None]:
+            for key in wanted:
+                batch = end_marker_batch(
+                    kind,
+                    producer_id=producer_id,
+                    producer_epoch=producer_epoch,
+                    coordinator_epoch=coordinator_epoch,
+                    timestamp=self._clock.now_ms(),
+                )
+                if transaction_version >= _EPOCH_PER_TRANSACTION and self._is_late(
+                    key, producer_id, producer_epoch
+                ):
+                    settle(key, ErrorCode.INVALID_PRODUCER_EPOCH)
+                else:
+                    self._append(key, batch, producer_id, commit, settle)
+                yield
+
+        if len(wanted) <= _AT_ONCE:
+            take_all(write_all())
+        else:
+            self._slicer.run(write_all())
 
     def _is_late(self, key: PartitionKey, producer_id: int, epoch: int) -> bool:
         """Whether a marker with an epoch of its own belongs to a transaction before the present one."""

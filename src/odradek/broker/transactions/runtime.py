@@ -289,6 +289,7 @@ def start_transactions(broker: Broker) -> TransactionRuntime:
         lambda: broker.groups,
         broker.clock,
         broker.config.request_timeout_ms,
+        broker.slicer,
     )
     transactions = TransactionRuntime(
         broker_id=broker.broker_id,

@@ -14,6 +14,7 @@ Invariants, checked by `tests/coordinators`:
 
 from __future__ import annotations
 
+from odradek.coordinators.groups.held_bytes import PER_PENDING_ID, HeldBytes, size_of
 from odradek.coordinators.groups.member import Member, Protocols
 from odradek.coordinators.groups.states import LEGAL_MOVES, GroupState
 from odradek.coordinators.reply import Reply
@@ -43,6 +44,7 @@ class ClassicGroup:
         static_members: member id by instance id.
         pending_members: ids that were given out with MEMBER_ID_REQUIRED and have not come back yet.
         pending_sync: members of this generation that have not sent SyncGroup.
+        held: the bytes that its members and pending ids take.
         new_member_added: whether somebody joined during the initial delay, so that it is extended.
     """
 
@@ -51,6 +53,7 @@ class ClassicGroup:
         "_support",
         "generation",
         "group_id",
+        "held",
         "leader",
         "members",
         "new_member_added",
@@ -64,8 +67,9 @@ class ClassicGroup:
         "static_members",
     )
 
-    def __init__(self, group_id: str, now_ms: int | None) -> None:
+    def __init__(self, group_id: str, now_ms: int | None, held_by_all: HeldBytes | None = None) -> None:
         self.group_id = group_id
+        self.held = HeldBytes(held_by_all)
         self.state = GroupState.EMPTY
         self.previous_state = GroupState.DEAD
         self.state_timestamp_ms = now_ms
@@ -82,10 +86,12 @@ class ClassicGroup:
         self._support: dict[str, int] = {}
 
     @classmethod
-    def from_record(cls, group_id: str, value: GroupMetadataValue) -> ClassicGroup:
+    def from_record(
+        cls, group_id: str, value: GroupMetadataValue, held_by_all: HeldBytes | None = None
+    ) -> ClassicGroup:
         """The group as a record of the log describes it: Stable, or Empty without members."""
         timestamp = value.current_state_timestamp
-        group = cls(group_id, None if timestamp == -1 else timestamp)
+        group = cls(group_id, None if timestamp == -1 else timestamp, held_by_all)
         group.generation = value.generation
         group.protocol_type = value.protocol_type or None
         group.protocol = value.protocol
@@ -147,15 +153,17 @@ class ClassicGroup:
         self.members[member.member_id] = member
         self._count_support(member, 1)
         self.park_join(member, reply)
-        self.pending_members.discard(member.member_id)
+        self._discard_pending(member.member_id)
+        self.count_bytes(member)
 
     def remove(self, member_id: str) -> Member | None:
         """Forget a member or a pending id; the longest-standing member takes over from a leader that goes."""
-        self.pending_members.discard(member_id)
+        self._discard_pending(member_id)
         self.pending_sync.discard(member_id)
         member = self.members.pop(member_id, None)
         if member is None:
             return None
+        self.held.add(-member.counted_bytes)
         self._count_support(member, -1)
         if member.awaiting_join is not None:
             self._awaiting_join -= 1
@@ -176,6 +184,8 @@ class ClassicGroup:
             for member_id, member in self.members.items()
         }
         self.static_members[new.group_instance_id] = new.member_id
+        self.held.add(-old.counted_bytes)
+        self.count_bytes(new)
         self.pending_sync.discard(old.member_id)
         if self.leader == old.member_id:
             self.leader = new.member_id
@@ -189,6 +199,23 @@ class ClassicGroup:
         self._count_support(member, 1)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
+        self.count_bytes(member)
+
+    def add_pending(self, member_id: str) -> None:
+        """Remember an id that was given out."""
+        self.pending_members.add(member_id)
+        self.held.add(PER_PENDING_ID + len(member_id))
+
+    def _discard_pending(self, member_id: str) -> None:
+        if member_id in self.pending_members:
+            self.pending_members.discard(member_id)
+            self.held.add(-PER_PENDING_ID - len(member_id))
+
+    def count_bytes(self, member: Member) -> None:
+        """Count anew what a member takes, after it has changed."""
+        size = size_of(member)
+        self.held.add(size - member.counted_bytes)
+        member.counted_bytes = size
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> Member:
         """The member that a request speaks for.

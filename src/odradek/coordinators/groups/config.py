@@ -20,6 +20,9 @@ class GroupConfig:
     group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 3_000
     group_max_size: int = 2**31 - 1
+    odradek_group_member_max_bytes: int = 1_048_576
+    odradek_group_max_bytes: int = 16 * 1_048_576
+    odradek_group_coordinator_max_bytes: int = 128 * 1_048_576
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 7 * 24 * 60
     offsets_retention_check_interval_ms: int = 600_000

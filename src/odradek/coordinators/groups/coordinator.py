@@ -17,8 +17,10 @@ from odradek.coordinators.groups.commit_answers import commit_error, transaction
 from odradek.coordinators.groups.config import GroupConfig
 from odradek.coordinators.groups.env import Caller, Command, GroupEnv
 from odradek.coordinators.groups.heartbeat import heartbeat
-from odradek.coordinators.groups.join import JoinAttempt, join
+from odradek.coordinators.groups.held_bytes import HeldBytes
+from odradek.coordinators.groups.join import JoinAttempt, give_up, join
 from odradek.coordinators.groups.leave import leave
+from odradek.coordinators.groups.rebalance import NOTHING
 from odradek.coordinators.groups.shard import GroupShard
 from odradek.coordinators.groups.sync import sync
 from odradek.coordinators.outcome import CoordinatorRecord, Outcome
@@ -74,6 +76,9 @@ class GroupCoordinator:
         new_uuid: makes the random part of member ids.
         partition_count: partitions of the topic as it is; 0 while it does not exist.
         codec: how the coordinator's records are compressed (`offsets.topic.compression.codec`).
+
+    Attributes:
+        held: the bytes that the members of all groups take.
     """
 
     def __init__(
@@ -92,6 +97,7 @@ class GroupCoordinator:
         self._clock = clock
         self._timers = timers
         self._new_uuid = new_uuid
+        self.held = HeldBytes()
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             topic=GROUP_METADATA_TOPIC,
             log=log,
@@ -107,6 +113,7 @@ class GroupCoordinator:
             self.runtime.run(partition, name, lambda shard: command())
 
         env = GroupEnv(self.config, self._clock, Deadlines(self._timers, self._clock), self._new_uuid, run)
+        env.held = self.held
         return GroupShard(env), env.outbox
 
     def partition_of(self, group_id: str) -> int:
@@ -121,13 +128,17 @@ class GroupCoordinator:
 
     def join_group(
         self, caller: Caller, request: JoinGroupRequest, deliver: Callable[[JoinGroupResponse], None]
-    ) -> None:
-        """JoinGroup; `deliver` takes the answer, at once or when the rebalance is through."""
+    ) -> Callable[[], None]:
+        """JoinGroup; `deliver` takes the answer, at once or when the rebalance is through.
+
+        Returns:
+            What is to be called if the client goes before the answer.
+        """
         member_id = request.member_id
         reply = Reply(deliver, lambda error: join_error(error, member_id))
         partition = self._partition(request.group_id, reply)
         if partition is None:
-            return
+            return _nothing
         config = self.config
         if not (
             config.group_min_session_timeout_ms
@@ -135,7 +146,8 @@ class GroupCoordinator:
             <= config.group_max_session_timeout_ms
         ):
             reply.fail(ErrorCode.INVALID_SESSION_TIMEOUT)
-            return
+            return _nothing
+        group_id = request.group_id
 
         def command(shard: GroupShard) -> Outcome:
             if member_id and request.group_id not in shard.groups:
@@ -143,7 +155,12 @@ class GroupCoordinator:
             group = shard.group_or_new(request.group_id)
             return shard.settled(group, join(shard.env, group, JoinAttempt(caller, request, reply)))
 
+        def forget(shard: GroupShard) -> Outcome:
+            group = shard.groups.get(group_id)
+            return NOTHING if group is None else shard.settled(group, give_up(shard.env, group, reply))
+
         self.runtime.run(partition, "JoinGroup", command, reply)
+        return lambda: self.runtime.run(partition, "JoinGroup given up", forget)
 
     def sync_group(self, request: SyncGroupRequest, deliver: Callable[[SyncGroupResponse], None]) -> None:
         """SyncGroup; `deliver` takes the answer, at once or when the leader has assigned."""
@@ -405,6 +422,10 @@ class GroupCoordinator:
             deliver, lambda error: [DeletableGroupResult(group_id=g, error_code=error) for g in group_ids]
         )
         self.runtime.run(partition, "DeleteGroups", command, reply)
+
+
+def _nothing() -> None:
+    """There is nothing to give up."""
 
 
 def _deleted(group_id: str, error: KafkaError | None = None) -> DeletableGroupResult:

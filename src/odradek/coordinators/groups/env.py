@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from odradek.coordinators.deadlines import Deadlines
 from odradek.coordinators.groups.config import GroupConfig
+from odradek.coordinators.groups.held_bytes import HeldBytes
 from odradek.coordinators.outcome import Outcome
 from odradek.coordinators.reply import Reply
 from odradek.util.clock import Clock
@@ -48,6 +49,7 @@ class GroupEnv:
         run: executes a command of a timer as the coordinator's runtime does those of requests.
         settled: what every command that may leave nothing of a group passes its outcome through, see
             `GroupShard.settled`.
+        held: the bytes that all groups of the coordinator hold.
         outbox: answers that the present command has decided to give; the runtime sends them when everything
             appended before them is committed.
     """
@@ -58,6 +60,7 @@ class GroupEnv:
     new_uuid: Callable[[], str]
     run: Callable[[str, Command], None]
     settled: Callable[[ClassicGroup, Outcome], Outcome] = field(default=lambda _, outcome: outcome)
+    held: HeldBytes = field(default_factory=HeldBytes)
     outbox: list[tuple[Reply[object], object]] = field(default_factory=list)
 
     def answer(self, reply: Reply[R] | None, response: R) -> bool:

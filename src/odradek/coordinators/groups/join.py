@@ -17,11 +17,15 @@ from __future__ import annotations
 from odradek.coordinators.groups.classic_group import ClassicGroup, join_error
 from odradek.coordinators.groups.config import NEW_MEMBER_JOIN_TIMEOUT_MS
 from odradek.coordinators.groups.env import Caller, GroupEnv, logger
+from odradek.coordinators.groups.held_bytes import size_of
 from odradek.coordinators.groups.member import Member, Protocols
 from odradek.coordinators.groups.rebalance import (
+    NOTHING,
     begin,
     begin_or_complete,
+    complete_join,
     complete_join_if_all_joined,
+    drop_member,
     expire_session,
     join_success,
     restart_session,
@@ -38,6 +42,10 @@ FIRST_VERSION_WITH_REBALANCE_TIMEOUT = 1
 FIRST_VERSION_REQUIRING_MEMBER_ID = 4
 FIRST_VERSION_SKIPPING_ASSIGNMENT = 9
 _MAX_PREFIX_BYTES = 32_000
+
+_TOO_LARGE = ErrorCode.MESSAGE_TOO_LARGE
+_GROUP_FULL = ErrorCode.GROUP_MAX_SIZE_REACHED
+_BROKER_FULL = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 class JoinAttempt:
@@ -98,6 +106,9 @@ def join(env: GroupEnv, group: ClassicGroup, attempt: JoinAttempt) -> Outcome:
         return _refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
     if not _has_room(env, group, member_id):
         return _turn_away(env, group, member_id)
+    too_much = _too_much(env, group, attempt)
+    if too_much is not None:
+        return _refuse(too_much, member_id)
     if not group.supports(request.protocol_type, attempt.protocols):
         return _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
     if not member_id:
@@ -131,6 +142,53 @@ def _has_room(env: GroupEnv, group: ClassicGroup, member_id: str) -> bool:
     return member is not None or len(group.members) < limit
 
 
+def _too_much(env: GroupEnv, group: ClassicGroup, attempt: JoinAttempt) -> ErrorCode | None:
+    """Whether the request's member is larger than a member may be, or than there is room for.
+
+    Kafka has no such bounds. The answers are those that its clients can say something of: the first two end
+    them with the error's own text, the third has them try again.
+    """
+    config, request = env.config, attempt.request
+    size = size_of(attempt.new_member(request.member_id))
+    present = group.members.get(request.member_id)
+    added = size - (0 if present is None else present.counted_bytes)
+    for name, most, held, error in (
+        ("odradek.group.member.max.bytes", config.odradek_group_member_max_bytes, size, _TOO_LARGE),
+        ("odradek.group.max.bytes", config.odradek_group_max_bytes, group.held.bytes + added, _GROUP_FULL),
+        (
+            "odradek.group.coordinator.max.bytes",
+            config.odradek_group_coordinator_max_bytes,
+            env.held.bytes + added,
+            _BROKER_FULL,
+        ),
+    ):
+        if added > 0 and held > most:
+            logger.info(
+                "group %s: a member of %d bytes is refused: %d would be over %s=%d",
+                group.group_id,
+                size,
+                held,
+                name,
+                most,
+            )
+            return error
+    return None
+
+
+def give_up(env: GroupEnv, group: ClassicGroup, reply: Reply[JoinGroupResponse]) -> Outcome:
+    """Forget a new member whose connection has gone before it was told that it is one."""
+    for member in group.members.values():
+        if member.awaiting_join is reply and member.is_new:
+            break
+    else:
+        return NOTHING
+    logger.info("group %s: the connection of new member %s has gone", group.group_id, member.member_id)
+    drop_member(env, group, member)
+    if group.state is GroupState.PREPARING_REBALANCE and group.all_joined():
+        return complete_join(env, group)
+    return NOTHING
+
+
 def _turn_away(env: GroupEnv, group: ClassicGroup, member_id: str) -> Outcome:
     if member_id:
         env.cancel_timer("session", (group.group_id, member_id))
@@ -159,7 +217,7 @@ def _join_without_id(env: GroupEnv, group: ClassicGroup, attempt: JoinAttempt) -
         return _add(env, group, attempt, member_id)
     if attempt.caller.api_version < FIRST_VERSION_REQUIRING_MEMBER_ID:
         return _add(env, group, attempt, member_id)
-    group.pending_members.add(member_id)
+    group.add_pending(member_id)
     env.set_timer(
         "session",
         (group.group_id, member_id),

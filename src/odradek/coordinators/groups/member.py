@@ -28,6 +28,7 @@ class Member:
         awaiting_join: the answer owed to its JoinGroup.
         awaiting_sync: the answer owed to its SyncGroup.
         is_new: whether it has not been in a generation yet.
+        counted_bytes: what its group counts for it, see `held_bytes`.
     """
 
     __slots__ = (
@@ -36,6 +37,7 @@ class Member:
         "awaiting_sync",
         "client_host",
         "client_id",
+        "counted_bytes",
         "group_instance_id",
         "is_new",
         "member_id",
@@ -70,6 +72,7 @@ class Member:
         self.awaiting_join: Reply[JoinGroupResponse] | None = None
         self.awaiting_sync: Reply[SyncGroupResponse] | None = None
         self.is_new = False
+        self.counted_bytes = 0
 
     def metadata(self, protocol: str) -> bytes:
         """Its metadata for `protocol`, which it must support."""

@@ -157,6 +157,7 @@ def reset_assignments(env: GroupEnv, group: ClassicGroup, error: ErrorCode) -> N
     """Take everybody's assignment away and answer every SyncGroup with `error`."""
     for member in group.members.values():
         member.assignment = b""
+        group.count_bytes(member)
     hand_out_assignments(env, group, error)
 
 

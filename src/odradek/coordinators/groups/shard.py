@@ -85,6 +85,7 @@ class GroupShard:
             group = self.groups.pop(key.group, None)
             if group is not None:
                 group.move_to(GroupState.DEAD, self.env.clock.now_ms())
+                group.held.let_go()
             return
         assert isinstance(value, GroupMetadataValue)
         self.durable[key.group] = value
@@ -100,7 +101,7 @@ class GroupShard:
         self._loaded = True
         env = self.env
         for group_id, value in self.durable.items():
-            group = self.groups[group_id] = ClassicGroup.from_record(group_id, value)
+            group = self.groups[group_id] = ClassicGroup.from_record(group_id, value, env.held)
             for member in group.members.values():
                 restart_session(env, group, member)
             if len(group.members) > env.config.group_max_size:
@@ -109,7 +110,7 @@ class GroupShard:
         for group_id in self.offsets.group_ids():
             if group_id not in self.groups:
                 # Only stores offsets. Since when is not known, so expiry counts from the commits.
-                self.groups[group_id] = ClassicGroup(group_id, None)
+                self.groups[group_id] = ClassicGroup(group_id, None, env.held)
         if self.unknown_key_types:
             logger.warning(
                 "record types %s of the offsets topic are unknown here and were left alone",
@@ -123,6 +124,7 @@ class GroupShard:
         now_ms = self.env.clock.now_ms()
         for group in self.groups.values():
             group.move_to(GroupState.DEAD, now_ms)
+            group.held.let_go()
             for member in group.members.values():
                 self.env.answer(
                     group.take_join(member), join_error(ErrorCode.NOT_COORDINATOR, member.member_id)
@@ -148,7 +150,7 @@ class GroupShard:
         """The group, made if it is not there."""
         group = self.groups.get(group_id)
         if group is None:
-            group = self.groups[group_id] = ClassicGroup(group_id, self.env.clock.now_ms())
+            group = self.groups[group_id] = ClassicGroup(group_id, self.env.clock.now_ms(), self.env.held)
         return group
 
     def settled(self, group: ClassicGroup, outcome: Outcome) -> Outcome:

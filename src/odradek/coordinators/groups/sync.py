@@ -84,6 +84,7 @@ def _store_assignment(env: GroupEnv, group: ClassicGroup, request: SyncGroupRequ
     def appended() -> None:
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
+            group.count_bytes(member)
         group.move_to(GroupState.STABLE, env.clock.now_ms())
         hand_out_assignments(env, group)
 

@@ -212,34 +212,6 @@ class TransactionCoordinator:
             reply,
         )
 
-    def add_partitions_batched(
-        self, transactions: Sequence[Added], deliver: Callable[[dict[str, PartitionErrors]], None]
-    ) -> None:
-        """AddPartitionsToTxn v4+; `deliver` gets the answers by transactional id when all are there."""
-        answers: dict[str, PartitionErrors] = {}
-        open_ids = {added.transactional_id for added in transactions}
-        if not open_ids:
-            deliver(answers)
-
-        def reply_for(added: Added) -> Reply[PartitionErrors]:
-            def take(errors: PartitionErrors) -> None:
-                answers[added.transactional_id] = errors
-                open_ids.discard(added.transactional_id)
-                if not open_ids:
-                    deliver(answers)
-
-            return Reply(take, lambda error: dict.fromkeys(added.partitions, error))
-
-        for added in transactions:
-            self.add_partitions(
-                added.transactional_id,
-                added.producer_id,
-                added.epoch,
-                added.partitions,
-                reply_for(added),
-                verify_only=added.verify_only,
-            )
-
     def add_offsets(
         self,
         transactional_id: str,

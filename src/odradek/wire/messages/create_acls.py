@@ -24,6 +24,8 @@ class AclCreation(Struct):
 class CreateAclsRequest(Message):
     """The ACLs."""
 
+    MOST_ELEMENTS = 4_000
+
     creations: list[AclCreation] = array(AclCreation)
 
 

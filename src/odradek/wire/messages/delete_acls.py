@@ -24,6 +24,8 @@ class DeleteAclsFilter(Struct):
 class DeleteAclsRequest(Message):
     """The filters."""
 
+    MOST_ELEMENTS = 4_000
+
     filters: list[DeleteAclsFilter] = array(DeleteAclsFilter)
 
 

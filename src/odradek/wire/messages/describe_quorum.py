@@ -29,6 +29,8 @@ class DescribeQuorumTopic(Struct):
 class DescribeQuorumRequest(Message):
     """The topics to describe: partition 0 of `__cluster_metadata`."""
 
+    MOST_ELEMENTS = 1_000
+
     topics: list[DescribeQuorumTopic] = array(DescribeQuorumTopic)
 
 

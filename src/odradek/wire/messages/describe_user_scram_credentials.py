@@ -18,6 +18,8 @@ class UserName(Struct):
 class DescribeUserScramCredentialsRequest(Message):
     """The users, null for all."""
 
+    MOST_ELEMENTS = 2_000
+
     users: list[UserName] | None = array(UserName, nullable="0+")
 
 

@@ -23,6 +23,8 @@ class JoinGroupRequestProtocol(Struct):
 class JoinGroupRequest(Message):
     """A member and the protocols that it offers."""
 
+    MOST_ELEMENTS = 1_000
+
     group_id: str = string()
     session_timeout_ms: int = int32()
     rebalance_timeout_ms: int = int32("1+", default=-1, ignorable=True)

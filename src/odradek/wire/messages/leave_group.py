@@ -24,6 +24,8 @@ class MemberIdentity(Struct):
 class LeaveGroupRequest(Message):
     """The members that leave."""
 
+    MOST_ELEMENTS = 4_000
+
     group_id: str = string()
     member_id: str = string("0-2")
     members: list[MemberIdentity] = array(MemberIdentity, "3+")

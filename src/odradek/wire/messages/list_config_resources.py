@@ -14,6 +14,8 @@ from odradek.wire.message import Message, Struct, request, response, struct
 class ListConfigResourcesRequest(Message):
     """The types; none means all."""
 
+    MOST_ELEMENTS = 1_000
+
     resource_types: list[int] = array(int8, "1+")
 
 

@@ -33,6 +33,8 @@ class TopicProduceData(Struct):
 class ProduceRequest(Message):
     """Records for partitions; with `acks` 0 there is no response."""
 
+    MOST_ELEMENTS = 20_000
+
     transactional_id: str | None = string("3+", nullable="3+", default=None)
     acks: int = int16()
     timeout_ms: int = int32()

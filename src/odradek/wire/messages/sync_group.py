@@ -22,6 +22,8 @@ class SyncGroupRequestAssignment(Struct):
 class SyncGroupRequest(Message):
     """The assignment from the leader, nothing from others."""
 
+    MOST_ELEMENTS = 50_000
+
     group_id: str = string()
     generation_id: int = int32()
     member_id: str = string()

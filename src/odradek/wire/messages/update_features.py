@@ -21,6 +21,8 @@ class FeatureUpdateKey(Struct):
 class UpdateFeaturesRequest(Message):
     """The new levels."""
 
+    MOST_ELEMENTS = 1_000
+
     timeout_ms: int = int32(default=60000)
     feature_updates: list[FeatureUpdateKey] = array(FeatureUpdateKey)
     validate_only: bool = boolean("1+")

@@ -1,0 +1,156 @@
+"""No request holds the loop for long, however many items it has.
+
+Work is counted, not timed: the lines of Python that run between two turns of the event loop. They are the
+time by which slices end, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from odradek.broker import slices
+from odradek.broker.app import Broker
+from odradek.broker.registry import SERVED
+from odradek.wire.api import ApiKey, request_class
+from odradek.wire.headers import encode_request
+
+from . import live, many_items
+from .net import run
+
+MOST_LINES = 10_000
+"""Some 1 ms of work between two pauses."""
+
+SLICE_LINES = 2_000
+"""How long a slice is here: to this the longest step of work comes."""
+
+COUNT = 1_200
+"""Items: handled in one go they take more than `MOST_LINES` lines, at seven lines each."""
+
+FEW = {ApiKey.CREATE_TOPICS: 60}
+"""Items where each is work for the disk, more than are done in one go."""
+
+LONGER = {
+    ApiKey.CREATE_TOPICS: 30_000,  # files are opened
+    # Refused above some thousands of elements.
+    ApiKey.PRODUCE: 25_000,
+    ApiKey.LEAVE_GROUP: 45_000,
+    ApiKey.CREATE_ACLS: 30_000,
+    ApiKey.DELETE_ACLS: 40_000,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: 30_000,
+    ApiKey.UPDATE_FEATURES: 60_000,
+    ApiKey.LIST_CONFIG_RESOURCES: 60_000,
+}
+"""What `MOST_LINES` is for APIs whose requests cannot hold much more than `COUNT` items."""
+
+
+class Lines:
+    """Counts the lines that run in this thread, and finds the most between two turns of the loop.
+
+    Attributes:
+        total: all lines so far.
+        most: the most so far.
+        where: lines by function, of that stretch.
+    """
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.most = 0
+        self.where: dict[str, int] = {}
+        self._now: dict[Any, int] = {}
+
+    def trace(self, frame: FrameType, event: str, arg: object) -> Any:
+        if event == "line":
+            self.total += 1
+            self._now[frame.f_code] = self._now.get(frame.f_code, 0) + 1
+        return self.trace
+
+    def turn(self) -> None:
+        """The loop comes by."""
+        lines = sum(self._now.values())
+        if lines > self.most:
+            self.most = lines
+            self.where = {f"{code.co_filename}:{code.co_qualname}": n for code, n in self._now.items()}
+        self._now.clear()
+
+    def told(self) -> str:
+        """Where the longest stretch was spent."""
+        top = sorted(self.where.items(), key=lambda item: -item[1])[:6]
+        return f"{self.most} lines: " + ", ".join(f"{name} {n}" for name, n in top)
+
+
+@contextmanager
+def counting(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lines]:
+    """Count what happens in the block."""
+    lines = Lines()
+    whole = asyncio.Handle._run
+
+    def run_counted(handle: Any) -> None:
+        sys.settrace(lines.trace)
+        try:
+            whole(handle)
+        finally:
+            sys.settrace(None)
+            lines.turn()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(slices, "SLICE_S", SLICE_LINES)
+        patched.setattr(broker.slicer, "_clock", lambda: lines.total)
+        patched.setattr(asyncio.Handle, "_run", run_counted)
+        yield lines
+
+
+async def raw(broker: Broker, frame: bytes) -> bytes:
+    """Ask without making the question or taking the answer apart: that would be counted, too."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", broker.port, limit=2**26)
+    try:
+        writer.write(frame)
+        size = await reader.read(4)
+        if not size:
+            return b""  # refused for its length
+        return await reader.readexactly(int.from_bytes(size, "big"))
+    finally:
+        writer.transport.abort()
+
+
+async def stretches(broker: Broker, key: int, topic_id: bytes, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What held the loop for too long."""
+    cls, version = request_class(key), SERVED[key].versions[-1]
+    found = []
+    for path in many_items.paths(cls, version):
+        for present in (True, False):
+            few, many = (
+                many_items.request(key, version, path, count, present=present, topic_id=topic_id)
+                for count in (1, FEW.get(key, COUNT))
+            )
+            frames = [b"".join(encode_request(key, version, 1, "many", one)) for one in (few, many)]
+            await raw(broker, frames[0])
+            with counting(broker, monkeypatch) as lines:
+                await raw(broker, frames[1])
+            if lines.most > LONGER.get(key, MOST_LINES):
+                what = "present" if present else "absent"
+                found.append(f"{ApiKey(key).api_name} {'.'.join(path)} {what}: {lines.told()}")
+    return found
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_many_items_leave_room_for_others(part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        found = []
+        async with live.running(tmp_path, offsets_topic_num_partitions=1) as broker:
+            broker.groups.ensure_topic()
+            for key in many_items.apis()[part::4]:
+                if broker.image.topic(many_items.TOPIC) is None:
+                    live.create_topic(broker, many_items.TOPIC, many_items.PARTITIONS)
+                topic_id = broker.image.topic_id(many_items.TOPIC)
+                found += await stretches(broker, key, topic_id, monkeypatch)
+        assert not found, "\n".join(found)
+
+    run(main, loop="asyncio")  # whose handles can be counted
