@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from weakref import WeakSet
 
 import pytest
 
@@ -23,7 +24,9 @@ class World:
 
 
 @pytest.fixture
-def world(caplog: pytest.LogCaptureFixture) -> World:
+def world(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> World:
+    # Those of other tests may not have been collected yet, and have counts of their own to tell.
+    monkeypatch.setattr("odradek.util.repeats._all", WeakSet())
     caplog.set_level(logging.INFO, log.name)
     return World()
 
