@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 ResponseTopic = TypeVar("ResponseTopic", OffsetCommitResponseTopic, TxnOffsetCommitResponseTopic)
 Request = TypeVar("Request", OffsetCommitRequest, TxnOffsetCommitRequest)
 
-PARTITIONS_AT_ONCE = 75
+PARTITIONS_AT_ONCE = 50
 """Partitions that one command of the coordinator commits: some 2 ms of work."""
 
 

@@ -89,10 +89,13 @@ def _wait_for_disk(
     context.on_disconnect = finish
 
     def on_written(errors: Errors) -> None:
-        if future.done():
-            return
+        if not future.done():
+            context.broker.slicer.run(settle(errors))
+
+    def settle(errors: Errors) -> Steps[None]:
         pending = []
         for partition, offset, result in moved:
+            yield
             if partition.log.directory.parent in errors:
                 _fail(result, ErrorCode.KAFKA_STORAGE_ERROR)
             elif partition.low_watermark < offset:

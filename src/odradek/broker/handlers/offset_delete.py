@@ -31,7 +31,7 @@ from odradek.wire.messages.offset_delete import (
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
 
-PARTITIONS_AT_ONCE = 75
+PARTITIONS_AT_ONCE = 50
 """Partitions whose offsets are deleted before others get their turn."""
 
 
