@@ -267,7 +267,12 @@ class ConsumerEngine:
         self._next_commit_ms = self.cluster.now_ms() + interval
         if self.config.enable_auto_commit and self.group is not None:
             loop = asyncio.get_running_loop()
-            self._commit_timer = loop.call_later(interval / 1000, self.buffer.interrupt)
+            self._commit_timer = loop.call_later(interval / 1000, self._commit_due)
+
+    def _commit_due(self) -> None:
+        # The loop's timers are coarse, and may come a little before the time that was reckoned.
+        self._next_commit_ms = 0.0
+        self.buffer.interrupt()
 
     def _auto_commit(self) -> None:
         now = self.cluster.now_ms()
