@@ -1,4 +1,4 @@
-"""How property tests choose their examples, and which files begin first.
+"""How property tests choose their examples, which files begin first, and what Ctrl-C does in the tests.
 
 A test run is the same every time: the examples follow from the test itself. `make fuzz` looks further, with
 examples nobody has seen; what it finds becomes an `@example` of its test.
@@ -7,6 +7,7 @@ examples nobody has seen; what it finds becomes an `@example` of its test.
 from __future__ import annotations
 
 import os
+import signal
 from typing import Any
 
 import pytest
@@ -15,6 +16,10 @@ from hypothesis import settings
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+# A shell has what it starts in the background ignore Ctrl-C, and so would all that the tests start in turn.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
