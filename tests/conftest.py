@@ -1,4 +1,4 @@
-"""How property tests choose their examples, which files begin first, and what Ctrl-C does in the tests.
+"""How property tests choose their examples, which files begin first, and what signals do in the tests.
 
 A test run is the same every time: the examples follow from the test itself. `make fuzz` looks further, with
 examples nobody has seen; what it finds becomes an `@example` of its test.
@@ -17,9 +17,12 @@ settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
-# A shell has what it starts in the background ignore Ctrl-C, and so would all that the tests start in turn.
+# A shell has what it starts in the background ignore Ctrl-C, `nohup` a hangup, and so would all that the
+# tests start in turn. What has a handler here has the default action there.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda number, frame: None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

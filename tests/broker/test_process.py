@@ -85,7 +85,7 @@ def test_ready_serves_and_stops_on_a_signal(number: signal.Signals, tmp_path: Pa
         answer = metadata(host, port)
         assert [(one.host, one.port) for one in answer.brokers] == [(host, port)]  # type: ignore[attr-defined]
         process.send_signal(number)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         assert (tmp_path / ".kafka_cleanshutdown").exists()
 
 
@@ -98,7 +98,7 @@ def test_a_hangup_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
         process.send_signal(signal.SIGHUP)
         assert metadata(host, int(port))
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=60)
     finally:
         process.kill()
     assert process.returncode == 0
@@ -186,7 +186,7 @@ def test_a_ready_line_that_nobody_takes_is_no_reason_to_stop(tmp_path: Path) -> 
             assert process.poll() is None
         assert metadata("127.0.0.1", port)
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
     finally:
         process.kill()
     assert process.returncode == 0
@@ -206,7 +206,7 @@ def test_a_file_and_settings(tmp_path: Path) -> None:
         answer = metadata(host, port)
         assert [one.node_id for one in answer.brokers] == [7]  # type: ignore[attr-defined]
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=60)
     lines = [json.loads(line) for line in errors.decode().splitlines()]
     # On a machine that is busy the watchdog may have its say too.
     told = [line for line in lines if line["logger"] != "odradek.broker.process.watchdog"]
@@ -236,7 +236,7 @@ def test_the_request_log(tmp_path: Path) -> None:
         assert line["request_bytes"] > 0
         assert line["response_bytes"] > 0
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
 
 
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
@@ -350,7 +350,7 @@ def test_security_that_is_not_there_is_passed_over_only_when_that_is_meant(tmp_p
     with server("--config", str(file), "--insecure") as (process, host, port):
         assert metadata(host, port)
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=60)
     warned = [line for line in errors.decode().splitlines() if "asks for what is not there" in line]
     assert len(warned) == 3
     assert b"hunter2" not in errors
