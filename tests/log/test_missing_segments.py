@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 from odradek.log import LogConfig, LogDamagedError, LogManager, PartitionLog
 from odradek.log.checkpoints import write_offsets
-from odradek.log.memory_files import MemoryFileSystem
+from odradek.log.memory_files import Killed, MemoryFileSystem
 from odradek.log.producer_state import Origin
 from odradek.util.clock import ManualClock
 
@@ -330,3 +332,44 @@ def test_deleted_records_stay_deleted_without_the_checkpoint_of_log_starts(harm:
     found = manager_of(files).get("t", 0)
     assert found is not None
     assert found.log_start_offset == 11
+
+
+def test_a_tail_is_cut_once() -> None:
+    """The recovery point goes down before the file does, or a kill would leave a log that ends before it."""
+    for number in itertools.count():
+        files = MemoryFileSystem()
+        log = write(files, clean=False)
+        write_offsets(files, DATA / "recovery-point-offset-checkpoint", {("t", 0): 12, ("gone", 0): 5})
+        del files.files[log.segments.active.path].data[-5:]
+        files.kill_at = files.operations + number
+        with contextlib.suppress(Killed):
+            manager_of(files)
+        killed, files.kill_at = files.kill_at < files.operations, None
+        files.restart()
+        found = manager_of(files).get("t", 0)
+        assert found is not None
+        assert found.log_end_offset == 11
+        if not killed:
+            break
+    assert number > 5
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
+def test_the_copy_of_a_compacted_log(clean: bool) -> None:
+    """Kafka's followers copy the gaps, and no checkpoint of theirs tells: other segments' gaps do."""
+    files = MemoryFileSystem()
+    manager = manager_of(files)
+    log = manager.create("t", 0)
+    for number in (0, 1, 3, 4, 5, 8, 10, 12, 17, 18, 19, 22, 25):
+        log.append_follower(batch([b"x" * 30], base_offset=number, leader_epoch=0))
+    log.flush()
+    manager.checkpoint()
+    assert len(log.segments) > 4
+    if clean:
+        assert manager.close()
+        remove(files, DATA / "segments-checkpoint")
+    remove(files, FOLDER / "offset-gaps")
+    files.restart()
+    found = manager_of(files).get("t", 0)
+    assert found is not None
+    assert len(records_of(found)) == 13

@@ -4,6 +4,9 @@
 then a line per segment (docs/log_format.md, "Checkpoints"). After a clean stop nothing writes to a segment
 any more, so one that is smaller or not there has lost records. Where `.kafka_cleanshutdown` is of another
 time, another broker has had the folder meanwhile, and the file says nothing.
+
+While the broker runs, the file has `damaged` in place of the time, and only the partitions that are damaged:
+nothing writes to these, so what was known of them holds after a kill, too. Without any there is no file.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _UNCLEAN, _START = "unclean", "start"
+_DAMAGED = "damaged"
 
 
 class SegmentSizes(NamedTuple):
@@ -63,7 +67,19 @@ def sizes_of(log: PartitionLog) -> Known:
 
 def write_segments(files: FileSystem, directory: Path, stop: LastStop) -> None:
     """Write the file; `.kafka_cleanshutdown` is there already. Raises `OSError`."""
-    lines = [str(files.modified_ms(directory / CLEAN_SHUTDOWN))]
+    _write(files, directory, str(files.modified_ms(directory / CLEAN_SHUTDOWN)), stop)
+
+
+def write_damaged(files: FileSystem, directory: Path, stop: LastStop) -> None:
+    """Keep what is known of the damaged partitions, also if the broker is killed. Raises `OSError`."""
+    if stop.segments or stop.unclean:
+        _write(files, directory, _DAMAGED, stop)
+    else:
+        files.remove(directory / SEGMENTS)
+
+
+def _write(files: FileSystem, directory: Path, first: str, stop: LastStop) -> None:
+    lines = [first]
     for (topic, partition), known in stop.segments.items():
         lines += (f"{topic} {partition} {base} {size} {txn}" for base, (size, txn) in known.items())
     lines += (f"{topic} {partition} {_START} {offset}" for (topic, partition), offset in stop.starts.items())
@@ -74,10 +90,14 @@ def write_segments(files: FileSystem, directory: Path, stop: LastStop) -> None:
 def read_segments(files: FileSystem, directory: Path) -> LastStop:
     """What the last clean stop has written down; nothing where it cannot be believed. Raises `OSError`."""
     path = directory / SEGMENTS
-    if not files.exists(path) or not files.exists(directory / CLEAN_SHUTDOWN):
+    if not files.exists(path):
         return NOTHING
     try:
         (time, *rest) = decode_lines(files.read(path), None, path)
+        if time == [_DAMAGED]:
+            return _parse(rest)
+        if not files.exists(directory / CLEAN_SHUTDOWN):
+            return NOTHING
         if time != [str(files.modified_ms(directory / CLEAN_SHUTDOWN))]:
             logger.info("%s is not of the last stop: segments are looked at instead", path)
             return NOTHING

@@ -17,8 +17,8 @@ from uuid import uuid4
 
 from odradek.errors import KafkaError, KafkaStorageError
 from odradek.log.checkpointing import CheckpointJob, Checkpoints
-from odradek.log.checkpoints import TopicPartition
-from odradek.log.clean_stop import LastStop, sizes_of, write_segments
+from odradek.log.checkpoints import TopicPartition, write_offsets
+from odradek.log.clean_stop import LastStop, sizes_of, write_damaged, write_segments
 from odradek.log.config import LogConfig
 from odradek.log.damaged_logs import DamagedLogs
 from odradek.log.data_directory import (
@@ -29,12 +29,7 @@ from odradek.log.data_directory import (
     is_of_one_file,
 )
 from odradek.log.errors import DataDirectoryError
-from odradek.log.file_names import (
-    CLEAN_SHUTDOWN,
-    SEGMENTS,
-    delete_dir,
-    parse_partition_dir,
-)
+from odradek.log.file_names import CLEAN_SHUTDOWN, RECOVERY_POINTS, delete_dir, parse_partition_dir
 from odradek.log.files import FileSystem
 from odradek.log.flushing import FlushJob
 from odradek.log.identity import Identity
@@ -244,8 +239,12 @@ class LogManager:
                 self.damaged.note(view.damaged, view.spoken_of)
                 try:
                     # From here on only a clean stop makes it clean again.
+                    write_damaged(self._files, directory.path, self._known_of_damaged(directory.path))
                     self._files.remove(directory.path / CLEAN_SHUTDOWN)
-                    self._files.remove(directory.path / SEGMENTS)
+                    self._files.fsync_dir(directory.path)
+                    lowered = view.lowered_recovery_points()
+                    if lowered is not None:
+                        write_offsets(self._files, directory.path / RECOVERY_POINTS, lowered)
                     for path in view.superseded:
                         # The old folder of a damaged log may be all that is left.
                         if parse_partition_dir(path.name) not in self.damaged:
@@ -280,6 +279,7 @@ class LogManager:
             if log is not None:
                 log.release()
             self.damaged[key] = item.damaged(str(error))
+            self._write_damaged(item.plan.directory.parent)
 
     def _open(self, item: FoundLog) -> None:
         log = PartitionLog.from_plan(
@@ -418,7 +418,15 @@ class LogManager:
             self.remove_folder_later(target)
         self._stale.add(key)
         self._unsynced.add(parent)
+        self._write_damaged(parent)
         return True
+
+    def _write_damaged(self, path: Path) -> None:
+        try:
+            write_damaged(self._files, path, self._known_of_damaged(path))
+        except OSError as error:
+            logger.warning("what is known of damaged logs is not written: %s", error)
+            self.note_error(path, error)
 
     def is_gone(self, key: TopicPartition) -> bool:
         """Whether there is nothing of a partition, nor may be in a data folder that has failed."""
@@ -539,11 +547,15 @@ class LogManager:
 
     def _last_stop(self, path: Path) -> LastStop:
         segments = {key: sizes_of(log) for key, log in self._logs.items() if log.directory.parent == path}
-        damaged = [one for one in self.damaged.values() if one.directory.parent == path]
-        # They are as they were, and so is what the next start has to do about them.
-        segments.update((one.key, one.known) for one in damaged if one.known is not None)
-        unclean = frozenset(one.key for one in damaged if not one.was_clean)
-        return LastStop(segments, unclean, self.checkpoints.log_starts(path, self._logs))
+        damaged = self._known_of_damaged(path)
+        segments.update(damaged.segments)
+        return LastStop(segments, damaged.unclean, self.checkpoints.log_starts(path, self._logs))
+
+    def _known_of_damaged(self, path: Path) -> LastStop:
+        """They are as they were at their last stop, and so is what the next start has to do about them."""
+        here = [one for one in self.damaged.values() if one.directory.parent == path]
+        segments = {one.key: one.known for one in here if one.known is not None}
+        return LastStop(segments, frozenset(one.key for one in here if not one.was_clean), {})
 
     def close(self) -> bool:
         """Stop in good order; whether every log could be closed, so that the next start may trust them."""

@@ -94,6 +94,18 @@ class FolderView:
     damaged: list[DamagedLog] = field(default_factory=list)
     spoken_of: dict[TopicPartition, DamagedLog] = field(default_factory=dict)
 
+    def lowered_recovery_points(self) -> dict[TopicPartition, int] | None:
+        """What the checkpoint has to say before logs are cut below their recovery point; None if none is.
+
+        Else a start after a kill would find a log that ends before it, and nothing torn.
+        """
+        cut = {
+            (item.topic, item.partition): item.plan.end_offset or 0
+            for item in self.logs
+            if item.plan.cuts_tail and (item.plan.end_offset or 0) < item.recovery_point
+        }
+        return {key: one.recovery_point for key, one in self.spoken_of.items()} | cut if cut else None
+
 
 def find_compacted(files: FileSystem, directories: Iterable[Path]) -> set[TopicPartition]:
     """The partitions of which a cleaner's checkpoint speaks, in any data folder: logs move. Never raises."""

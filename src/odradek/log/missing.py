@@ -6,7 +6,8 @@ What is known of a log's segments, from the surest to the least sure:
 - In a log that was never compacted, segments follow one another without a gap: each begins where the one
   before it ends. Retention and DeleteRecords take away at the head only, truncations at the end.
 - Where a log has gaps (it was compacted once, or follows a leader that was: the file `offset-gaps` says so,
-  or the cleaner's checkpoint), an index without its segment, or with entries beside an empty one, tells.
+  the cleaner's checkpoint, or gaps inside of segments), an index without its segment, or with entries beside
+  an empty one, tells.
 - What was synced is there: no log ends before its recovery point.
 """
 
@@ -31,13 +32,19 @@ from odradek.log.file_names import (
     numbered,
 )
 from odradek.log.offset_index import OffsetIndex
+from odradek.log.segment import Segment
 from odradek.log.time_index import TimeIndex
+from odradek.log.walking import BrokenBatchError
+from odradek.records.batch import CODEC_MASK, MAGIC_AT, MAGIC_V2
 
 if TYPE_CHECKING:
     from odradek.log.files import FileSystem
     from odradek.log.folder import FolderContents
 
 logger = logging.getLogger(__name__)
+
+MOST_LOOKED_THROUGH = 4 * 1024**3
+"""Bytes of the segments in which signs of a cleaner are looked for; two of Kafka's largest fit."""
 
 
 def note_gaps(files: FileSystem, directory: Path) -> None:
@@ -97,6 +104,8 @@ def check_gaps(
             remedy = "Nothing was changed. Move one of the two away."
             raise LogDamagedError(path, 0, f"it goes on to offset {end}, where a later segment is", remedy)
         if gapless and end < following:
+            gapless = not _was_compacted(files, contents, [base, following, *bases])
+        if gapless and end < following:
             what = "it is empty" if end == base else f"it ends at offset {end}"
             _refuse(
                 path,
@@ -108,6 +117,46 @@ def check_gaps(
             _refuse(path, "it is empty, and its indexes are not", "remove the segment and its indexes")
     if not gapless and not contents.renames:
         _check_lone_indexes(contents, bases)
+
+
+def _was_compacted(files: FileSystem, contents: FolderContents, bases: list[int]) -> bool:
+    """Whether segments, the nearest first, lack batches between others: only a cleaner leaves these out.
+
+    A topic's own configs are not known yet, and a replica of Kafka's that was copied from a compacted one has
+    no cleaner's checkpoint.
+    """
+    left = MOST_LOOKED_THROUGH
+    for base in bases:
+        left -= contents.sizes[contents.segments[base]]
+        if left < 0:
+            break
+        if _has_gaps(files, contents, base):
+            logger.info("%s was compacted once: batches are missing inside of segments", contents.directory)
+            return True
+    return False
+
+
+def _has_gaps(files: FileSystem, contents: FolderContents, base: int) -> bool:
+    segment = Segment(files, contents.directory, base, 0, 0)
+    segment.path = contents.path(base)
+    expected = base
+    try:
+        for step in segment.walk(0, contents.sizes[segment.path.name]):
+            if step.base_offset > expected and not _is_wrapper(segment, step.position):
+                return True
+            expected = step.last_offset + 1
+    except BrokenBatchError:
+        # What comes before it is as good as any.
+        pass
+    finally:
+        segment.release()
+    return False
+
+
+def _is_wrapper(segment: Segment, position: int) -> bool:
+    """Whether messages are wrapped there; which is the first is not known."""
+    magic, attributes = segment.pread(2, position + MAGIC_AT)
+    return magic < MAGIC_V2 and bool(attributes & CODEC_MASK)
 
 
 def _check_lone_indexes(contents: FolderContents, bases: list[int]) -> None:
