@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.errors import KafkaStorageError
 from odradek.log import LogConfig, LogManager
 from odradek.log.memory_files import Killed, MemoryFileSystem
 from odradek.util.clock import ManualClock
@@ -85,6 +86,22 @@ def start_at(files: MemoryFileSystem) -> LogManager:
     manager = LogManager([DATA], files, ManualClock(NOW_MS), CONFIG, refuses_damage=False)
     manager.load()
     return manager
+
+
+def test_a_folder_that_is_gone_is_missed_though_nothing_was_synced() -> None:
+    """A short log, as those of the coordinators are, may never have been synced when the broker is killed."""
+    files = MemoryFileSystem()
+    manager = start(files)
+    log = manager.create("t", 0)
+    log.append(batch([b"commit"]), leader_epoch=0, now_ms=NOW_MS)
+    log.commit_all()
+    manager.checkpoint()
+    assert log.recovery_point == 0
+    log.delete()
+    for _ in range(2):
+        manager = start(files)
+        with pytest.raises(KafkaStorageError, match="t-0 is gone; the log went on to offset 1"):
+            manager.create("t", 0, is_new=False)
 
 
 def test_a_deleted_topic_of_the_same_name_is_forgotten() -> None:

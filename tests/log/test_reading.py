@@ -29,8 +29,9 @@ class Model:
 
     def expected(self, offset: int, max_bytes: int, upper_bound: int, min_one: bool) -> tuple[int, int, int]:
         """The first offset, the last one, and the bytes that a read gives."""
-        bases = self.log.segments.bases
-        later = [base for base in bases if base > offset]
+        # A truncation within a batch leaves a hole, behind which a new segment begins.
+        found = next((base for base, last, _ in self.batches if last >= offset), offset)
+        later = [base for base in self.log.segments.bases if base > max(offset, found)]
         size = 0
         first = end = -1
         for base, last, length in self.batches:

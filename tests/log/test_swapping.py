@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from odradek.log import LogConfig, LogManager, PartitionLog
 from odradek.log.cleaner import CleanJob, clean_range, make_job, run
 from odradek.log.cleaner.manager import CleanTask, LogCleaner
-from odradek.log.memory_files import MemoryFileSystem
+from odradek.log.memory_files import Killed, MemoryFileSystem
 from odradek.records.builder import build_batch
 from odradek.util.clock import ManualClock
 
@@ -25,6 +27,9 @@ CONFIG = LogConfig(
     cleanup_policy=("compact",),
     min_cleanable_dirty_ratio=0.0,
 )
+
+UNKNOWN = replace(CONFIG, cleanup_policy=("delete",))
+"""As a start has it, which does not know the topic's configs."""
 
 
 class World:
@@ -165,3 +170,43 @@ def test_steps_are_many_enough() -> None:
     while world.go(1):
         pass
     assert world.waits >= 4
+
+
+def test_a_kill_at_any_instruction_leaves_a_log_that_opens() -> None:
+    """Also of a topic whose configs a start does not know yet: the gaps are noted before there are any."""
+    number = 0
+    while True:
+        world = World()
+        world.log.flush()
+        world.manager.checkpoint()
+        world.files.kill_at = kill_at = world.files.operations + number
+        with contextlib.suppress(Killed):
+            world.go(100)
+        killed = world.files.operations > kill_at
+        world.files.restart()
+        manager = LogManager([DATA], world.files, ManualClock(NOW_MS), UNKNOWN)
+        world.files.remove(DATA / "cleaner-offset-checkpoint")
+        manager.load()
+        log = manager.get("t", 0)
+        assert log is not None
+        assert world.newest(log) == world.state
+        if not killed:
+            break
+        number += 1
+    assert number > 10
+
+
+def test_a_swap_that_another_broker_was_killed_in_is_a_cleaners() -> None:
+    world = World()
+    world.log.flush()
+    world.manager.checkpoint()
+    assert world.go(2)
+    world.files.restart()
+    world.files.remove(DATA / "t-0" / "offset-gaps")
+    for _ in range(2):
+        world.files.restart()
+        manager = LogManager([DATA], world.files, ManualClock(NOW_MS), UNKNOWN)
+        manager.load()
+        log = manager.get("t", 0)
+        assert log is not None
+        assert world.newest(log) == world.state

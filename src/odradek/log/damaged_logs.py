@@ -47,6 +47,11 @@ class DamagedLog:
         """The partition."""
         return self.topic, self.partition
 
+    @property
+    def known_end(self) -> int:
+        """The log went on to this offset at least; not all of it need have been synced."""
+        return max(self.recovery_point, self.log_start_offset, self.high_watermark)
+
 
 class DamagedLogs(dict[TopicPartition, DamagedLog]):
     """Those of a broker, by partition. That a whole folder is gone is found when its log is asked for."""
@@ -74,11 +79,11 @@ class DamagedLogs(dict[TopicPartition, DamagedLog]):
         said = self._not_there.get(key)
         if is_new:
             self._not_there.pop(key, None)
-        elif said is not None and said.recovery_point:
+        elif said is not None and said.known_end:
             del self._not_there[key]
             reason = (
-                f"the folder {said.directory} is gone; records before offset {said.recovery_point} had been "
-                "synced. Restore it, or delete the topic"
+                f"the folder {said.directory} is gone; the log went on to offset {said.known_end}. "
+                "Restore it, or delete the topic"
             )
             self[key] = replace(said, reason=reason)
         if key in self:

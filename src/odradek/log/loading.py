@@ -10,6 +10,7 @@ from odradek.log.checkpoints import CorruptCheckpointError
 from odradek.log.file_names import LEADER_EPOCHS, PARTITION_METADATA, TXN_INDEX_SUFFIX, numbered
 from odradek.log.index_file import CorruptIndexError
 from odradek.log.leader_epochs import EpochEntry
+from odradek.log.missing import note_gaps
 from odradek.log.recovery import (
     RecoveryPlan,
     apply_scan,
@@ -31,6 +32,8 @@ def load(log: PartitionLog, plan: RecoveryPlan, recovery_point: int, log_start_o
     sizes = plan.contents.sizes
     if PARTITION_METADATA in sizes:
         log.topic_id = partition_metadata.read(files, log.directory / PARTITION_METADATA)
+    if plan.contents.renames:
+        note_gaps(files, log.directory)
     plan.contents.tidy(files)
     now_ms = log._clock.now_ms()
     log.snapshots.know(sizes)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -293,9 +294,21 @@ class LogManager:
             item.believable_log_start,
         )
         log.update_high_watermark(item.high_watermark)
+        self._take(log)
+
+    def _take(self, log: PartitionLog) -> None:
         log.on_write_error = self._on_write_error
-        self._logs[item.topic, item.partition] = log
+        log.on_recovery_point_lowered = partial(self._checkpoint_cut, log)
+        self._logs[log.topic, log.partition] = log
         self.producer_bounds.watch(log.producers)
+
+    def _checkpoint_cut(self, log: PartitionLog) -> None:
+        job = self.begin_checkpoint()
+        job.run()
+        self.finish_checkpoint(job)
+        error = job.errors.get(log.directory.parent)
+        if error is not None:
+            raise error
 
     # Logs.
 
@@ -353,9 +366,7 @@ class LogManager:
             except OSError as error:
                 self.note_error(directory.parent, error)
                 raise KafkaStorageError(f"creating {directory} failed: {error}") from error
-            log.on_write_error = self._on_write_error
-            self._logs[key] = log
-            self.producer_bounds.watch(log.producers)
+            self._take(log)
         elif config is not None:
             log.config = config
         if topic_id is not None:

@@ -11,6 +11,7 @@ Not for several threads at once. Times are milliseconds since the epoch and are 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 from odradek.errors import KafkaStorageError, OffsetOutOfRangeError
@@ -53,6 +54,8 @@ class PartitionLog(ReadableLog):
         self._clock = clock
         self.snapshots = ProducerSnapshots(files, directory)
         self.recovery_point = 0
+        self.on_recovery_point_lowered: Callable[[], None] | None = None
+        """Gets it to the disk before the log is cut. Raises `OSError`."""
         self.syncing = SyncState(last_ms=clock.now_ms())
         self._removals: list[tuple[int, list[Path]]] = []
         """Files marked as deleted, and when they are to be removed."""

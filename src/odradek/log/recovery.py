@@ -126,7 +126,9 @@ def plan_recovery(
         plan.end_offset = plan.scans[kept[-1]].next_offset
     if not listed:
         ends.update((base, scan.next_offset) for base, scan in plan.scans.items())
-        gapless = not config.compact and not was_compacted and OFFSET_GAPS not in contents.sizes
+        # What is called .swap was written by a cleaner.
+        may_have_gaps = config.compact or was_compacted or OFFSET_GAPS in contents.sizes or contents.renames
+        gapless = not may_have_gaps
         check_gaps(files, contents, kept, ends, gapless=gapless)
         if not plan.cuts_tail:
             check_end(contents, plan.end_offset, recovery_point)

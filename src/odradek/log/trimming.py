@@ -31,12 +31,13 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
     if log.segments[0].base_offset > offset:
         log.truncate_fully_and_start_at(offset)
         return True
-    for segment in reversed(list(log.segments)):
-        if segment.base_offset > offset:
-            log.drop_segment(segment)
+    _lower_recovery_point(log, log.segments[log.segments.floor(offset)].base_offset)
+    later = [segment for segment in log.segments if segment.base_offset > offset]
+    _drop_from_end(log, later)
     active = log.segments.active
     active.truncate_to(offset)
-    if _end_of(active) < offset:
+    has_hole = _end_of(active) < offset
+    if has_hole:
         # A batch goes whole, also if records of it are before the offset; the log goes on there all the same.
         note_gaps(log.files, log.directory)
     active.become_active()
@@ -44,10 +45,30 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
     log.epochs.save()
     log.log_end_offset = offset
     log.log_start_offset = min(log.log_start_offset, offset)
-    log.recovery_point = min(log.recovery_point, offset)
     log.reload_producers(offset)
+    if has_hole:
+        # So that the log ends there also after the next start. What was cut may not come back beside it.
+        for path in active.paths():
+            log.files.fsync(path)
+        log.roll(log.syncing.last_ms)
     log.update_high_watermark(min(log.high_watermark, offset))
     return True
+
+
+def _drop_from_end(log: PartitionLog, segments: list[Segment]) -> None:
+    for segment in reversed(segments):
+        log.drop_segment(segment)
+    if segments:
+        # What comes in their place must not meet them after a power failure.
+        log.files.fsync_dir(log.directory)
+
+
+def _lower_recovery_point(log: PartitionLog, offset: int) -> None:
+    """No log ends before the recovery point that is on the disk, also if the process dies in between."""
+    if offset < log.recovery_point:
+        log.recovery_point = offset
+        if log.on_recovery_point_lowered is not None:
+            log.on_recovery_point_lowered()
 
 
 def _end_of(segment: Segment) -> int:
@@ -59,11 +80,13 @@ def restart_at(log: PartitionLog, offset: int, now_ms: int) -> None:
     """See `PartitionLog.truncate_fully_and_start_at`."""
     log.syncing.finish_swap()
     log.syncing.cuts += 1
-    for segment in reversed(list(log.segments)):
-        log.drop_segment(segment)
+    _lower_recovery_point(log, 0)
+    _drop_from_end(log, list(log.segments))
     segment = open_segment(log.files, log.directory, offset, log.config)
     segment.create(now_ms)
     log.segments.add(segment)
+    # The recovery point relies on the new name.
+    log.files.fsync_dir(log.directory)
     log.epochs.clear()
     log.snapshots.restart_at(offset)
     log.syncing.names_made += 1

@@ -131,11 +131,12 @@ class _Swap:
     def announce(self) -> None:
         """From here on a start goes on with it. Touches nothing that the log uses."""
         files = self._log.files
+        # From the first name on a start finds the new segment, and the gap behind it.
+        note_gaps(files, self._directory)
         for path in self._paths:
             if files.exists(with_marker(path, CLEANED_SUFFIX)):
                 files.rename(with_marker(path, CLEANED_SUFFIX), with_marker(path, SWAP_SUFFIX))
                 self._present.append(path)
-        note_gaps(files, self._directory)
         files.fsync_dir(self._directory)
 
     def give_up(self) -> None:

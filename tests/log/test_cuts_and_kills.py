@@ -1,0 +1,92 @@
+"""A log that is truncated ends before what was its recovery point: no start takes that for damage."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+
+import pytest
+
+from odradek.log import PartitionLog
+from odradek.log.memory_files import Killed, MemoryFileSystem
+
+from .batches import batch, records_of
+from .test_missing_segments import manager_of
+
+COUNT = 12
+
+
+def fill(files: MemoryFileSystem) -> PartitionLog:
+    """A follower's log of batches of three records, all of it synced."""
+    manager = manager_of(files)
+    log = manager.create("t", 0)
+    for number in range(COUNT):
+        values = [b"%d" % number * 10] * 3
+        log.append_follower(batch(values, base_offset=3 * number, leader_epoch=0))
+    log.commit_all()
+    log.flush()
+    manager.checkpoint()
+    assert len(log.segments) > 4
+    return log
+
+
+@pytest.mark.parametrize("offset", [0, 6, 7, 20, 35])
+@pytest.mark.parametrize("fully", [False, True], ids=["truncated", "begun anew"])
+def test_whenever_the_process_dies(offset: int, fully: bool) -> None:
+    for number in itertools.count():
+        files = MemoryFileSystem(random.Random(number))
+        log = fill(files)
+        kill_at = files.kill_at = files.operations + number
+        with contextlib.suppress(Killed):
+            if fully:
+                log.truncate_fully_and_start_at(offset)
+            else:
+                log.truncate_to(offset)
+        killed = files.operations > kill_at
+        files.restart()
+        found = manager_of(files).get("t", 0)
+        assert found is not None
+        assert found.log_end_offset <= 3 * COUNT
+        if not killed:
+            assert found.log_end_offset == offset
+            break
+    assert number > 3
+
+
+def test_a_log_that_goes_on_within_a_batch_ends_there() -> None:
+    """Also after a flush, which says that everything before its end is on the disk."""
+    files = MemoryFileSystem()
+    log = fill(files)
+    log.truncate_to(7)
+    log.append_follower(batch([b"x"], base_offset=7, leader_epoch=0))
+    log.truncate_to(7)
+    assert log.log_end_offset == 7
+    log.flush()
+    manager = manager_of(files)
+    manager.checkpoint()
+    files.restart()
+    found = manager_of(files).get("t", 0)
+    assert found is not None
+    assert found.log_end_offset == 7
+    assert len(records_of(found)) == 6
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("offset", [6, 7, 20, 50])
+@pytest.mark.parametrize("fully", [False, True], ids=["truncated", "begun anew"])
+def test_the_power_fails_after_it(offset: int, fully: bool, seed: int) -> None:
+    files = MemoryFileSystem(random.Random(seed))
+    log = fill(files)
+    if fully:
+        log.truncate_fully_and_start_at(offset)
+    else:
+        log.truncate_to(offset)
+    log.append_follower(batch([b"new"], base_offset=log.log_end_offset, leader_epoch=1))
+    if seed % 2:
+        log.flush()
+    files.lose_power()
+    found = manager_of(files).get("t", 0)
+    assert found is not None
+    if seed % 2:
+        assert found.log_end_offset == log.log_end_offset
