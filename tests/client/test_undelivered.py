@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -280,6 +281,61 @@ for n in range(100):
     with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         assert [r.value for r in drain(consumer, 100)] == [b"%d" % n for n in range(100)]
+
+
+def test_warnings_that_are_errors_do_not_keep_producers_from_sending(
+    tmp_path: Path, servers: str, admin: Admin
+) -> None:
+    topic = new_topic(admin, 1)
+    ended = run(
+        tmp_path,
+        f"""
+import warnings
+warnings.simplefilter("error")
+from odradek import Producer
+producers = [Producer(bootstrap_servers="{servers}", linger_ms=60_000) for _ in range(2)]
+for producer in producers:
+    producer.send("{topic}", "x")
+""",
+    )
+    assert ended.stderr.count("was not closed; 1 sends have no answer yet") == 2
+    assert "Traceback" not in ended.stderr
+    with Consumer(bootstrap_servers=servers) as consumer:
+        assert consumer.end_offsets([(topic, 0)]) == {(topic, 0): 2}
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize("kept", [True, False])
+def test_so_does_a_worker_process(
+    tmp_path: Path, servers: str, admin: Admin, method: str, kept: bool
+) -> None:
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"no {method} here")
+    topic = new_topic(admin, 1)
+    ended = run(
+        tmp_path,
+        f"""
+import multiprocessing, warnings
+from odradek import Producer
+kept = []
+def work():
+    producer = Producer(bootstrap_servers="{servers}", linger_ms=60_000)
+    if {kept}:
+        kept.append(producer)
+    for n in range(5):
+        producer.send("{topic}", str(n))
+if __name__ == "__main__":
+    worker = multiprocessing.get_context("{method}").Process(target=work)
+    worker.start()
+    worker.join()
+    print(worker.exitcode)
+""",
+    )
+    assert ended.stdout == "0\n"
+    assert "was not closed; 5 sends have no answer yet" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    with Consumer(bootstrap_servers=servers) as consumer:
+        assert consumer.end_offsets([(topic, 0)]) == {(topic, 0): 5}
 
 
 def test_a_script_that_ends_beside_a_dead_broker_ends_and_tells(tmp_path: Path) -> None:

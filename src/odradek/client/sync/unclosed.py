@@ -2,6 +2,9 @@
 
 While the process lives, a client that was let go of is closed in its own background thread. When the
 interpreter ends, that thread ends too; so producers are waited for then, for a bounded time.
+
+A worker process of multiprocessing that was forked ends without the interpreter's exit hooks; there it is one
+of multiprocessing's own.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import atexit
 import concurrent.futures
 import logging
 import os
+import sys
 import time
 import warnings
 import weakref
@@ -54,6 +58,7 @@ class Unclosed:
         self._watch = weakref.finalize(client, self._let_go)
         self._watch.atexit = False
         _open.add(self)
+        _wait_at_the_end_of_a_worker()
 
     def closed(self) -> None:
         """The client was closed as it should be."""
@@ -65,7 +70,7 @@ class Unclosed:
         if self not in _open:
             return
         self._begin()
-        warnings.warn(f"{self._what} was not closed", ResourceWarning, stacklevel=2)
+        self._warn()
 
     def _begin(self) -> None:
         try:
@@ -96,7 +101,13 @@ class Unclosed:
         if self._sends_waiting is not None and self._ending is None:
             self._watch.detach()
             self._begin()
-            warnings.warn(f"{self._what} was not closed", ResourceWarning, stacklevel=2)
+            self._warn()
+
+    def _warn(self) -> None:
+        try:
+            warnings.warn(f"{self._what} was not closed", ResourceWarning, stacklevel=3)
+        except ResourceWarning as raised:  # python -W error: nobody is there to catch it
+            log.error("%s", raised)
 
     def wait(self, deadline: float) -> None:
         """Wait until it is finished, until `deadline` (monotonic seconds)."""
@@ -115,6 +126,20 @@ class Unclosed:
 # Threads do not survive a fork: the parent's clients are not the child's to finish.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_open.clear)
+
+_waiting_in: int | None = None
+"""The process that is a worker of multiprocessing and waits for its producers at its end."""
+
+
+def _wait_at_the_end_of_a_worker() -> None:
+    global _waiting_in
+    process = sys.modules.get("multiprocessing.process")
+    if process is None or process.parent_process() is None or _waiting_in == os.getpid():
+        return
+    from multiprocessing.util import Finalize
+
+    _waiting_in = os.getpid()
+    Finalize(None, _at_exit, exitpriority=0)
 
 
 @atexit.register
