@@ -298,25 +298,27 @@ def test_a_commit_amid_an_iteration(servers: str, numbers: str, group: str) -> N
     assert committed(servers, group, numbers) == 6
 
 
-@pytest.mark.parametrize("close_by_hand", [False, True])
+@pytest.mark.parametrize("by_hand", ["", "close", "unsubscribe"])
 def test_a_record_whose_processing_failed_comes_again(
-    servers: str, numbers: str, group: str, close_by_hand: bool
+    servers: str, numbers: str, group: str, by_hand: str
 ) -> None:
     def work(consumer: Consumer) -> None:
         for record in consumer:
             if record.offset == 5:
                 raise LookupError("processing failed")
 
-    def work_and_close() -> None:
+    def work_and_close(unsubscribe: bool) -> None:
         consumer = Consumer(numbers, **settings(servers, group))
         try:
             work(consumer)
         finally:
+            if unsubscribe:
+                consumer.unsubscribe()
             consumer.close()
 
     with pytest.raises(LookupError):
-        if close_by_hand:
-            work_and_close()
+        if by_hand:
+            work_and_close(by_hand == "unsubscribe")
         else:
             with Consumer(numbers, **settings(servers, group)) as consumer:
                 work(consumer)
@@ -362,6 +364,86 @@ def test_a_break_is_no_failure_even_where_an_exception_is_handled(
                 if record.offset == 5:
                     break
     assert committed(servers, group, numbers) == 6
+
+
+def six_of(consumer: Consumer, way: str) -> list[int]:
+    if way == "iteration":
+        return [record.offset for record in islice(consumer, 6)]
+    seen: list[int] = []
+    while len(seen) < 6:
+        seen += [record.offset for record in consumer.poll(1_000, 6 - len(seen))]
+    return seen
+
+
+@pytest.mark.parametrize("way", ["iteration", "poll"])
+def test_closing_by_hand_is_no_failure_where_the_exception_was_there_before(
+    servers: str, numbers: str, group: str, way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    try:
+        raise LookupError("something before")
+    except LookupError:
+        consumer = Consumer(numbers, **settings(servers, group))
+        assert six_of(consumer, way) == [0, 1, 2, 3, 4, 5]
+        consumer.close()
+    assert committed(servers, group, numbers) == 6
+    assert "are not committed" not in caplog.text
+
+
+@pytest.mark.parametrize("way", ["another", "raised again"])
+def test_a_failure_amid_the_handling_of_another_is_one(
+    servers: str, numbers: str, group: str, way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def work() -> None:
+        try:
+            raise LookupError("something before")
+        except LookupError as before:
+            consumer = Consumer(numbers, **settings(servers, group))
+            try:
+                six_of(consumer, "iteration")
+                raise before if way == "raised again" else ValueError("processing failed")
+            finally:
+                consumer.close()
+
+    with pytest.raises((LookupError, ValueError)):
+        work()
+    assert committed(servers, group, numbers) == 5
+    assert f"are not committed: {numbers}-0 from 5 on" in caplog.text
+
+
+def test_a_close_that_leaves_out_records_says_so(
+    servers: str, numbers: str, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer = Consumer(numbers, **settings(servers, group))
+    six_of(consumer, "iteration")
+    try:
+        raise LookupError("something else, after all records were processed")
+    except LookupError:
+        consumer.close()
+    assert committed(servers, group, numbers) == 5
+    (line,) = [r for r in caplog.records if "are not committed" in r.getMessage()]
+    assert line.levelname == "WARNING"
+
+
+def test_the_asyncio_consumer_knows_what_was_handled_before(servers: str, numbers: str, group: str) -> None:
+    async def work(fails: bool) -> None:
+        try:
+            raise LookupError("something before")
+        except LookupError:
+            consumer = AsyncConsumer(numbers, **settings(servers, group))
+            try:
+                async for record in consumer:
+                    if record.offset % 6 == 5:
+                        break
+                if fails:
+                    raise ValueError("processing failed")
+            finally:
+                await consumer.close()
+
+    asyncio.run(work(False))
+    assert committed(servers, group, numbers) == 6
+    with pytest.raises(ValueError, match="processing failed"):
+        asyncio.run(work(True))
+    assert committed(servers, group, numbers) == 11
 
 
 def test_automatic_commits_amid_an_iteration(servers: str, numbers: str, group: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import sys
 import warnings
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +17,7 @@ from odradek.client.aio.consumer_engine import (
 from odradek.client.config import ConsumerConfig, build, split_mapping
 from odradek.client.core.assignors import resolve_assignors
 from odradek.client.core.fetch_requests import EARLIEST, LATEST
+from odradek.client.core.handled import Handled
 from odradek.client.core.positions import Position
 from odradek.client.errors import IllegalStateError
 from odradek.client.types import (
@@ -65,6 +65,7 @@ class AsyncConsumer:
         if names and self._config.group_id is None:
             raise IllegalStateError("to subscribe, a consumer needs a group.id; use assign without one")
         self._topics = names
+        self._handled = Handled()
         self._engine: ConsumerEngine | None = None
 
     @property
@@ -104,8 +105,9 @@ class AsyncConsumer:
         (await self._started()).assign(partitions)
 
     async def unsubscribe(self) -> None:
-        """Give up everything and leave the group."""
-        await (await self._started()).unsubscribe()
+        """Give up everything and leave the group. Commits (with auto-commit) what `close` would."""
+        failed = self._handled.new_one()
+        await (await self._started()).unsubscribe(failed=failed)
 
     async def subscription(self) -> set[str]:
         """The topics subscribed to."""
@@ -124,6 +126,7 @@ class AsyncConsumer:
             SerializationError: a deserializer refused the next record.
             KafkaError: not authorized, fenced, damaged data, ….
         """
+        self._handled.note()
         engine = await self._started()
         limit = at_least_one(self._config.max_poll_records if max_records is None else max_records)
         return await engine.poll(timeout_ms, lambda: engine.take(limit))
@@ -139,6 +142,7 @@ class AsyncConsumer:
         """As `poll`, as an Arrow table; see `odradek.client.Consumer.poll_arrow`."""
         from odradek.client.arrow_read import as_spark, empty_table, to_table
 
+        self._handled.note()
         columns = as_spark(columns)
         engine = await self._started()
         limit = at_least_one(100_000 if max_rows is None else max_rows)
@@ -154,6 +158,7 @@ class AsyncConsumer:
         engine = await self._started()
         looked = False
         while True:
+            self._handled.note()
             for record in engine.hand_out(engine.after_take, looked=looked):
                 yield record
             deadline = engine.cluster.now_ms() + self._config.request_timeout_ms
@@ -267,11 +272,11 @@ class AsyncConsumer:
 
     async def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
         """Commit (with auto-commit), leave the group, close. See `Consumer.close`."""
-        await self._close(timeout_ms, failed=sys.exception() is not None)
+        await self._close(timeout_ms, failed=self._handled.new_one(), tell=logging.WARNING)
 
-    async def _close(self, timeout_ms: float, *, failed: bool) -> None:
+    async def _close(self, timeout_ms: float, *, failed: bool, tell: int) -> None:
         if self._engine is not None:
-            await self._engine.close(timeout_ms, failed=failed)
+            await self._engine.close(timeout_ms, failed=failed, tell=tell)
 
     def __del__(self) -> None:
         engine = getattr(self, "_engine", None)
@@ -283,4 +288,4 @@ class AsyncConsumer:
         return await self.start()
 
     async def __aexit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        await self._close(CLOSE_TIMEOUT_MS, failed=kind is not None)
+        await self._close(CLOSE_TIMEOUT_MS, failed=kind is not None, tell=logging.INFO)

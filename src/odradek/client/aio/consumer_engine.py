@@ -341,12 +341,12 @@ class ConsumerEngine:
         self.cluster.request_update()
         self.resolver.start()
 
-    async def unsubscribe(self) -> None:
-        """See `AsyncConsumer.unsubscribe`."""
+    async def unsubscribe(self, *, failed: bool = False) -> None:
+        """See `AsyncConsumer.unsubscribe`; `failed` as with `close`."""
         self.need_open()
         if self.group is not None and self.positions.is_group_managed:
             if self.config.enable_auto_commit:
-                await self._commit_at_the_end()
+                await self._commit_at_the_end(failed=failed, tell=logging.WARNING)
             await self.group.unsubscribed()
         self.positions.unsubscribe()
         self.buffer.interrupt()
@@ -442,12 +442,21 @@ class ConsumerEngine:
             if hasattr(interceptor, "on_commit"):
                 interceptor.on_commit(wanted)
 
-    async def _commit_at_the_end(self, *, failed: bool = False) -> None:
+    async def _commit_at_the_end(self, *, failed: bool = False, tell: int = logging.INFO) -> None:
         assert self.group is not None
         await self.group.commits.background_done()
         offsets = self.positions.consumed()
         if failed:
-            offsets |= {tp: at for tp, at in self.buffer.unprocessed().items() if tp in offsets}
+            back = {tp: at for tp, at in self.buffer.unprocessed().items() if tp in offsets}
+            back = {tp: at for tp, at in back.items() if at.offset < offsets[tp].offset}
+            offsets |= back
+            if back:
+                log.log(
+                    tell,
+                    "closed while an exception is handled: the records given out last may not be processed, "
+                    "and are not committed: %s; commit() before close() if they are",
+                    ", ".join(f"{tp} from {at.offset} on" for tp, at in sorted(back.items())),
+                )
         if not offsets or (self.positions.is_group_managed and self.group.member.generation.number < 0):
             return
         try:
@@ -493,11 +502,12 @@ class ConsumerEngine:
             "rebalance-total": float(self.group.rebalances if self.group else 0),
         }
 
-    async def close(self, timeout_ms: float, *, failed: bool) -> None:
+    async def close(self, timeout_ms: float, *, failed: bool, tell: int = logging.INFO) -> None:
         """See `AsyncConsumer.close`.
 
         Args:
             failed: an exception is on its way: what the application was given last may not be processed.
+            tell: the log level of the line that names those records.
         """
         if self.closed:
             return
@@ -506,7 +516,7 @@ class ConsumerEngine:
             async with asyncio.timeout(timeout_ms / 1000):
                 if self.group is not None:
                     if self.config.enable_auto_commit:
-                        await self._commit_at_the_end(failed=failed)
+                        await self._commit_at_the_end(failed=failed, tell=tell)
                     await self.group.close("the consumer is being closed")
         except TimeoutError:
             log.warning("the consumer could not take leave of its group within %d ms", timeout_ms)

@@ -7,9 +7,9 @@ asks.
 from __future__ import annotations
 
 import asyncio
+import logging
 import queue
 import re
-import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from functools import partial
@@ -24,6 +24,7 @@ from odradek.client.aio.consumer_engine import (
 from odradek.client.config import ConsumerConfig, build, split_mapping
 from odradek.client.core.assignors import resolve_assignors
 from odradek.client.core.fetch_requests import EARLIEST, LATEST
+from odradek.client.core.handled import Handled
 from odradek.client.errors import ClosedError, IllegalStateError
 from odradek.client.sync.loop_thread import LoopThread
 from odradek.client.sync.unclosed import Unclosed
@@ -120,6 +121,7 @@ class Consumer:
         self._thread = LoopThread(f"odradek-{self._config.client_id}")
         self._todo: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._closed = False
+        self._handled = Handled()
         try:
             self._engine = self._thread.call(ConsumerEngine, self._config, partial(_invoke, self._todo))
             if names:
@@ -189,8 +191,8 @@ class Consumer:
         self._call(self._engine.assign, list(partitions))
 
     def unsubscribe(self) -> None:
-        """Give up everything and leave the group."""
-        self._run(self._engine.unsubscribe())
+        """Give up everything and leave the group. Commits (with auto-commit) what `close` would."""
+        self._run(self._engine.unsubscribe(failed=self._handled.new_one()))
 
     def subscription(self) -> set[str]:
         """The topics subscribed to."""
@@ -218,6 +220,7 @@ class Consumer:
     def _poll(self, timeout_ms: float, take: Callable[[], list[T]]) -> list[T]:
         """Take in this thread: an interrupt (Ctrl-C) while waiting leaves all records where they are."""
         engine = self._engine
+        self._handled.note()
         now_ms = time.monotonic() * 1000
         # What is there already is taken without asking the other thread.
         if not engine.buffer.empty and engine.ready(now_ms):
@@ -270,6 +273,7 @@ class Consumer:
         engine = self._engine
         looked = False
         while True:
+            self._handled.note()
             yield from engine.hand_out(self._fetch_on, looked=looked)
             deadline = time.monotonic() * 1000 + self._config.request_timeout_ms
             looked = self._run(engine.something_to_take(deadline))
@@ -385,16 +389,18 @@ class Consumer:
         """Commit (with auto-commit), leave the group, close.
 
         While an exception is on its way, or handled, the records given out last are not committed, as they
-        may not have been processed: those of the last `poll`, or the one that an iteration handed out last.
+        may not have been processed: those of the last `poll`, or the one that an iteration handed out last. A
+        line in the log names them. An exception that was handled already when they were given out does not
+        count, nor do records count that `commit` was called for.
         """
-        self._close(timeout_ms, failed=sys.exception() is not None)
+        self._close(timeout_ms, failed=self._handled.new_one(), tell=logging.WARNING)
 
-    def _close(self, timeout_ms: float, *, failed: bool) -> None:
+    def _close(self, timeout_ms: float, *, failed: bool, tell: int) -> None:
         if self._closed:
             return
         self._unclosed.closed()
         try:
-            self._run(self._engine.close(timeout_ms, failed=failed))
+            self._run(self._engine.close(timeout_ms, failed=failed, tell=tell))
         finally:
             self._closed = True
             self._thread.stop()
@@ -403,4 +409,4 @@ class Consumer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        self._close(CLOSE_TIMEOUT_MS, failed=kind is not None)
+        self._close(CLOSE_TIMEOUT_MS, failed=kind is not None, tell=logging.INFO)
