@@ -178,6 +178,30 @@ def test_available_now_aims_at_the_topic_that_was_there() -> None:
     assert query.offsets_read(T0, NEW) == list(range(6))
 
 
+@pytest.mark.parametrize("behind", ["older ends", "a partition less"])
+def test_available_now_does_not_take_a_broker_that_is_behind_for_lost_data(behind: str) -> None:
+    topic = SimulatedTopic(2)
+    topic.append(0, 5)
+    topic.append(1, 5)
+    query = SimulatedQuery(topic, options(startingOffsets="earliest"))
+    while query.step():
+        pass
+    query.crash()
+    topic.append(0, 1)
+    now = dict(topic.bounds)
+    if behind == "older ends":
+        topic.bounds[T0] = (0, 3)  # it has just become leader
+    else:
+        del topic.bounds[T1]
+    query.planner.aim_at_what_is_there()
+    topic.bounds = now
+    while query.step():
+        topic.append(0, 1)
+        query.planner.initial()
+    assert query.offsets_read(T0) == list(range(6))
+    assert query.offsets_read(T1) == list(range(5))
+
+
 def test_a_checkpoint_without_ids_learns_them() -> None:
     topic = SimulatedTopic()
     topic.append(0, 5)

@@ -46,6 +46,10 @@ class SourceOffset:
         ids = later.topic_ids
         return frozenset(topic for topic, one in self.topic_ids.items() if ids.get(topic, one) != one)
 
+    def is_past(self, later: "SourceOffset") -> bool:
+        """Return whether a partition is not in `later`, or ends there before its offset here."""
+        return any(later.offsets.get(tp, -1) < offset for tp, offset in self.offsets.items())
+
 
 @dataclass(frozen=True)
 class Earliest:

@@ -120,7 +120,7 @@ class StreamPlanner:
         """The ends of all partitions, or those that this run aims at."""
         if self._target is None:
             return self._brokers.latest(start)
-        if start.recreated(self._target):
+        if start.recreated(self._target) or start.is_past(self._target):
             # The brokers that were asked before may have been the last to hear of it.
             self._target = self._brokers.latest(start)
         return self._target
