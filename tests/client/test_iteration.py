@@ -23,6 +23,7 @@ from odradek.client.core.chunk import Chunk
 from odradek.client.core.fetch_buffer import FetchBuffer
 from odradek.client.core.positions import Position, Positions
 from odradek.client.errors import SerializationError
+from odradek.errors import CorruptRecordError
 from odradek.records.builder import BatchBuilder
 from odradek.records.compression import Codec
 from odradek.records.control import ControlType, end_marker_batch
@@ -242,6 +243,32 @@ def test_columns_in_portions_leave_out_what_was_aborted_and_nothing_else() -> No
 
 
 # Consumers
+
+
+@pytest.mark.parametrize("way", ["poll", "poll_arrow", "iteration"])
+def test_nothing_behind_a_damaged_batch_passes_it(way: str) -> None:
+    damaged = bytearray(batch(2, b"c", b"d"))
+    damaged[-1] ^= 0xFF
+    position = at(0)
+    buffer = buffered((position, batch(0, b"a", b"b") + bytes(damaged)))
+    buffer.add(Chunk(position, memoryview(batch(4, b"e")), None))
+
+    def read() -> list[int]:
+        if way == "poll":
+            return [record.offset for record in buffer.take(500)]
+        if way == "iteration":
+            return [record.offset for record in islice(iterate(buffer), 2)]
+        found = buffer.take_columns(500, False, {})
+        return [offset for _, rows in found for offset in rows.column("offset").to_pylist()]
+
+    assert read() == [0, 1]
+    for _ in range(2):
+        with pytest.raises(CorruptRecordError):
+            read()
+        assert position.offset == 2
+    position.seek(4)
+    buffer.add(Chunk(position, memoryview(batch(4, b"e")), None))
+    assert read() == [4]
 
 
 def settings(servers: str, group: str, **more: Any) -> dict[str, Any]:

@@ -175,9 +175,11 @@ class Chunk:
             **options,
         )
         out: list[pa.RecordBatch] = []
+        damaged = False
         try:
             out.extend(decoder.feed(self.records))
         except KafkaError:
+            damaged = True  # what precedes it is given out first; the next call meets it again
             if not out and not decoder.pending_rows:
                 raise
         rest = decoder.flush()
@@ -186,7 +188,7 @@ class Chunk:
         rows = sum(batch.num_rows for batch in out)
         position.move_to(decoder.next_offset, epoch)
         self._pending, self._at, self._batches = [], 0, None
-        return out, rows < limit
+        return out, rows < limit and not damaged
 
     def _aborted_batches(self) -> set[int]:
         """Return the base offsets of the batches that were aborted.

@@ -122,8 +122,9 @@ class FetchBuffer:
                     out += records
                 else:
                     out = records
-            if done:
-                self._remove(chunk)
+            if not done:
+                break  # the limit; or damage, which nothing behind it may pass
+            self._remove(chunk)
         return out
 
     def _remove(self, chunk: Chunk) -> None:
@@ -306,6 +307,7 @@ class FetchBuffer:
             for batch in batches:
                 rows += batch.num_rows
                 out.append((chunk.position, batch))
-            if done:
-                self._remove(chunk)
+            if not done:
+                break  # as in `take`
+            self._remove(chunk)
         return out
