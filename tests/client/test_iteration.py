@@ -610,6 +610,28 @@ def test_an_interceptor_sees_each_record_when_it_is_handed_out(
         assert consumer.position((numbers, 0)) == 6
 
 
+@pytest.mark.parametrize("way", ["iteration", "poll"])
+def test_an_interceptor_that_raises_costs_no_record(
+    servers: str, numbers: str, group: str, way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken:
+        def on_consume(self, records: list[Any]) -> list[Any]:
+            raise LookupError("on_consume is broken")
+
+        def on_commit(self, offsets: Any) -> None:
+            raise LookupError("on_commit is broken")
+
+        def close(self) -> None:
+            raise LookupError("close is broken")
+
+    with Consumer(numbers, **settings(servers, group, interceptors=[Broken])) as consumer:
+        assert six_of(consumer, way) == [0, 1, 2, 3, 4, 5]
+        consumer.commit()
+    assert {f"{what} is broken" for what in ("on_consume", "on_commit", "close")} <= {
+        str(r.exc_info[1]) for r in caplog.records if r.exc_info
+    }
+
+
 def test_the_asyncio_consumer_stands_where_the_other_does(servers: str, numbers: str, group: str) -> None:
     tp = TopicPartition(numbers, 0)
 

@@ -93,6 +93,31 @@ def test_another_exception_goes_first(dying: Broker, caplog: pytest.LogCaptureFi
     assert [r.getMessage()[:8] for r in caplog.records if r.levelno == logging.ERROR] == ["1 record"]
 
 
+def test_interceptors_are_not_the_application(dying: Broker) -> None:
+    class Stamps:
+        def on_send(self, record: Any) -> Any:
+            return record._replace(value=record.value + b"!")
+
+    with pytest.raises(UndeliveredError, match=r"^5 record"):  # noqa: SIM117
+        with connected(dying, interceptors=[Stamps()]) as producer:
+            for _ in range(5):
+                producer.send("t", b"x")
+
+
+def test_an_interceptor_that_raises_keeps_nothing_from_the_application(dying: Broker) -> None:
+    class Broken:
+        def on_send(self, record: Any) -> Any:
+            raise LookupError("on_send is broken")
+
+        def on_acknowledgement(self, metadata: Any, error: Any) -> None:
+            raise LookupError("on_acknowledgement is broken")
+
+    told: list[Any] = []
+    with connected(dying, interceptors=[Broken()]) as producer:
+        producer.send("t", b"x", on_delivery=lambda metadata, error: told.append(error))
+    assert [type(error) for error in told] == [DeliveryTimeoutError]
+
+
 def test_giving_up_is_logged(dying: Broker, caplog: pytest.LogCaptureFixture) -> None:
     producer = connected(dying, delivery_timeout_ms=60_000)
     producer.send("t", b"x")

@@ -18,6 +18,7 @@ from odradek.client.aio.resolver import PositionResolver
 from odradek.client.config import ConsumerConfig
 from odradek.client.core.assignors import resolve_assignors
 from odradek.client.core.fetch_buffer import FetchBuffer
+from odradek.client.core.interceptors import Interceptors
 from odradek.client.core.positions import Positions, Subscribing
 from odradek.client.errors import (
     ClosedError,
@@ -84,7 +85,7 @@ class ConsumerEngine:
                 self.buffer.iteration_moved,
             )
         self.resolver = PositionResolver(config, self.cluster, self.positions, self.group, self._resolved)
-        self.interceptors = tuple(i() if isinstance(i, type) else i for i in config.interceptors)
+        self.interceptors = Interceptors(config.interceptors)
         self._next_commit_ms = 0.0
         self._commit_timer: asyncio.TimerHandle | None = None
         self._commit_later()
@@ -222,7 +223,7 @@ class ConsumerEngine:
         if records:
             self._records_polled += len(records)
             if self.interceptors:
-                records = self._intercepted(records)
+                records = self.interceptors.changed("on_consume", records)
         return records
 
     def hand_out(self, used: Callable[[], Any], *, looked: bool = False) -> Iterator[ConsumerRecord]:
@@ -246,7 +247,7 @@ class ConsumerEngine:
             records = self.buffer.hand_out(self.config.max_poll_records, used, self._round)
             if self.interceptors:
                 for record in records:
-                    yield from self._intercepted([record])
+                    yield from self.interceptors.changed("on_consume", [record])
             else:
                 yield from records
 
@@ -254,12 +255,6 @@ class ConsumerEngine:
         """The application asks for records: it is alive."""
         if self.group is not None:
             self.group.polled()
-
-    def _intercepted(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
-        for interceptor in self.interceptors:
-            if hasattr(interceptor, "on_consume"):
-                records = interceptor.on_consume(records)
-        return records
 
     def _commit_later(self) -> None:
         """Plan the next automatic commit; an iteration gives way to it."""
@@ -291,9 +286,7 @@ class ConsumerEngine:
             log.warning("offsets could not be committed automatically: %s", error)
             self._next_commit_ms = self.cluster.now_ms() + self.config.retry_backoff_ms
             return
-        for interceptor in self.interceptors:
-            if hasattr(interceptor, "on_commit"):
-                interceptor.on_commit(offsets)
+        self.interceptors.tell("on_commit", offsets)
 
     # Subscription and assignment
 
@@ -438,9 +431,7 @@ class ConsumerEngine:
         wanted = self.offsets_to_commit(offsets)
         timeout = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         await self.group_needed().commits.commit(wanted, timeout)
-        for interceptor in self.interceptors:
-            if hasattr(interceptor, "on_commit"):
-                interceptor.on_commit(wanted)
+        self.interceptors.tell("on_commit", wanted)
 
     async def _commit_at_the_end(self, *, failed: bool = False, tell: int = logging.INFO) -> None:
         assert self.group is not None
@@ -526,9 +517,7 @@ class ConsumerEngine:
                 self._commit_timer.cancel()
             self.fetcher.stop()
             await self.cluster.close()
-            for interceptor in self.interceptors:
-                if hasattr(interceptor, "close"):
-                    interceptor.close()
+            self.interceptors.tell("close")
 
 
 def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:

@@ -18,6 +18,7 @@ from odradek.client.config import ProducerConfig
 from odradek.client.core.accumulator import Accumulator
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.batches import Callback, record_size
+from odradek.client.core.interceptors import Interceptors
 from odradek.client.core.kernel import Gate, TopicLanes
 from odradek.client.core.known_topics import KnownTopic, KnownTopics
 from odradek.client.core.metadata import LOOKS_BEFORE_GONE
@@ -139,7 +140,7 @@ class ProducerEngine:
         self._serialize_value = resolve(config.value_serializer, "serialize", "value.serializer")
         self._partitioner = resolve_partitioner(config.partitioner)
         self._sticky = StickyPartitions(config.batch_size, config.partitioner_adaptive_partitioning_enable)
-        self._interceptors = tuple(i() if isinstance(i, type) else i for i in config.interceptors)
+        self._interceptors = Interceptors(config.interceptors)
         self._largest = min(config.max_request_size, config.buffer_memory)
         self._topics = KnownTopics(self.cluster.metadata)
         self._memory_waiters: list[Callable[[], None]] = []
@@ -190,9 +191,7 @@ class ProducerEngine:
             raise ClosedError("the producer is closed")
         if self._interceptors:
             record = ProducerRecord(topic, value, key, partition, timestamp_ms, _headers(headers))
-            for interceptor in self._interceptors:
-                if hasattr(interceptor, "on_send"):
-                    record = interceptor.on_send(record) or record
+            record = self._interceptors.changed("on_send", record)
             topic, value, key, partition, timestamp_ms, headers = record
             on_delivery = self._acknowledge(on_delivery)
         if not isinstance(topic, str):
@@ -222,11 +221,12 @@ class ProducerEngine:
             f"the record for topic {topic!r} takes {size} bytes; buffer.memory is {self.config.buffer_memory}"
         )
 
-    def _acknowledge(self, on_delivery: Callback | None) -> Callback:
+    def _acknowledge(self, on_delivery: Callback | None) -> Callback | None:
+        if not self._interceptors.have("on_acknowledgement"):
+            return on_delivery
+
         def told(metadata: RecordMetadata | None, error: Exception | None) -> None:
-            for interceptor in self._interceptors:
-                if hasattr(interceptor, "on_acknowledgement"):
-                    interceptor.on_acknowledgement(metadata, error)
+            self._interceptors.tell("on_acknowledgement", metadata, error)
             if on_delivery is not None:
                 on_delivery(metadata, error)
 
@@ -401,9 +401,7 @@ class ProducerEngine:
             self.manager.close(ClosedError("the producer was closed"))
         await self.sender.stop()
         await self.cluster.close()
-        for interceptor in self._interceptors:
-            if hasattr(interceptor, "close"):
-                interceptor.close()
+        self._interceptors.tell("close")
 
 
 def closing_timeout(timeout: float | None, failure: BaseException | None) -> float | None:

@@ -1,0 +1,52 @@
+"""What is called beside the application: `interceptor.classes`.
+
+As in Kafka's client, one that raises is logged and passed over: it must not cost the application a record or
+the news of one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+log = logging.getLogger("odradek.client")
+
+
+class Interceptors:
+    """Those of one client, in their order. Each has some of the methods.
+
+    Args:
+        given: objects, or classes of which one is made.
+    """
+
+    def __init__(self, given: Iterable[Any]) -> None:
+        self._all = tuple(one() if isinstance(one, type) else one for one in given)
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    def have(self, method: str) -> bool:
+        """Return whether any of them has the method."""
+        return any(hasattr(one, method) for one in self._all)
+
+    def changed(self, method: str, value: Any) -> Any:
+        """Return what they make of `value`, one after the other; None leaves it as it is."""
+        for one in self._all:
+            if hasattr(one, method):
+                try:
+                    made = getattr(one, method)(value)
+                except Exception:
+                    log.warning("interceptor %r: %s failed", one, method, exc_info=True)
+                else:
+                    value = value if made is None else made
+        return value
+
+    def tell(self, method: str, *args: Any) -> None:
+        """Call the method of each."""
+        for one in self._all:
+            if hasattr(one, method):
+                try:
+                    getattr(one, method)(*args)
+                except Exception:
+                    log.warning("interceptor %r: %s failed", one, method, exc_info=True)
