@@ -13,6 +13,7 @@ from odradek.broker.app import Broker
 from odradek.broker.fast import _pyproduce
 from odradek.broker.fast.produce import FastProduce
 from odradek.broker.network.dispatch import Dispatcher
+from odradek.broker.slices import Slicer
 from odradek.errors.codes import ErrorCode
 from odradek.log.producer_state import Origin
 from odradek.log.real_files import RealFileSystem
@@ -156,7 +157,9 @@ def written(data: Path) -> dict[str, bytes]:
 
 def one_way(broker: Broker, *, fast: bool) -> Dispatcher:
     """A dispatcher with the short cut, or without."""
-    dispatcher = Dispatcher(broker, broker.handlers)
+    # Time stands still: whatever can be answered at once is, however slow the machine.
+    broker.slicer = Slicer(lambda: 0.0)
+    dispatcher = Dispatcher(broker, broker.handlers, broker.slicer)
     message = ProduceRequest(acks=1, timeout_ms=0, topic_data=[])
     dispatch(dispatcher, b"".join(encode_request(0, 7, 1, "x", message))[4:], Later())
     assert isinstance(dispatcher._fast[0], FastProduce)

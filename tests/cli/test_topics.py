@@ -8,6 +8,7 @@ from cli.conftest import RunTool
 from odradek import Admin, NewTopic
 from odradek.cli.topics import FILTERS, description
 from odradek.client.types import ConfigEntry, PartitionInfo, TopicDescription
+from odradek.testing import Broker
 from odradek.wire.primitives import uuid_to_text
 
 
@@ -21,7 +22,8 @@ def test_a_topic_s_life(tool: RunTool, name: str) -> None:
     assert lines[0].split("\t")[2:] == [
         "PartitionCount: 3",
         "ReplicationFactor: 1",
-        "Configs: retention.ms=1000",
+        # A broker's default is no topic's default, so 4.x tells of it as Kafka's does.
+        "Configs: min.insync.replicas=1,retention.ms=1000",
     ]
     assert lines[1:] == [
         f"\tTopic: {name}\tPartition: {p}\tLeader: 0\tReplicas: 0\tIsr: 0\tElr: \tLastKnownElr: "
@@ -133,9 +135,16 @@ def test_fewer_partitions_are_refused(tool: RunTool, admin: Admin, name: str) ->
     assert "which is higher than the requested 1" in refused.stderr
 
 
-def test_only_topics_with_configs_of_their_own(tool: RunTool, admin: Admin, name: str) -> None:
-    admin.create_topics([f"{name}-plain", NewTopic(f"{name}-own", configs={"cleanup.policy": "compact"})])
-    shown = tool("topics", "--describe", "--topics-with-overrides", "--topic", f"{name}-.*").stdout
+def test_only_topics_with_configs_of_their_own(tool: RunTool, run: RunTool, admin: Admin, name: str) -> None:
+    own = NewTopic(f"{name}-own", configs={"cleanup.policy": "compact"})
+    admin.create_topics([f"{name}-plain", own])
+    flags = ("--describe", "--topics-with-overrides", "--topic", f"{name}-.*")
+    # Since 4.0 min.insync.replicas is always set for all brokers, so that no topic has nothing but defaults.
+    assert len(tool("topics", *flags).stdout.splitlines()) == 2
+    with Broker(kafka_version="3.9") as older:
+        with Admin(bootstrap_servers=older.bootstrap_servers) as other:
+            other.create_topics([f"{name}-plain", own])
+        shown = run("topics", "--bootstrap-server", older.bootstrap_servers, *flags).stdout
     assert shown.splitlines()[0].startswith(f"Topic: {name}-own\t")
     assert len(shown.splitlines()) == 1
 

@@ -157,4 +157,4 @@ def test_check_of_a_cut_off_gzip(tmp_path: Path) -> None:
 
 
 def test_list_shows_every_key() -> None:
-    assert len(run("list").stdout.splitlines()) == 80
+    assert len(run("list").stdout.splitlines()) == 81

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import codecs
+
 from odradek.errors import NotCoordinatorError
+
+# Looked up here: the first use of an encoding imports it, which would hold up a request.
+_encode_utf16 = codecs.lookup("utf-16-le").encode
 
 
 def java_string_hash(text: str) -> int:
     """Java's `String.hashCode`: over UTF-16 code units, wrapped to a signed 32-bit integer."""
-    units = text.encode("utf-16-le", "surrogatepass")
+    units, _ = _encode_utf16(text, "surrogatepass")
     value = 0
     for at in range(0, len(units), 2):
         value = (31 * value + (units[at] | units[at + 1] << 8)) & 0xFFFFFFFF
