@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from odradek import Admin, Consumer, NewTopic, Producer, TopicPartition
+from ports import free_port
 
-from .server import SETTINGS, Server, free_port
+from .server import SETTINGS, Server
 
 KEYS, LIVES, SENDS = 40, 6, 1500
 QUICK = {
