@@ -8,11 +8,12 @@ import random
 
 import pytest
 
-from odradek.log import PartitionLog
+from odradek.log import LogManager, PartitionLog
 from odradek.log.memory_files import Killed, MemoryFileSystem
+from odradek.util.clock import ManualClock
 
-from .batches import batch, records_of
-from .test_missing_segments import manager_of
+from .batches import NOW_MS, batch, records_of
+from .test_missing_segments import DATA, manager_of
 
 COUNT = 12
 
@@ -90,3 +91,62 @@ def test_the_power_fails_after_it(offset: int, fully: bool, seed: int) -> None:
     assert found is not None
     if seed % 2:
         assert found.log_end_offset == log.log_end_offset
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_deleted_records_do_not_come_back_with_a_later_checkpoint(seed: int) -> None:
+    """High watermarks are synced where log starts rely on them, whoever writes them."""
+    files = MemoryFileSystem(random.Random(seed))
+
+    def start() -> LogManager:
+        manager = LogManager([DATA], files, ManualClock(NOW_MS))
+        manager.load()
+        return manager
+
+    manager = start()
+    log = manager.create("t", 0)
+    for number in range(COUNT):
+        log.append(batch([b"%d" % number * 10]), leader_epoch=0, now_ms=NOW_MS)
+        if number == 5:
+            log.flush()
+    log.commit_all()
+    log.delete_records_before(10)
+    job = manager.begin_log_starts()
+    job.run()
+    assert manager.finish_checkpoint(job)
+    log.append(batch([b"more"]), leader_epoch=0, now_ms=NOW_MS)
+    log.commit_all()
+    manager.checkpoint()
+    files.lose_power()
+    found = start().get("t", 0)
+    assert found is not None
+    assert found.log_start_offset == 10
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("closes", [True, False], ids=["closed", "synced in time"])
+def test_the_end_of_a_log_that_retention_has_emptied(seed: int, closes: bool) -> None:
+    files = MemoryFileSystem(random.Random(seed))
+    log = fill(files)
+    manager = manager_of(files)
+    log = manager.get("t", 0)  # type: ignore[assignment]
+    assert manager.apply_retention(NOW_MS + 10**12) > 4
+    assert log.segments.bases == [3 * COUNT]
+    if closes:
+        manager.close()
+    else:
+        manager.flush_dirty(NOW_MS)
+    files.lose_power()
+    found = manager_of(files).get("t", 0)
+    assert found is not None
+    assert found.log_end_offset == 3 * COUNT
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_power_fails_after_a_clean_stop_with_an_empty_log(seed: int) -> None:
+    files = MemoryFileSystem(random.Random(seed))
+    manager = manager_of(files)
+    manager.create("t", 0)
+    assert manager.close()
+    files.lose_power()
+    manager_of(files)

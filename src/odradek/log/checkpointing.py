@@ -72,11 +72,17 @@ class Checkpoints:
     ) -> CheckpointJob:
         """What is to be written, of the logs as they are now, and of those `coming` to other folders."""
         entries: list[tuple[Path, Offsets]] = []
+        has_log_starts = False
         for directory, here in _by_directory(directories, logs, coming).items():
             for name, offset_of in _FILES.items():
-                self._add(entries, directory / name, offset_of(here) | self._kept(directory, name))
+                offsets = offset_of(here) | self._kept(directory, name)
+                self._add(entries, directory / name, offsets)
+                has_log_starts |= name == LOG_START_OFFSETS and bool(offsets)
         self._count += 1
-        return CheckpointJob(self, self._count, entries)
+        job = CheckpointJob(self, self._count, entries)
+        # See `begin_log_starts`: what was synced there may not be replaced by what is not.
+        job.syncs_all = has_log_starts
+        return job
 
     def begin_log_starts(
         self,

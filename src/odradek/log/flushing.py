@@ -95,7 +95,9 @@ def begin(log: PartitionLog, *, whole_segments_only: bool) -> FlushJob | None:
     """See `PartitionLog.begin_flush`. Raises `OSError`."""
     active, state = log.segments.active, log.syncing
     up_to = active.base_offset if whole_segments_only else log.log_end_offset
-    if up_to <= log.recovery_point:
+    # A segment that nothing was written to yet keeps the log's end, once retention has dropped the others.
+    has_new_names = log.log_end_offset > 0 and 1 < state.names_made != state.names_synced[0]
+    if up_to <= log.recovery_point and not has_new_names:
         return None
     paths: list[Path] = []
     for segment in log.segments.from_offset(log.recovery_point):

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NoReturn
 from odradek.log.clean_stop import Known
 from odradek.log.errors import LogDamagedError
 from odradek.log.file_names import (
+    DELETED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
     OFFSET_GAPS,
@@ -30,6 +31,7 @@ from odradek.log.file_names import (
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     numbered,
+    with_marker,
 )
 from odradek.log.offset_index import OffsetIndex
 from odradek.log.segment import Segment
@@ -64,6 +66,9 @@ def changed_segments(contents: FolderContents, known: Known) -> list[int]:
     sizes = contents.sizes
     for base, (size, txn_size) in known.items():
         name = contents.segments.get(base)
+        if name is None and base == size == 0:
+            # An empty log is made anew: its name may not have been on the disk when the power failed.
+            continue
         path = contents.directory / (name or numbered(base, LOG_SUFFIX))
         if name is None or sizes[name] < size:
             has = "the file is gone" if name is None else f"it has {sizes[name]} bytes"
@@ -172,6 +177,9 @@ def _check_lone_indexes(contents: FolderContents, bases: list[int]) -> None:
         offset = int(name[:20])
         if name == numbered(offset, INDEX_SUFFIX) and bases[0] < offset < bases[-1] and offset not in there:
             path = contents.directory / numbered(offset, LOG_SUFFIX)
+            if with_marker(path, DELETED_SUFFIX).name in contents.sizes:
+                # It was dropped, and the power failed before all of its names were on the disk.
+                continue
             _refuse(path, "the file is gone, and its index is there", "remove the index")
 
 
