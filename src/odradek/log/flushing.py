@@ -95,9 +95,7 @@ def begin(log: PartitionLog, *, whole_segments_only: bool) -> FlushJob | None:
     """See `PartitionLog.begin_flush`. Raises `OSError`."""
     active, state = log.segments.active, log.syncing
     up_to = active.base_offset if whole_segments_only else log.log_end_offset
-    # A segment that nothing was written to yet keeps the log's end, once retention has dropped the others.
-    has_new_names = log.log_end_offset > 0 and 1 < state.names_made != state.names_synced[0]
-    if up_to <= log.recovery_point and not has_new_names:
+    if up_to <= log.recovery_point and not _end_is_in_a_name(log):
         return None
     paths: list[Path] = []
     for segment in log.segments.from_offset(log.recovery_point):
@@ -113,3 +111,13 @@ def begin(log: PartitionLog, *, whole_segments_only: bool) -> FlushJob | None:
     if log.snapshots.latest is not None:
         paths.append(log.snapshots.path(log.snapshots.latest))
     return FlushJob(log, up_to, names, paths, directories)
+
+
+def _end_is_in_a_name(log: PartitionLog) -> bool:
+    """Whether the log's end hangs on the name of an empty segment which has been made since the last sync.
+
+    Retention has dropped all others.
+    """
+    state = log.syncing
+    has_new_names = state.names_made > 1 and state.names_made != state.names_synced[0]
+    return has_new_names and log.log_end_offset > 0 and log.segments.active.size == 0
