@@ -263,7 +263,7 @@ def description(
         live: ids of the brokers that are there.
         options: which filters are set, by the names of `FILTERS`, and `topics_with_overrides`.
     """
-    overrides = {name: e.value for name, e in sorted(configs.items()) if e.source != DEFAULT_CONFIG}
+    overrides = {name: e.value for name, e in configs.items() if e.source != DEFAULT_CONFIG}
     shows_all = not any(options[name] for name in FILTERS)
     if shows_all and (overrides or not options["topics_with_overrides"]):
         yield _headline(topic, overrides)
