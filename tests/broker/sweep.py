@@ -164,15 +164,17 @@ class Sweeper:
         reading = asyncio.ensure_future(_read_frame(reader))
         steps = iter(_STEPS_MS)
         listener, turns = self.broker.listeners[0], self.broker.controller.turns
+
+        def is_waiting() -> bool:
+            busy = turns.is_busy or self.broker.slicer.is_busy
+            return listener.queued_bytes > 0 and not busy
+
         while not reading.done():
-            await settle(
-                lambda: (
-                    reading.done()
-                    or (listener.queued_bytes > 0 and not turns.is_busy and not self.broker.slicer.is_busy)
-                ),
-                f"for {what}",
-            )
-            if not reading.done():
+            await settle(lambda: reading.done() or is_waiting(), f"for {what}")
+            # What was worked on in slices is answered some turns after its last.
+            for _ in range(20):
+                await asyncio.sleep(0)
+            if not reading.done() and is_waiting():
                 step = next(steps, None)
                 if step is None:
                     reading.cancel()
