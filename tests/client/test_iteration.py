@@ -30,26 +30,12 @@ from odradek.records.control import ControlType, end_marker_batch
 
 from .conftest import new_topic, until
 from .consuming import fill
+from .fetched_batches import batch
 
 TP = TopicPartition("t", 0)
 
 
 # The fetch buffer
-
-
-def batch(base: int, *values: bytes, producer_id: int = -1, epoch: int = 4) -> bytes:
-    builder = BatchBuilder(
-        Codec.NONE,
-        base_offset=base,
-        partition_leader_epoch=epoch,
-        producer_id=producer_id,
-        producer_epoch=0 if producer_id >= 0 else -1,
-        base_sequence=0 if producer_id >= 0 else -1,
-        transactional=producer_id >= 0,
-    )
-    for value in values:
-        builder.append(1_000, None, value, ())
-    return builder.build()
 
 
 def marker(base: int, producer_id: int, kind: ControlType) -> bytes:

@@ -32,8 +32,6 @@ from odradek.client.errors import (
 )
 from odradek.client.types import TopicPartition
 from odradek.errors import CorruptRecordError, ErrorCode
-from odradek.records.builder import BatchBuilder
-from odradek.records.compression import Codec
 from odradek.records.control import end_marker_batch
 from odradek.wire.messages.metadata import (
     MetadataResponse,
@@ -42,22 +40,9 @@ from odradek.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 
+from .fetched_batches import batch
+
 TP = TopicPartition("t", 0)
-
-
-def batch(base: int, *values: bytes, producer_id: int = -1, epoch: int = 4) -> bytes:
-    builder = BatchBuilder(
-        Codec.NONE,
-        base_offset=base,
-        partition_leader_epoch=epoch,
-        producer_id=producer_id,
-        producer_epoch=0 if producer_id >= 0 else -1,
-        base_sequence=0 if producer_id >= 0 else -1,
-        transactional=producer_id >= 0,
-    )
-    for value in values:
-        builder.append(1_000, None, value, ())
-    return builder.build()
 
 
 def at(offset: int) -> Position:
