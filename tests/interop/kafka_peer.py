@@ -15,8 +15,9 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from ports import free_port
@@ -239,41 +240,40 @@ def free_ports(count: int) -> list[int]:
     return [free_port() for _ in range(count)]
 
 
+def _asked(port: int, request: bytes, count: int) -> bytes:
+    """The first `count` bytes of a broker's answer to one request; none when it cannot be had."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as s:
+            s.settimeout(5)
+            s.sendall(request)
+            got = b""
+            while len(got) < count:
+                more = s.recv(count - len(got))
+                if not more:
+                    return b""
+                got += more
+            return got
+    except OSError:
+        return b""
+
+
 def answers_api_versions(port: int) -> bool:
     """Does a broker on that port answer ApiVersions version 0 without an error?"""
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1) as s:
-            s.settimeout(5)
-            s.sendall(struct.pack(">ihhih", 10, 18, 0, 1, -1))
-            got = b""
-            while len(got) < 10:
-                more = s.recv(4096)
-                if not more:
-                    return False
-                got += more
-            return bool(struct.unpack(">iih", got[:10])[2] == 0)
-    except OSError:
-        return False
+    got = _asked(port, struct.pack(">ihhih", 10, 18, 0, 1, -1), 10)
+    return bool(got) and struct.unpack(">iih", got)[2] == 0
 
 
-def answers_metadata(port: int) -> bool:
-    """Does a broker on that port answer Metadata version 0? (0.8 and 0.9 know no ApiVersions.)
+def answers_metadata(port: int, *, named: bool = False) -> bool:
+    """Does a broker on that port answer Metadata version 0? `named`: does the answer name a broker?
 
-    0.8 names no broker, itself neither, before there is a topic.
+    0.8 and 0.9 know no ApiVersions. 0.8 names no broker, itself neither, before there is a topic. Later ones
+    answer before the controller has told them of themselves, and create no topic until it has.
     """
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1) as s:
-            s.settimeout(5)
-            s.sendall(struct.pack(">ihhihi", 14, 3, 0, 1, -1, 0))
-            got = b""
-            while len(got) < 12:
-                more = s.recv(4096)
-                if not more:
-                    return False
-                got += more
-            return bool(struct.unpack(">iii", got[:12])[1] == 1)
-    except OSError:
+    got = _asked(port, struct.pack(">ihhihi", 14, 3, 0, 1, -1, 0), 12)
+    if not got:
         return False
+    _, correlation_id, brokers = struct.unpack(">iii", got)
+    return bool(correlation_id == 1 and (brokers > 0 or not named))
 
 
 @dataclass
@@ -322,7 +322,7 @@ class RealKafka:
         return child
 
     def start(self) -> None:
-        """Start it and wait until it answers."""
+        """Start it and wait until it answers and can place a partition."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self.port, other = free_ports(2)
         config = {
@@ -369,14 +369,20 @@ class RealKafka:
             jmx = "-Dzookeeper.jmx.log4j.disable=true"
             self._spawn("zookeeper", [*java_command(self.version, quorum, jmx, server=True), str(zoo)])
         kafka = java_command(self.version, "kafka.Kafka", heap="1g", collector=self.collector, server=True)
-        began = time.monotonic()
         self._command = [*kafka, str(properties)]
         self.start_again()
-        self.ready_s = time.monotonic() - began
 
     def _await(self, broker: subprocess.Popen[bytes], limit_s: float = 300) -> None:
-        deadline = time.monotonic() + limit_s
-        answers = answers_api_versions if version_tuple(self.version) >= (0, 10) else answers_metadata
+        began = time.monotonic()
+        old = version_tuple(self.version) < (0, 10)
+        self._await_that(answers_metadata if old else answers_api_versions, broker, began + limit_s)
+        self.ready_s = time.monotonic() - began
+        if not old:
+            self._await_that(partial(answers_metadata, named=True), broker, began + limit_s)
+
+    def _await_that(
+        self, answers: Callable[[int], bool], broker: subprocess.Popen[bytes], deadline: float
+    ) -> None:
         while not answers(self.port):
             if broker.poll() is not None or time.monotonic() > deadline:
                 tail = (self.directory / "broker.log").read_text()[-3000:]
