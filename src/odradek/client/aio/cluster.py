@@ -16,7 +16,13 @@ from odradek.client.aio.connection import Connection, connect
 from odradek.client.config import CommonConfig
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.handshake import known_brokers
-from odradek.client.core.metadata import CREATION_FROM, MetadataCache, asks_for_all, metadata_topics
+from odradek.client.core.metadata import (
+    CREATION_FROM,
+    LOOKS_BEFORE_GONE,
+    MetadataCache,
+    asks_for_all,
+    metadata_topics,
+)
 from odradek.client.core.versions import NodeVersions
 from odradek.client.errors import (
     ClientTimeoutError,
@@ -66,7 +72,9 @@ class Cluster:
         self._retry = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._refresh: asyncio.Task[None] | None = None
         self._refresh_again = False
-        self._update_waiters: list[asyncio.Future[None]] = []
+        self._questions = 0
+        """How often metadata has been asked for."""
+        self._update_waiters: list[asyncio.Future[int]] = []
         self._age_timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._known_brokers = known_brokers(config)
@@ -249,14 +257,23 @@ class Cluster:
         """Why the refresh under way has not succeeded yet."""
         return self.last_failure
 
-    async def wait_update(self, timeout_ms: float) -> bool:
-        """Ask for fresh metadata and wait for it. Returns false when it did not come in time."""
-        waiter: asyncio.Future[None] = self._loop.create_future()
-        self._update_waiters.append(waiter)
-        self.request_update()
+    async def wait_update(self, timeout_ms: float, *, asked_after: bool = False) -> bool:
+        """Ask for fresh metadata and wait for it. Returns false when it did not come in time.
+
+        Args:
+            asked_after: an answer to a question that was on its way already will not do.
+        """
+        known = self._questions
+        answered = known
         try:
             async with asyncio.timeout(max(0.0, timeout_ms) / 1000):
-                await waiter
+                while answered == known:
+                    waiter: asyncio.Future[int] = self._loop.create_future()
+                    self._update_waiters.append(waiter)
+                    self.request_update()
+                    answered = await waiter
+                    if not asked_after:
+                        break
         except TimeoutError:
             return False
         return True
@@ -299,6 +316,7 @@ class Cluster:
             topics=metadata_topics(topics, version, self._allow_auto_create),
             allow_auto_topic_creation=self._allow_auto_create or version < CREATION_FROM,
         )
+        self._questions += 1
         response = await connection.send(request, version)
         expected = topics if asks_for_all(topics, version, self._allow_auto_create) else None
         unsettled = self.metadata.update(response, replace_all=topics is None, expected=expected or ())
@@ -329,7 +347,7 @@ class Cluster:
         waiters, self._update_waiters = self._update_waiters, []
         for waiter in waiters:
             if not waiter.done():
-                waiter.set_result(None)
+                waiter.set_result(self._questions)
         for listener in list(self.on_update):
             listener()
 
@@ -363,19 +381,36 @@ class Cluster:
             if left <= 0 or not await self.wait_update(left):
                 raise self.timeout_error(f"topic {topic!r} is not in the metadata", timeout_ms, topic)
 
-    async def check_partitions(self, partitions: Iterable[TopicPartition], timeout_ms: float) -> None:
-        """Make sure that partitions exist; metadata from before the question cannot tell that one does not.
+    async def look_for_partition(self, topic: str, partition: int | None, timeout_ms: float) -> list[int]:
+        """The partitions of a topic, ascending.
 
-        Raises UNKNOWN_TOPIC_OR_PARTITION, and as `topic_partitions`.
+        If `partition` is not among them, as many answers lack it as time allows (`LOOKS_BEFORE_GONE` at
+        most), each to a question asked after the call: brokers learn of new partitions one after the other.
+
+        Raises as `topic_partitions`.
+        """
+        deadline = self.now_ms() + max(0.0, timeout_ms)
+        numbers = await self.topic_partitions(topic, max(0.0, timeout_ms))
+        for look in range(LOOKS_BEFORE_GONE):
+            if partition is None or partition in numbers:
+                break
+            if look:
+                delay_ms = self._retry.delay_ms(look)
+                if delay_ms >= deadline - self.now_ms():
+                    break
+                await asyncio.sleep(delay_ms / 1000)
+            if not await self.wait_update(deadline - self.now_ms(), asked_after=True):
+                raise self.timeout_error(f"partition {topic}-{partition} is not in the metadata", timeout_ms)
+            numbers = await self.topic_partitions(topic, max(0.0, deadline - self.now_ms()))
+        return numbers
+
+    async def check_partitions(self, partitions: Iterable[TopicPartition], timeout_ms: float) -> None:
+        """Make sure that partitions exist.
+
+        Raises UNKNOWN_TOPIC_OR_PARTITION, and as `look_for_partition`.
         """
         for tp in partitions:
-            # The first answer may be to a question that was on its way before.
-            for _ in range(2):
-                if tp.partition in await self.topic_partitions(tp.topic, timeout_ms):
-                    break
-                if not await self.wait_update(timeout_ms):
-                    raise self.timeout_error(f"partition {tp} is not in the metadata", timeout_ms)
-            if tp.partition not in await self.topic_partitions(tp.topic, timeout_ms):
+            if tp.partition not in await self.look_for_partition(tp.topic, tp.partition, timeout_ms):
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 raise error_for(code, f"topic {tp.topic!r} has no partition {tp.partition}")
 

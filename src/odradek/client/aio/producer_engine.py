@@ -21,7 +21,6 @@ from odradek.client.core.batches import Callback, record_size
 from odradek.client.core.interceptors import Interceptors
 from odradek.client.core.kernel import Gate, TopicLanes
 from odradek.client.core.known_topics import KnownTopic, KnownTopics
-from odradek.client.core.metadata import LOOKS_BEFORE_GONE
 from odradek.client.core.partitioners import StickyPartitions, resolve_partitioner
 from odradek.client.core.sequences import Sequences
 from odradek.client.core.transactions import TransactionManager
@@ -436,7 +435,7 @@ async def wait_for_partition(
 
     Raises as `Cluster.topic_partitions`.
     """
-    numbers = await look_for_partition(engine, topic, partition, deadline)
+    numbers = await engine.cluster.look_for_partition(topic, partition, deadline - engine.now_ms())
     if partition is not None and partition not in numbers:
         raise ClientTimeoutError(
             f"partition {partition} of topic {topic!r} is not in the metadata: it has {len(numbers)}"
@@ -444,40 +443,9 @@ async def wait_for_partition(
 
 
 async def look_up_plan(engine: ProducerEngine, plan: ArrowPlan, deadline: float) -> None:
-    """Look up the topics and partitions that a plan names. Raises as `look_for_partition`."""
-    for topic in plan.topics:
-        await look_for_partition(engine, topic, None, deadline)
-    for topic, partition in plan.named:
-        await look_for_partition(engine, topic, partition, deadline)
-
-
-async def look_for_partition(
-    engine: ProducerEngine, topic: str, partition: int | None, deadline: float
-) -> list[int]:
-    """The partitions of a topic. If `partition` is not among them, as many answers as time allows lack it
-    (`LOOKS_BEFORE_GONE` at most).
-
-    Args:
-        deadline: on the engine's clock, in ms.
-
-    Raises as `Cluster.topic_partitions`.
-    """
-    cluster, block_ms = engine.cluster, engine.config.max_block_ms
-    backoff = Backoff(engine.config.retry_backoff_ms, engine.config.retry_backoff_max_ms)
-    numbers = await cluster.topic_partitions(topic, max(0.0, deadline - engine.now_ms()))
-    for look in range(LOOKS_BEFORE_GONE):
-        if partition is None or partition in numbers:
-            break
-        if look:
-            delay_ms = backoff.delay_ms(look)
-            if delay_ms >= deadline - engine.now_ms():
-                break
-            await asyncio.sleep(delay_ms / 1000)
-        # The first answer may be to a question that was on its way before.
-        if not await cluster.wait_update(max(0.0, deadline - engine.now_ms())):
-            raise cluster.timeout_error(f"partition {topic}-{partition} is not in the metadata", block_ms)
-        numbers = await cluster.topic_partitions(topic, max(0.0, deadline - engine.now_ms()))
-    return numbers
+    """Look up the topics and partitions that a plan names. Raises as `Cluster.look_for_partition`."""
+    for topic, partition in (*((topic, None) for topic in plan.topics), *plan.named):
+        await engine.cluster.look_for_partition(topic, partition, deadline - engine.now_ms())
 
 
 def _set_soon(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
