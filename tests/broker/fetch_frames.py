@@ -7,7 +7,7 @@ from typing import Any
 
 from odradek.broker.app import Broker
 from odradek.broker.network.dispatch import Dispatcher
-from odradek.log.producer_state import Origin
+from odradek.log.producers.producer_state import Origin
 from odradek.records.compression import Codec
 from odradek.records.control import ControlType, end_marker_batch
 from odradek.wire.headers import encode_request

@@ -7,7 +7,7 @@ from typing import Any
 
 from odradek import Admin, NewTopic
 from odradek.broker.app import Broker as App
-from odradek.log.producer_state import Origin
+from odradek.log.producers.producer_state import Origin
 from odradek.records.control import ControlType, end_marker_batch
 from odradek.replication.reading import Isolation
 from odradek.testing import Broker

@@ -15,8 +15,8 @@ import pytest
 from odradek.broker.app import Broker
 from odradek.cluster.embedded import EmbeddedStore
 from odradek.errors.codes import ErrorCode
-from odradek.log.checkpoints import read_offsets
-from odradek.log.real_files import RealFileSystem
+from odradek.log.storage.checkpoint_file import read_offsets
+from odradek.log.storage.real_files import RealFileSystem
 from odradek.wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from odradek.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest

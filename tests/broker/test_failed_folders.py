@@ -9,7 +9,7 @@ from typing import Any
 
 from odradek.broker.app import Broker
 from odradek.errors.codes import ErrorCode
-from odradek.log.real_files import RealFile, RealFileSystem
+from odradek.log.storage.real_files import RealFile, RealFileSystem
 from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 

@@ -15,8 +15,8 @@ from odradek.broker.fast.produce import FastProduce
 from odradek.broker.network.dispatch import Dispatcher
 from odradek.broker.slices import Slicer
 from odradek.errors.codes import ErrorCode
-from odradek.log.producer_state import Origin
-from odradek.log.real_files import RealFileSystem
+from odradek.log.producers.producer_state import Origin
+from odradek.log.storage.real_files import RealFileSystem
 from odradek.records.builder import BatchBuilder
 from odradek.records.compression import Codec
 from odradek.records.control import ControlType, end_marker_batch

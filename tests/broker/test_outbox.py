@@ -11,8 +11,8 @@ import pytest
 
 from odradek.broker.network import outbox as outboxes
 from odradek.broker.network.outbox import TURN_BYTES, Outbox, SendingThreads
-from odradek.log.files import FileRange
-from odradek.log.real_files import RealFileSystem
+from odradek.log.storage.files import FileRange
+from odradek.log.storage.real_files import RealFileSystem
 
 CONTENT = bytes(range(256)) * 4096
 

@@ -136,7 +136,7 @@ STOPPED_WHILE_STARTING = """
 import os, signal, sys
 from odradek.broker.app import Broker
 from odradek.cli.server import command
-from odradek.log.log_manager import LogManager
+from odradek.log.folders.log_manager import LogManager
 load, start = LogManager.load, Broker.start
 def interrupt():
     os.kill(os.getpid(), signal.Signals[sys.argv[2]])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from odradek.errors.codes import ErrorCode
-from odradek.log.real_files import RealFileSystem
+from odradek.log.storage.real_files import RealFileSystem
 from odradek.records.compression import Codec
 from odradek.util.clock import ManualClock, SystemClock
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.app import Broker
-from odradek.log.producer_state import Origin
+from odradek.log.producers.producer_state import Origin
 from odradek.records.batch import iter_batches
 from odradek.records.control import ControlType, end_marker_batch
 from odradek.records.message_set import iter_entries

@@ -8,7 +8,7 @@ import uuid
 from pathlib import Path
 
 from odradek.broker.upkeep.removals import RETRY_MS, STEP
-from odradek.log.real_files import RealFileSystem
+from odradek.log.storage.real_files import RealFileSystem
 from odradek.util.clock import ManualClock
 
 from .live import append, batch, connect, create_topic, running

@@ -20,8 +20,8 @@ from odradek.broker.network.connection import MAX_UNANSWERED, Connection
 from odradek.broker.network.limits import NetworkLimits
 from odradek.broker.network.send_range import send_range
 from odradek.broker.network.server import Listener
-from odradek.log.files import FileRange
-from odradek.log.real_files import RealFileSystem
+from odradek.log.storage.files import FileRange
+from odradek.log.storage.real_files import RealFileSystem
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 

@@ -18,7 +18,7 @@ import pytest
 
 from odradek.broker.app import Broker
 from odradek.errors.codes import ErrorCode
-from odradek.log.memory_files import Inode, MemoryFileSystem
+from odradek.log.storage.memory_files import Inode, MemoryFileSystem
 from odradek.testing.checker import Poll, Record, Recorder, Send, check
 from odradek.testing.workload.journal import LocalJournal, Notes
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest

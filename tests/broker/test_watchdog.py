@@ -318,7 +318,7 @@ def test_stacks_are_read_while_threads_run_and_collect() -> None:
 def test_a_dump_is_parsed_for_one_thread() -> None:
     dump = (
         "Thread 0x00000000000000aa (most recent call first):\n"
-        '  File "/a/odradek/log/files.py", line 7 in pwrite\n'
+        '  File "/a/odradek/log/storage/files.py", line 7 in pwrite\n'
         '  File "/usr/lib/python3.11/selectors.py", line ??? in select\n\n'
         "Current thread 0x00000000000000bb (most recent call first):\n"
         '  File "<string>", line 1 in <module>\n'

@@ -10,7 +10,7 @@ from odradek.broker.network.connection import Peer
 from odradek.broker.network.dispatch import Answer, Dispatcher
 from odradek.broker.slices import Slicer
 from odradek.errors import ProtocolError
-from odradek.log.files import FileRange
+from odradek.log.storage.files import FileRange
 
 PEER = Peer("127.0.0.1", 1, "c", "PLAINTEXT")
 

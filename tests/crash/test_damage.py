@@ -22,8 +22,8 @@ from log.batches import NOW_MS, batch, marker, records_of
 from odradek import Admin, Consumer, NewTopic, Producer, TopicPartition
 from odradek.log import LogConfig, LogManager, PartitionLog
 from odradek.log.errors import DataDirectoryError
-from odradek.log.memory_files import MemoryFileSystem
-from odradek.log.producer_state import Origin
+from odradek.log.producers.producer_state import Origin
+from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.records.batch import iter_batches
 from odradek.util.clock import ManualClock
 from ports import free_port

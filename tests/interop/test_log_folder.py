@@ -13,6 +13,7 @@ from kazoo.client import KazooClient
 from odradek import Consumer, Producer
 from odradek.cli.dump_log import command as dump_log
 from odradek.log import LogConfig, LogManager, PartitionLog, RealFileSystem
+from odradek.log.startup.loading import open_partition_log
 from odradek.records.batch import iter_batches, iter_records
 from odradek.records.builder import BatchBuilder
 from odradek.util.clock import SystemClock
@@ -138,7 +139,7 @@ def test_a_folder_is_taken_over_and_given_back(tmp_path, how):
 
 
 def test_kafka_prints_our_files_as_we_do(tmp_path):
-    log = PartitionLog.open(
+    log = open_partition_log(
         tmp_path / "t-0", "t", 0, LogConfig.from_topic(CONFIGS), RealFileSystem(), SystemClock(),
         topic_id=bytes(range(16)),
     )  # fmt: skip

@@ -14,7 +14,8 @@ from interop import kafka_peer
 from interop.conftest import OdradekServer
 from interop.kafka_tools import KafkaTools
 from odradek import Admin, NewTopic
-from odradek.log import LogConfig, PartitionLog, RealFileSystem
+from odradek.log import LogConfig, RealFileSystem
+from odradek.log.startup.loading import open_partition_log
 from odradek.records.compression import Codec
 from odradek.records.message_set_builder import MessageSetBuilder
 from odradek.util.clock import ManualClock
@@ -116,7 +117,7 @@ def test_old_and_new_clients_share_a_topic(version: str, server: OdradekServer, 
 def test_kafka_reads_a_log_of_all_formats_that_we_wrote(tmp_path: Path) -> None:
     directory = tmp_path / "t-0"
     chance = random.Random(20261121)
-    log = PartitionLog.open(directory, "t", 0, config_of("0.9.0"), RealFileSystem(), ManualClock(NOW_MS))
+    log = open_partition_log(directory, "t", 0, config_of("0.9.0"), RealFileSystem(), ManualClock(NOW_MS))
     for version in ("0.9.0", "0.10.2", "2.8"):
         log.config = config_of(version)
         for _ in range(60):

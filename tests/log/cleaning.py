@@ -7,7 +7,8 @@ from pathlib import Path
 
 from odradek.log import LogConfig, PartitionLog
 from odradek.log.cleaner import CleanJob, CleanResult, clean_range, make_job, run, swap_in
-from odradek.log.memory_files import MemoryFileSystem
+from odradek.log.startup.loading import open_partition_log
+from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.records.batch import BatchHeader, Record, iter_batches
 from odradek.records.builder import BatchBuilder
 from odradek.records.compression import Codec
@@ -30,7 +31,7 @@ DAY_MS = 24 * 3_600_000
 def open_log(
     files: MemoryFileSystem, clock: ManualClock, config: LogConfig = CONFIG, *, clean: bool = False
 ) -> PartitionLog:
-    log = PartitionLog.open(DIRECTORY, "t", 0, config, files, clock, clean_shutdown=clean)
+    log = open_partition_log(DIRECTORY, "t", 0, config, files, clock, clean_shutdown=clean)
     log.update_high_watermark(log.log_end_offset)
     return log
 
@@ -63,7 +64,7 @@ def put(log: PartitionLog, data: bytes, **how: object) -> None:
 
 
 def end_transaction(log: PartitionLog, producer_id: int, *, commit: bool) -> None:
-    from odradek.log.producer_state import Origin
+    from odradek.log.producers.producer_state import Origin
 
     put(log, marker(producer_id, 0, commit=commit), origin=Origin.COORDINATOR)
 

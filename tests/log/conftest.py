@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.log import moving
+from odradek.log.folders import moving
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.log import LogConfig, PartitionLog, RealFileSystem
+from odradek.log import LogConfig, RealFileSystem
+from odradek.log.startup.loading import open_partition_log
 from odradek.records.batch import iter_batches
 from odradek.util.clock import ManualClock
 
@@ -28,7 +29,7 @@ def test_the_same_appends_make_the_same_files(version, partition, tmp_path):
     topic, _, index = partition.rpartition("-")
     config = LogConfig.from_topic(golden.topic_configs()[topic], golden.defaults())
     clock = ManualClock(golden.about["made_at_ms"])
-    log = PartitionLog.open(tmp_path / partition, topic, int(index), config, RealFileSystem(), clock)
+    log = open_partition_log(tmp_path / partition, topic, int(index), config, RealFileSystem(), clock)
     for name in sorted(name for name in originals if name.endswith(".log")):
         for _, batch in iter_batches(originals[name]):
             log.append_follower(batch)

@@ -8,7 +8,7 @@ import pytest
 
 from odradek.errors import KafkaError
 from odradek.log.cleaner import clean_range, make_job, run, swap_in
-from odradek.log.memory_files import MemoryFileSystem
+from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.records.compression import Codec
 from odradek.util.clock import ManualClock
 

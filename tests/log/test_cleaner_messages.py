@@ -9,7 +9,7 @@ import pytest
 
 from odradek.errors import KafkaError
 from odradek.log import LogConfig, PartitionLog
-from odradek.log.memory_files import MemoryFileSystem
+from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.records.compression import Codec
 from odradek.records.message_set import iter_entries
 from odradek.records.message_set_builder import MessageSetBuilder

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from odradek.errors import KafkaError
 from odradek.log import PartitionLog
-from odradek.log.memory_files import Killed, MemoryFileSystem
+from odradek.log.storage.memory_files import Killed, MemoryFileSystem
 from odradek.records.compression import Codec
 from odradek.util.clock import ManualClock
 

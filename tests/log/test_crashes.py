@@ -12,7 +12,8 @@ import pytest
 
 from odradek.errors import KafkaStorageError
 from odradek.log import LogConfig, LogDamagedError, LogManager, PartitionLog
-from odradek.log.memory_files import Killed, MemoryFileSystem
+from odradek.log.startup.loading import open_partition_log
+from odradek.log.storage.memory_files import Killed, MemoryFileSystem
 from odradek.util.clock import ManualClock
 
 from .batches import NOW_MS, batch, marker, values_of
@@ -217,7 +218,7 @@ def test_killed_at_every_operation_of_a_cut(how):
     while True:
         files = MemoryFileSystem(random.Random(kill_at))
         clock = ManualClock(NOW_MS)
-        log = PartitionLog.open(DATA / "t-0", "t", 0, CONFIG, files, clock)
+        log = open_partition_log(DATA / "t-0", "t", 0, CONFIG, files, clock)
         for number in range(30):
             log.append(batch([b"%d" % number * 60]), leader_epoch=number // 9, now_ms=NOW_MS)
         log.update_high_watermark(30)
@@ -236,7 +237,7 @@ def test_killed_at_every_operation_of_a_cut(how):
         except Killed:
             finished = False
         files.restart()
-        log = PartitionLog.open(DATA / "t-0", "t", 0, CONFIG, files, clock)
+        log = open_partition_log(DATA / "t-0", "t", 0, CONFIG, files, clock)
         found = values_of(log)
         start_at = found[0][0] if found else 0
         assert found == whole[start_at : start_at + len(found)]
@@ -304,7 +305,7 @@ def test_after_a_failed_sync_appends_are_refused_until_a_new_start():
     files = MemoryFileSystem()
     clock = ManualClock(NOW_MS)
     config = LogConfig(flush_messages=1)
-    log = PartitionLog.open(DATA / "t-0", "t", 0, config, files, clock)
+    log = open_partition_log(DATA / "t-0", "t", 0, config, files, clock)
     log.append(batch([b"a"]), leader_epoch=0, now_ms=NOW_MS)
     files.failing["fsync"] = lambda path: path.suffix == ".log"
     for _ in range(2):
@@ -314,7 +315,7 @@ def test_after_a_failed_sync_appends_are_refused_until_a_new_start():
     assert log.log_end_offset == 2
     with pytest.raises(KafkaStorageError, match="started again"):
         log.append(batch([b"c"]), leader_epoch=0, now_ms=NOW_MS)
-    log = PartitionLog.open(DATA / "t-0", "t", 0, config, files, clock)
+    log = open_partition_log(DATA / "t-0", "t", 0, config, files, clock)
     log.append(batch([b"c"]), leader_epoch=0, now_ms=NOW_MS)
     assert [value for _, value in values_of(log)] == [b"a", b"b", b"c"]
 

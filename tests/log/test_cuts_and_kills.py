@@ -9,7 +9,7 @@ import random
 import pytest
 
 from odradek.log import LogManager, PartitionLog
-from odradek.log.memory_files import Killed, MemoryFileSystem
+from odradek.log.storage.memory_files import Killed, MemoryFileSystem
 from odradek.util.clock import ManualClock
 
 from .batches import NOW_MS, batch, records_of

@@ -8,7 +8,7 @@ import pytest
 
 from odradek.errors import KafkaStorageError
 from odradek.log import LogConfig, LogManager
-from odradek.log.memory_files import Killed, MemoryFileSystem
+from odradek.log.storage.memory_files import Killed, MemoryFileSystem
 from odradek.util.clock import ManualClock
 
 from .batches import NOW_MS, batch, records_of

@@ -10,7 +10,7 @@ import pytest
 
 from odradek.errors import KafkaStorageError
 from odradek.log import DataDirectoryError, LogConfig, LogManager, PartitionLog
-from odradek.log.memory_files import MemoryFileSystem
+from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.util.clock import ManualClock
 
 from .batches import NOW_MS, batch, values_of

@@ -21,10 +21,16 @@ from odradek.log import (
     LogManager,
     RealFileSystem,
 )
-from odradek.log.checkpoints import CorruptCheckpointError, decode_lines, read_offsets, write_offsets
-from odradek.log.file_names import delete_dir, marker_of_dir, parse_numbered, parse_partition_dir
-from odradek.log.leader_epochs import EpochEntry, LeaderEpochs
-from odradek.log.memory_files import MemoryFileSystem
+from odradek.log.partition.leader_epochs import LeaderEpochs
+from odradek.log.storage.checkpoint_file import (
+    CorruptCheckpointError,
+    EpochEntry,
+    decode_lines,
+    read_offsets,
+    write_offsets,
+)
+from odradek.log.storage.file_names import delete_dir, marker_of_dir, parse_numbered, parse_partition_dir
+from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.util.clock import ManualClock
 
 from .batches import NOW_MS, batch, values_of

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from odradek.log import LogConfig, LogManager, RealFileSystem
-from odradek.log.file_names import parse_numbered
-from odradek.log.memory_files import MemoryFileSystem
+from odradek.log.storage.file_names import parse_numbered
+from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.util.clock import ManualClock
 
 from .batches import NOW_MS, batch, values_of

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from odradek.log import LogConfig, LogDamagedError, LogManager, PartitionLog
-from odradek.log.checkpoints import write_offsets
-from odradek.log.memory_files import Killed, MemoryFileSystem
-from odradek.log.producer_state import Origin
+from odradek.log.producers.producer_state import Origin
+from odradek.log.storage.checkpoint_file import write_offsets
+from odradek.log.storage.memory_files import Killed, MemoryFileSystem
 from odradek.util.clock import ManualClock
 
 from .batches import NOW_MS, batch, marker, records_of, values_of

@@ -11,7 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from odradek.errors import OffsetOutOfRangeError
 from odradek.log import LogConfig, PartitionLog
-from odradek.log.memory_files import Killed, MemoryFileSystem
+from odradek.log.startup.loading import open_partition_log
+from odradek.log.storage.memory_files import Killed, MemoryFileSystem
 from odradek.records.batch import iter_batches, iter_records
 from odradek.util.clock import ManualClock
 
@@ -46,7 +47,7 @@ class LogMachine(RuleBasedStateMachine):
         self.log = self.open(clean=False)
 
     def open(self, *, clean: bool) -> PartitionLog:
-        return PartitionLog.open(
+        return open_partition_log(
             DIRECTORY,
             "t",
             0,

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from odradek.log.memory_files import Killed, MemoryFileSystem
-from odradek.log.missing import note_gaps
-from odradek.log.producer_state import Origin
+from odradek.log.producers.producer_state import Origin
+from odradek.log.storage.gap_marker import note_gaps
+from odradek.log.storage.memory_files import Killed, MemoryFileSystem
 
 from .batches import NOW_MS, batch, marker, values_of
 from .two_folders import (

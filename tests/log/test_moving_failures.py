@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from odradek.errors import KafkaStorageError
-from odradek.log.moving import MoveError
+from odradek.log.folders.moving import MoveError
 
 from .two_folders import KEY, A, B, C, World, advance, advance_to_the_swap, folders_marked
 

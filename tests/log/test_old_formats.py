@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from odradek.errors import InvalidRecordError, OffsetOutOfRangeError, UnsupportedForMessageFormatError
-from odradek.log import LogConfig, LogDamagedError, PartitionLog, RealFileSystem
-from odradek.log.memory_files import MemoryFileSystem
+from odradek.log import LogConfig, LogDamagedError, RealFileSystem
 from odradek.log.message_format import magic_of_release, record_magic
+from odradek.log.startup.loading import open_partition_log
+from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.records.batch import Record, TimestampType
 from odradek.records.builder import build_batch
 from odradek.records.compression import Codec
@@ -33,7 +34,7 @@ OLD = [
 
 def open_log(directory, clean=False, recovery_point=0, **config):
     topic, _, partition = directory.name.rpartition("-")
-    return PartitionLog.open(
+    return open_partition_log(
         directory,
         topic,
         int(partition),
@@ -151,7 +152,7 @@ VERSIONS = {0: "0.9.0", 1: "0.10.2", 2: "2.8"}
 def memory_log(files=None, **config):
     clock = ManualClock(NOW_MS)
     config = LogConfig(inter_broker_protocol_version="2.8", **config)
-    return PartitionLog.open(Path("/data/t-0"), "t", 0, config, files or MemoryFileSystem(), clock)
+    return open_partition_log(Path("/data/t-0"), "t", 0, config, files or MemoryFileSystem(), clock)
 
 
 @pytest.mark.parametrize("log_magic", [0, 1, 2])

@@ -16,7 +16,8 @@ from odradek.errors import (
     RecordTooLargeError,
 )
 from odradek.log import LogConfig, Origin, PartitionLog, RealFileSystem
-from odradek.log.memory_files import MemoryFileSystem
+from odradek.log.startup.loading import open_partition_log
+from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.records.batch import Record, TimestampType, check_crc, iter_batches, iter_records
 from odradek.records.builder import BatchBuilder
 from odradek.records.compression import Codec
@@ -29,7 +30,7 @@ DEFAULTS = LogConfig()
 
 
 def open_log(config: LogConfig = DEFAULTS, files=None, **more) -> PartitionLog:
-    return PartitionLog.open(
+    return open_partition_log(
         DIRECTORY, "t", 0, config, files or MemoryFileSystem(), ManualClock(NOW_MS), **more
     )
 
@@ -316,7 +317,7 @@ def test_preallocated_segments(tmp_path):
     directory = tmp_path / "t-0"
 
     def open_real(clean):
-        return PartitionLog.open(
+        return open_partition_log(
             directory, "t", 0, config, RealFileSystem(), ManualClock(NOW_MS), clean_shutdown=clean
         )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 import tracemalloc
 
-from odradek.log.producer_bounds import ProducerBounds
-from odradek.log.producer_snapshots import decode_snapshot, encode_snapshot
-from odradek.log.producer_state import BATCHES_KEPT, ProducerState
+from odradek.log.producers.producer_bounds import ProducerBounds
+from odradek.log.producers.producer_snapshots import decode_snapshot, encode_snapshot
+from odradek.log.producers.producer_state import BATCHES_KEPT, ProducerState
 from odradek.records.batch import BatchHeader, iter_batches
 from odradek.records.builder import BatchBuilder
 from odradek.records.control import ControlType, EndTransactionMarker

@@ -13,9 +13,10 @@ from odradek.errors import (
     TransactionCoordinatorFencedError,
 )
 from odradek.log import LogConfig, Origin, PartitionLog
-from odradek.log.memory_files import MemoryFileSystem
-from odradek.log.producer_snapshots import CorruptSnapshotError, decode_snapshot, encode_snapshot
-from odradek.log.producer_state import BatchMetadata, ProducerEntry, ProducerState
+from odradek.log.producers.producer_snapshots import CorruptSnapshotError, decode_snapshot, encode_snapshot
+from odradek.log.producers.producer_state import BatchMetadata, ProducerEntry, ProducerState
+from odradek.log.startup.loading import open_partition_log
+from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.util.clock import ManualClock
 
 from .batches import NOW_MS, batch, marker, values_of
@@ -35,7 +36,7 @@ def log(files) -> PartitionLog:
 
 
 def open_log(files, clean=False, recovery_point=0, now_ms=NOW_MS) -> PartitionLog:
-    return PartitionLog.open(
+    return open_partition_log(
         DIRECTORY,
         "t",
         0,

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from odradek.log import LogConfig, PartitionLog, RealFileSystem, index_file, segment, walking
-from odradek.log.files import FileRange, FileSystem
-from odradek.log.memory_files import MemoryFileSystem
+from odradek.log import LogConfig, PartitionLog, RealFileSystem
+from odradek.log.segments import batch_walk, index_file, segment
+from odradek.log.startup.loading import open_partition_log
+from odradek.log.storage.files import FileRange, FileSystem
+from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.util.clock import ManualClock
 
 from .batches import NOW_MS, batch
@@ -56,14 +58,14 @@ def test_any_read_gives_the_whole_batches_that_fit(
     monkeypatch.setattr(segment, "FOUND_ENTRIES", 3)
     block = chance.choice((61, 200, 16_384))
     monkeypatch.setattr(segment, "WALK_BLOCK", block)
-    monkeypatch.setattr(walking, "WALK_BLOCK", block)
+    monkeypatch.setattr(batch_walk, "WALK_BLOCK", block)
     monkeypatch.setattr(index_file, "SEARCH_BLOCK", chance.choice((1, 2, 256)))
     files: FileSystem = RealFileSystem() if seed % 2 else MemoryFileSystem(chance)
     config = LogConfig(
         segment_bytes=chance.choice((3000, 10**6)), index_interval_bytes=chance.choice((0, 300))
     )
     directory = tmp_path / "t-0"
-    log = PartitionLog.open(directory, "t", 0, config, files, ManualClock(NOW_MS))
+    log = open_partition_log(directory, "t", 0, config, files, ManualClock(NOW_MS))
     model = Model(log)
     ranges = 0
     for _ in range(100):
@@ -78,7 +80,7 @@ def test_any_read_gives_the_whole_batches_that_fit(
             model.batches = [one for one in model.batches if one[1] < at]
         elif what < 0.06:
             log.close()
-            log = PartitionLog.open(
+            log = open_partition_log(
                 directory, "t", 0, config, files, ManualClock(NOW_MS), clean_shutdown=True
             )
             model.log = log

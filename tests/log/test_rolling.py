@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from odradek.log.memory_files import MemoryFileSystem
-from odradek.log.segment import Segment
+from odradek.log.segments.segment import Segment
+from odradek.log.storage.memory_files import MemoryFileSystem
 
 from .batches import batch
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from odradek.log import LogConfig, LogManager, PartitionLog
-from odradek.log.memory_files import MemoryFileSystem
+from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.records.builder import build_batch
 from odradek.util.clock import ManualClock
 

@@ -12,7 +12,7 @@ import pytest
 from odradek.log import LogConfig, LogManager, PartitionLog
 from odradek.log.cleaner import CleanJob, clean_range, make_job, run
 from odradek.log.cleaner.manager import CleanTask, LogCleaner
-from odradek.log.memory_files import Killed, MemoryFileSystem
+from odradek.log.storage.memory_files import Killed, MemoryFileSystem
 from odradek.records.builder import build_batch
 from odradek.util.clock import ManualClock
 

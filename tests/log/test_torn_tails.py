@@ -8,7 +8,7 @@ import pytest
 
 from odradek.errors import KafkaError
 from odradek.log import LogDamagedError
-from odradek.log.memory_files import MemoryFileSystem
+from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.util.clock import ManualClock
 
 from .batches import NOW_MS, batch, values_of

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from odradek.log.memory_files import MemoryFileSystem
-from odradek.log.txn_index import AbortedTxn, TxnIndex
+from odradek.log.segments.txn_index import AbortedTxn, TxnIndex
+from odradek.log.storage.memory_files import MemoryFileSystem
 
 
 def history(seed: int) -> list[AbortedTxn]:

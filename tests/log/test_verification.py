@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from odradek.errors import InvalidTxnStateError, OutOfOrderSequenceError
-from odradek.log.producer_state import ProducerState
-from odradek.log.verification import Verifications
+from odradek.log.producers.producer_state import ProducerState
+from odradek.log.producers.verification import Verifications
 from odradek.records.batch import BatchHeader
 from odradek.records.builder import build_batch
 from odradek.records.control import ControlType, EndTransactionMarker, end_marker_batch

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from odradek.log import LogConfig, LogManager, PartitionLog
-from odradek.log.file_names import MOVED_FROM, marker_of_dir, partition_dir
-from odradek.log.memory_files import MemoryFileSystem
-from odradek.log.moving import Move
+from odradek.log.folders.moving import Move
 from odradek.log.steps import Wait
+from odradek.log.storage.file_names import MOVED_FROM, marker_of_dir, partition_dir
+from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.util.clock import ManualClock
 
 from .batches import NOW_MS, batch, values_of

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 from odradek.log import LogConfig, LogManager, PartitionLog
-from odradek.log.memory_files import MemoryFileSystem
+from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.util.clock import ManualClock
 
 from .batches import NOW_MS, batch, values_of

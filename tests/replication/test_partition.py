@@ -18,9 +18,9 @@ from odradek.errors import (
 )
 from odradek.errors.codes import ErrorCode
 from odradek.log.config import LogConfig
-from odradek.log.memory_files import MemoryFileSystem
-from odradek.log.partition_log import PartitionLog
-from odradek.log.producer_state import Origin
+from odradek.log.producers.producer_state import Origin
+from odradek.log.startup.loading import open_partition_log
+from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.records.batch import iter_batches
 from odradek.records.builder import BatchBuilder
 from odradek.records.control import ControlType, end_marker_batch
@@ -43,7 +43,7 @@ def batch(count: int = 1, timestamp: int = NOW) -> bytes:
 def make(config: LogConfig | None = None) -> tuple[Partition, list[Partition]]:
     clock = ManualClock(NOW)
     files = MemoryFileSystem()
-    log = PartitionLog.open(Path("/data/t-0"), "t", 0, config or LogConfig(), files, clock)
+    log = open_partition_log(Path("/data/t-0"), "t", 0, config or LogConfig(), files, clock)
     progress: list[Partition] = []
     return Partition(log, topic="t", index=0, broker_id=ME, on_progress=progress.append), progress
 

@@ -53,8 +53,8 @@ from odradek.cluster.store import StoreError
 from odradek.errors import OdradekError
 from odradek.log.config import LogConfig
 from odradek.log.errors import DataDirectoryError
-from odradek.log.log_manager import LogManager
-from odradek.log.real_files import RealFileSystem
+from odradek.log.folders.log_manager import LogManager
+from odradek.log.storage.real_files import RealFileSystem
 from odradek.replication.delayed import DelayedOperation, Purgatory
 from odradek.util import repeats
 from odradek.util.clock import SystemClock
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from odradek.broker.telemetry import ClientTelemetry
     from odradek.broker.transactions.runtime import TransactionRuntime
     from odradek.cluster.store import MetadataStore
-    from odradek.log.files import FileSystem
+    from odradek.log.storage.files import FileSystem
     from odradek.util.clock import Clock
     from odradek.util.timers import Timers
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
     from odradek.broker.replicas import Replicas
     from odradek.cluster.image import ClusterDelta, ClusterImage
-    from odradek.log.log_manager import LogManager
+    from odradek.log.folders.log_manager import LogManager
 
 Result = TypeVar("Result")
 Handle = Callable[["RequestContext", Any], Any]

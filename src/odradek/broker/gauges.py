@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from odradek.broker.app import Broker
     from odradek.broker.network.server import Listener
     from odradek.broker.replicas import Replicas
-    from odradek.log.log_manager import LogManager
+    from odradek.log.folders.log_manager import LogManager
 
 
 def register_gauges(broker: Broker) -> None:

@@ -24,8 +24,8 @@ from odradek.replication.partition import Partition
 if TYPE_CHECKING:
     from odradek.cluster.image import ClusterDelta, ClusterImage, PartitionImage, TopicImage
     from odradek.log.config import LogConfig
-    from odradek.log.log_manager import LogManager
-    from odradek.log.partition_log import PartitionLog
+    from odradek.log.folders.log_manager import LogManager
+    from odradek.log.partition.partition_log import PartitionLog
     from odradek.replication.delayed import Purgatory
     from odradek.util.clock import Clock
 

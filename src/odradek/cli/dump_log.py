@@ -34,9 +34,9 @@ from odradek.log.dump import (
     check_time_index,
     iter_batch_views,
 )
-from odradek.log.index_file import CorruptIndexError
-from odradek.log.producer_snapshots import CorruptSnapshotError, decode_snapshot
-from odradek.log.txn_index import decode_entries
+from odradek.log.producers.producer_snapshots import CorruptSnapshotError, decode_snapshot
+from odradek.log.segments.index_file import CorruptIndexError
+from odradek.log.segments.txn_index import decode_entries
 from odradek.records.batch import Record
 from odradek.records.control import ControlType, parse_control_type, parse_end_marker
 

@@ -1,15 +1,20 @@
 """The log on the disk, in Kafka's own format file by file (docs/log_format.md).
 
-`log_manager.LogManager` has the data folders and all their logs, `partition_log.PartitionLog` is the log of
-one partition (`readable` has the half of it that reads), `segment.Segment` one of its files with the indexes
-beside it (`segment_files`). Starting is two steps: `recovery` looks at a folder and makes a plan without
-changing anything, `loading` carries it out. Every file operation goes through `files.FileSystem`:
-`real_files` has the operating system's, `memory_files` the one for tests, which tears writes and loses power.
+Rooms, each of which knows only those below it:
+
+- `cleaner`: compaction, in a process of its own;
+- `folders`: the data folders of a broker and all logs in them (`LogManager`), moves between folders, removal;
+- `startup`: from what a stop or a crash has left to logs that can be used. `recovery` looks at a folder and
+  makes a plan without changing anything, `loading` carries it out;
+- `partition`: the log of one partition (`PartitionLog`, and `ReadableLog`, the half of it that reads);
+- `producers`: sequences and transactions that a log remembers (`ProducerState`);
+- `segments`: one file of a log with the indexes beside it (`Segment`);
+- `storage`: files behind an interface (`FileSystem`): the operating system's, and one for tests, which tears
+  writes and loses power.
 
 Knows records and errors; knows no sockets, no clock (times are handed in), no asyncio.
 """
 
-from odradek.log.appending import AppendInfo
 from odradek.log.config import LogConfig
 from odradek.log.errors import (
     DataDirectoryError,
@@ -17,15 +22,16 @@ from odradek.log.errors import (
     InconsistentIdentityError,
     LogDamagedError,
 )
-from odradek.log.files import FileSystem
-from odradek.log.leader_epochs import EpochEntry
-from odradek.log.log_manager import LogManager
-from odradek.log.partition_log import PartitionLog
-from odradek.log.producer_state import Origin
-from odradek.log.readable import ReadResult
-from odradek.log.real_files import RealFileSystem
-from odradek.log.searching import OffsetForTimestamp
-from odradek.log.txn_index import AbortedTxn
+from odradek.log.folders.log_manager import LogManager
+from odradek.log.partition.appending import AppendInfo
+from odradek.log.partition.partition_log import PartitionLog
+from odradek.log.partition.readable_log import ReadResult
+from odradek.log.producers.producer_state import Origin
+from odradek.log.segments.timestamp_search import OffsetForTimestamp
+from odradek.log.segments.txn_index import AbortedTxn
+from odradek.log.storage.checkpoint_file import EpochEntry
+from odradek.log.storage.files import FileSystem
+from odradek.log.storage.real_files import RealFileSystem
 
 __all__ = [
     "AbortedTxn",

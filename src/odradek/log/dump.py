@@ -11,11 +11,11 @@ from pathlib import Path
 from struct import Struct
 from typing import Any, NamedTuple
 
-from odradek.log.file_names import INDEX_SUFFIX, LOG_SUFFIX
-from odradek.log.index_file import CorruptIndexError
-from odradek.log.offset_index import OffsetIndex
-from odradek.log.real_files import RealFileSystem
-from odradek.log.time_index import NO_TIMESTAMP, TimeIndex
+from odradek.log.segments.index_file import CorruptIndexError
+from odradek.log.segments.offset_index import OffsetIndex
+from odradek.log.segments.time_index import NO_TIMESTAMP, TimeIndex
+from odradek.log.storage.file_names import INDEX_SUFFIX, LOG_SUFFIX
+from odradek.log.storage.real_files import RealFileSystem
 from odradek.records.batch import (
     HEADER_BYTES,
     LOG_OVERHEAD,

@@ -26,7 +26,7 @@ from odradek.errors import (
 from odradek.replication.followers import Follower
 
 if TYPE_CHECKING:
-    from odradek.log.partition_log import PartitionLog
+    from odradek.log.partition.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 

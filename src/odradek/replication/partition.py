@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 
 from odradek.errors import NotEnoughReplicasError, OffsetOutOfRangeError, PolicyViolationError
 from odradek.errors.codes import ErrorCode
-from odradek.log.producer_state import Origin
-from odradek.log.readable import NEVER
+from odradek.log.partition.readable_log import NEVER
+from odradek.log.producers.producer_state import Origin
 from odradek.records.message_set import iter_entries
 from odradek.replication.leadership import NO_EPOCH, Leadership
 from odradek.replication.lookups import OffsetLookup, look_up, look_up_segments
 from odradek.replication.reading import FetchedRecords, Isolation
 
 if TYPE_CHECKING:
-    from odradek.log.appending import AppendInfo
-    from odradek.log.converting import Prepared
-    from odradek.log.partition_log import PartitionLog
+    from odradek.log.partition.appending import AppendInfo
+    from odradek.log.partition.format_conversion import Prepared
+    from odradek.log.partition.partition_log import PartitionLog
     from odradek.records.batch import BatchHeader
 
 

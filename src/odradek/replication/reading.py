@@ -7,8 +7,8 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from odradek.log.files import FileRange
-    from odradek.log.txn_index import AbortedTxn
+    from odradek.log.segments.txn_index import AbortedTxn
+    from odradek.log.storage.files import FileRange
 
 
 class Isolation(IntEnum):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from odradek.broker.conversion.lazy_records import LazyRecords
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
-from odradek.log.files import FileRange
+from odradek.log.storage.files import FileRange
 from odradek.records.batch import MAGIC_V2
 from odradek.records.down_conversion import PIECE_BYTES, DownConversion, overflow_message
 from odradek.records.message_set import iter_entries

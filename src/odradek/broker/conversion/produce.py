@@ -13,7 +13,7 @@ from odradek.wire.messages.produce import ProduceRequest, TopicProduceData
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
-    from odradek.log.converting import Prepared
+    from odradek.log.partition.format_conversion import Prepared
     from odradek.replication.partition import Partition
 
 PreparedRecords = dict[tuple[str, int], "Prepared | KafkaError"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from odradek.errors.codes import ErrorCode
-from odradek.log.producer_state import Origin
+from odradek.log.producers.producer_state import Origin
 from odradek.records.compression import Buffer
 from odradek.records.message_set import iter_entries
 

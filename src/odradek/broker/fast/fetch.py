@@ -17,7 +17,7 @@ from odradek.broker.fast.fetch_codec import encode_fetch, parse_fetch
 from odradek.broker.fetch_sessions import FINAL_EPOCH, FetchContext, FetchSession
 from odradek.broker.network.dispatch import Answer
 from odradek.errors.codes import ErrorCode
-from odradek.log.files import FileRange
+from odradek.log.storage.files import FileRange
 from odradek.util.repeats import Repeats
 
 if TYPE_CHECKING:

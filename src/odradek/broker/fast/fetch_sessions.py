@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.fetch_sessions import CachedPartition, FetchSession, FetchSpec, IdOrName
-from odradek.log.files import FileRange
+from odradek.log.storage.files import FileRange
 
 if TYPE_CHECKING:
     from odradek.broker.app import Broker

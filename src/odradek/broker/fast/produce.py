@@ -16,7 +16,7 @@ from odradek.broker.fast.produce_codec import check_batch, encode_produce, parse
 from odradek.broker.network.dispatch import NO_ANSWER, Answer
 from odradek.cluster.image import INTERNAL_TOPICS
 from odradek.errors import KafkaError
-from odradek.log.producer_state import Origin
+from odradek.log.producers.producer_state import Origin
 from odradek.records.batch import TRANSACTIONAL_BIT, BatchHeader
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import encode_response

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from odradek.cluster.controller import Controller
     from odradek.cluster.image import ClusterImage
     from odradek.cluster.store import MetadataStore
-    from odradek.log.log_manager import LogManager
+    from odradek.log.folders.log_manager import LogManager
 
 log = logging.getLogger(__name__)
 

@@ -3,8 +3,9 @@
 Each partition for itself: LOG_DIR_NOT_FOUND for a folder that is not this broker's, KAFKA_STORAGE_ERROR for
 one that has failed, or a replica that cannot be used, REPLICA_NOT_AVAILABLE for a partition that is not here,
 INVALID_TOPIC_EXCEPTION where a folder's name would be too long. The move itself comes after the answer, slice
-by slice (`odradek.log.moving`); DescribeLogDirs shows the copy. A request for the folder that the replica is
-in gives a move up, one for a third folder begins anew. For a partition that is not here yet it is remembered.
+by slice (`odradek.log.folders.moving`); DescribeLogDirs shows the copy. A request for the folder that the
+replica is in gives a move up, one for a third folder begins anew. For a partition that is not here yet it is
+remembered.
 """
 
 from __future__ import annotations

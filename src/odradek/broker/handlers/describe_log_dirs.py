@@ -25,7 +25,7 @@ from odradek.wire.messages.describe_log_dirs import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
-    from odradek.log.data_directory import DirectoryState
+    from odradek.log.storage.data_directory import DirectoryState
 
 _ERROR_ON_TOP_FROM = 3
 _SPACE_FROM = 4

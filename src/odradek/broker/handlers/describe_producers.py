@@ -25,7 +25,7 @@ from odradek.wire.messages.describe_producers import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
-    from odradek.log.producer_state import ProducerEntry
+    from odradek.log.producers.producer_state import ProducerEntry
 
 
 @handler(ApiKey.DESCRIBE_PRODUCERS, versions=range(1))

@@ -40,7 +40,7 @@ from odradek.broker.registry import handler
 from odradek.broker.slices import Steps, take_all, wait
 from odradek.errors import KafkaError, UnknownTopicOrPartitionError
 from odradek.errors.codes import ErrorCode
-from odradek.log.files import FileRange
+from odradek.log.storage.files import FileRange
 from odradek.replication.partition import Partition
 from odradek.replication.reading import Isolation
 from odradek.util.repeats import Repeats

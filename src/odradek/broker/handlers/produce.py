@@ -64,7 +64,7 @@ from odradek.wire.messages.produce import (
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
     from odradek.broker.transactions.gate import Admission
-    from odradek.log.converting import Prepared
+    from odradek.log.partition.format_conversion import Prepared
     from odradek.replication.partition import Partition
 
 PARTITIONS_AT_ONCE = 64

@@ -18,7 +18,7 @@ from typing import Any
 from odradek.broker.conversion.lazy_records import LazyRecords
 from odradek.broker.network._pysending import has_room_within
 from odradek.broker.network.send_range import send_range
-from odradek.log.files import FileRange
+from odradek.log.storage.files import FileRange
 
 TURN_BYTES = 4 * 1024 * 1024
 """What one connection may send before others get their turn; the socket's buffer is usually full before."""

@@ -1,8 +1,8 @@
 """How many files and sockets a process may have open, and who gets them.
 
-`odradek.log.real_files` keeps at most half of them for logs, and gives some back when there are none left.
-Connections may have all but a reserve: segments roll, checkpoints are written and modules imported at any
-time, whoever connects.
+`odradek.log.storage.real_files` keeps at most half of them for logs, and gives some back when there are none
+left. Connections may have all but a reserve: segments roll, checkpoints are written and modules imported at
+any time, whoever connects.
 """
 
 from __future__ import annotations

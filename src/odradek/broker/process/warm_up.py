@@ -35,14 +35,14 @@ _FIRST = (18, 3, 0, 1, 2, 10, 11, 14, 12, 8, 9, 22)
 """APIs in the order in which a client of a broker that has just started asks for them."""
 
 BESIDES_HANDLERS = (
-    "odradek.log.loading",
+    "odradek.log.startup.loading",
     "odradek.broker.groups.runtime",
     "odradek.broker.transactions.runtime",
     "odradek.broker.telemetry",
     "odradek.broker.long_messages",
     "odradek.broker.config.docs",
     "odradek.cluster.topic_config_docs",
-    "odradek.log.scan",
+    "odradek.log.segments.segment_scan",
 )
 """Modules that are imported in the middle of a request."""
 

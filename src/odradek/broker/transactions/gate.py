@@ -20,8 +20,8 @@ from odradek.errors.codes import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.broker.app import Broker
-    from odradek.log.producer_state import ProducerState
-    from odradek.log.verification import Verification
+    from odradek.log.producers.producer_state import ProducerState
+    from odradek.log.producers.verification import Verification
 
 PartitionKey = tuple[str, int]
 

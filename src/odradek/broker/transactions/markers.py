@@ -16,7 +16,7 @@ from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC
 from odradek.coordinators.transactions.transaction import MAX_EPOCH
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
-from odradek.log.producer_state import Origin
+from odradek.log.producers.producer_state import Origin
 from odradek.records.batch import MAGIC_V2
 from odradek.records.control import ControlType, end_marker_batch
 

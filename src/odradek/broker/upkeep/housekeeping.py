@@ -13,7 +13,7 @@ from odradek.broker.upkeep.log_starts import LogStarts
 from odradek.broker.upkeep.moving import Moving
 from odradek.broker.upkeep.removals import Removals
 from odradek.log.cleaner.manager import LogCleaner
-from odradek.log.real_files import RealFileSystem
+from odradek.log.storage.real_files import RealFileSystem
 
 if TYPE_CHECKING:
     from odradek.broker.app import Broker

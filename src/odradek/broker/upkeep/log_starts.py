@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from odradek.log.log_manager import LogManager
+    from odradek.log.folders.log_manager import LogManager
 
 Errors = dict[Path, OSError]
 """The data folders whose log starts could not be written."""

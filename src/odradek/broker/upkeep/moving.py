@@ -14,8 +14,8 @@ from odradek.errors import OdradekError
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
-    from odradek.log.log_manager import LogManager
-    from odradek.log.moving import Move
+    from odradek.log.folders.log_manager import LogManager
+    from odradek.log.folders.moving import Move
     from odradek.log.steps import Steps
 
 log = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from odradek.log.log_manager import LogManager
-    from odradek.log.removing import RemovalJob
+    from odradek.log.folders.log_manager import LogManager
+    from odradek.log.folders.removing import RemovalJob
     from odradek.util.clock import Clock
 
 STEP = 25

@@ -5,7 +5,7 @@
 `policy` decides what is to be cleaned and how far. `rewriting` reads the segments and writes new ones beside
 them, named `.cleaned`; it knows nothing but files, so it runs in a process of its own and the broker's event
 loop does not notice. `swapping` puts the new segments in the place of the old ones, by renames that a start
-after a crash finishes or takes back (`odradek.log.folder`).
+after a crash finishes or takes back (`odradek.log.startup.partition_folder`).
 
 Invariants: offsets never change; the newest record of a key stays, up to the bound of a pass everything
 older of that key goes; a batch's offsets, sequences, epoch and timestamps type stay what they were.

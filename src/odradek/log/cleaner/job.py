@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 
-from odradek.log.txn_index import AbortedTxn
+from odradek.log.segments.txn_index import AbortedTxn
 
 
 @dataclass(frozen=True)

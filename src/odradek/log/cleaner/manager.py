@@ -16,15 +16,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from odradek.errors import KafkaError
-from odradek.log.checkpoints import CorruptCheckpointError, TopicPartition, read_offsets, write_offsets
 from odradek.log.cleaner.job import CleanJob, CleanResult
 from odradek.log.cleaner.policy import CleanRange, clean_range, make_job
 from odradek.log.cleaner.swapping import swapping
-from odradek.log.file_names import CLEANER_OFFSETS
-from odradek.log.files import FileSystem
-from odradek.log.log_manager import LogManager
-from odradek.log.partition_log import PartitionLog
+from odradek.log.folders.log_manager import LogManager
+from odradek.log.partition.partition_log import PartitionLog
 from odradek.log.steps import Steps, at_once
+from odradek.log.storage.checkpoint_file import (
+    CorruptCheckpointError,
+    TopicPartition,
+    read_offsets,
+    write_offsets,
+)
+from odradek.log.storage.file_names import CLEANER_OFFSETS
+from odradek.log.storage.files import FileSystem
 from odradek.util.clock import Clock
 
 logger = logging.getLogger(__name__)

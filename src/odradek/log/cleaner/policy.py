@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from odradek.log.cleaner.job import CleanJob, LastRecord, Source
 
 if TYPE_CHECKING:
-    from odradek.log.partition_log import PartitionLog
-    from odradek.log.segment import Segment
+    from odradek.log.partition.partition_log import PartitionLog
+    from odradek.log.segments.segment import Segment
 
 
 class CleanRange(NamedTuple):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from odradek.errors import CorruptRecordError
-from odradek.log.files import FileSystem
-from odradek.log.recovery import read_marker
+from odradek.log.producers.producer_replay import read_marker
+from odradek.log.storage.files import FileSystem
 from odradek.records.batch import BatchHeader
 from odradek.records.control import EndTransactionMarker
 from odradek.records.message_set import Entry, check_entry, iter_entries, parse_entry

@@ -16,8 +16,8 @@ from odradek.log.cleaner.messages import MessageFilter, index_messages
 from odradek.log.cleaner.new_segment import NewSegment
 from odradek.log.cleaner.reading import marker_of, read_batches
 from odradek.log.cleaner.transactions import TransactionReader
-from odradek.log.file_names import LOG_SUFFIX, numbered
-from odradek.log.files import FileSystem
+from odradek.log.storage.file_names import LOG_SUFFIX, numbered
+from odradek.log.storage.files import FileSystem
 from odradek.records.batch import records_section
 from odradek.records.message_set import MessageHeader
 from odradek.records.problems import raise_for_problem

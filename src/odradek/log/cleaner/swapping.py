@@ -1,9 +1,9 @@
 """New segments take the place of old ones.
 
-The order of the renames is what a start relies on (`odradek.log.folder`): all files of the new segment are
-called `.swap` before the first old file goes, so that from then on there is only one way, forward. A failure
-before that leaves the log as it was; one after it lets the log refuse to be written to until the broker is
-started again, which finishes the swap.
+The order of the renames is what a start relies on (`odradek.log.startup.partition_folder`): all files of the
+new segment are called `.swap` before the first old file goes, so that from then on there is only one way,
+forward. A failure before that leaves the log as it was; one after it lets the log refuse to be written to
+until the broker is started again, which finishes the swap.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odradek.errors import KafkaStorageError
-from odradek.log import trimming
 from odradek.log.cleaner.job import CleanJob, CleanResult, Replacement
-from odradek.log.file_names import CLEANED_SUFFIX, SWAP_SUFFIX, with_marker
-from odradek.log.index_file import CorruptIndexError
-from odradek.log.missing import note_gaps
-from odradek.log.recovery import open_segment
+from odradek.log.partition import truncation
+from odradek.log.segments.index_file import CorruptIndexError
+from odradek.log.segments.segment_list import open_segment
 from odradek.log.steps import Steps, at_once
+from odradek.log.storage.file_names import CLEANED_SUFFIX, SWAP_SUFFIX, with_marker
+from odradek.log.storage.gap_marker import note_gaps
 
 if TYPE_CHECKING:
-    from odradek.log.partition_log import PartitionLog
-    from odradek.log.segment import Segment
+    from odradek.log.partition.partition_log import PartitionLog
+    from odradek.log.segments.segment import Segment
 
 logger = logging.getLogger(__name__)
 
@@ -152,7 +152,7 @@ class _Swap:
         new.load(self._replacement.size, now_ms)
         marked = old[0].mark_deleted()
         for segment in old[1:]:
-            marked += trimming.mark_deleted(log, segment)
+            marked += truncation.mark_deleted(log, segment)
         log.segments.replace(old, new)
         log.syncing.swap = self.finish
         log.remove_later(marked)

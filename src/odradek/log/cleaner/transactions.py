@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from odradek.log.txn_index import AbortedTxn
+from odradek.log.segments.txn_index import AbortedTxn
 from odradek.records.batch import BatchHeader
 from odradek.records.control import ControlType, EndTransactionMarker
 

@@ -16,7 +16,7 @@ from typing import TextIO
 from odradek.errors import KafkaError
 from odradek.log.cleaner.job import CleanJob, CleanResult
 from odradek.log.cleaner.rewriting import run
-from odradek.log.real_files import RealFileSystem
+from odradek.log.storage.real_files import RealFileSystem
 
 NICENESS = 5
 """Whoever waits for an answer comes first."""

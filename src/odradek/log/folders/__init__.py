@@ -1,0 +1,1 @@
+"""The data folders of a broker and all logs in them."""

@@ -1,0 +1,599 @@
+"""All logs of a broker: the data folders, their locks and checkpoints, and the periodic work on them.
+
+A start first looks at everything and changes nothing. A log that is damaged beyond its tail is left as it is:
+either the start is refused, or it alone is offline, by name, and all others are served. What is periodic is a
+plain method that the broker's timers call.
+
+A folder whose disk fails goes offline, alone and until the next start: its logs are gone from here, what is
+asked of them is answered with KAFKA_STORAGE_ERROR, and whoever set `on_failure` is told.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+from odradek.errors import KafkaError, KafkaStorageError
+from odradek.log.config import LogConfig
+from odradek.log.errors import DataDirectoryError
+from odradek.log.folders.checkpointing import CheckpointJob, Checkpoints
+from odradek.log.folders.identity import Identity
+from odradek.log.folders.moves import Moves
+from odradek.log.folders.placement import Placement
+from odradek.log.folders.removing import RemovalJob, Removals
+from odradek.log.partition.flushing import FlushJob
+from odradek.log.partition.partition_log import PartitionLog
+from odradek.log.partition.readable_log import ReadableLog
+from odradek.log.producers.producer_bounds import ProducerBounds
+from odradek.log.startup.clean_stop import LastStop, sizes_of, write_damaged, write_segments
+from odradek.log.startup.damaged_logs import DamagedLogs
+from odradek.log.startup.folder_view import FolderView, FoundLog, find_compacted, look, refuse_duplicates
+from odradek.log.startup.loading import load_partition_log, open_partition_log
+from odradek.log.storage.checkpoint_file import TopicPartition, write_offsets
+from odradek.log.storage.data_directory import (
+    DataDirectory,
+    DirectoryState,
+    ReplicaState,
+    is_disk_failure,
+    is_of_one_file,
+)
+from odradek.log.storage.file_names import CLEAN_SHUTDOWN, RECOVERY_POINTS, delete_dir, parse_partition_dir
+from odradek.log.storage.files import FileSystem
+from odradek.util.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
+
+FailureListener = Callable[[Path, list[TopicPartition], str], None]
+"""Called with the folder that failed, the partitions that are gone with it, and the reason."""
+
+
+class LogManager:
+    """The logs in one or several data folders.
+
+    Making it creates the folders that are missing and locks them: `DataDirectoryInUseError` where another
+    broker is at work, `DataDirectoryError` for a folder given twice, or when none can be used.
+
+    Attributes: `data_dirs`; `on_failure`: told when a folder goes offline, in the middle of what found it
+    out; `checkpoints`: writes them; `moves`: the logs on their way from one folder to another;
+    `refuses_damage`: whether a damaged log refuses the start; `damaged`: else, those that are there.
+    """
+
+    def __init__(
+        self,
+        data_dirs: Sequence[Path],
+        files: FileSystem,
+        clock: Clock,
+        defaults: LogConfig | None = None,
+        *,
+        refuses_damage: bool = True,
+    ) -> None:
+        self.data_dirs = [Path(path) for path in data_dirs]
+        self._files = files
+        self._clock = clock
+        self.defaults = defaults or LogConfig()
+        self.on_failure: FailureListener | None = None
+        self._logs: dict[TopicPartition, PartitionLog] = {}
+        self.producer_bounds = ProducerBounds()
+        self._offline: dict[TopicPartition, Path] = {}
+        """Partitions that were in folders which have failed."""
+        self._removals = Removals(files)
+        self._stale: set[TopicPartition] = set()
+        """Partitions that checkpoints on the disk may speak of, but that are gone."""
+        self._unsynced: set[Path] = set()
+        """Data folders in which names were changed since they were last synced."""
+        self.refuses_damage = refuses_damage
+        self.damaged = DamagedLogs(files)
+        self.checkpoints = Checkpoints(files)
+        self.checkpoints.damaged = self.damaged
+        self.moves = Moves(self, files)
+        self._placement = Placement(self, files, self.moves.preferred)
+        self._dirs: list[DataDirectory] = []
+        self._identity = Identity(files, self._dirs, self._fail_at_start)
+        if len(set(self.data_dirs)) != len(self.data_dirs):
+            raise DataDirectoryError(f"log.dirs names a folder twice: {', '.join(map(str, self.data_dirs))}")
+        try:
+            for path in self.data_dirs:
+                directory = DataDirectory(path)
+                self._dirs.append(directory)
+                try:
+                    directory.take(files)
+                except OSError as error:
+                    self._fail_at_start(directory, f"the data folder {path} cannot be used", error)
+        except BaseException:
+            self.unlock()
+            raise
+
+    def unlock(self) -> None:
+        """Let go of the folders without writing anything, as when a start fails."""
+        for log in self._logs.values():
+            log.release()
+        for directory in self._dirs:
+            directory.unlock()
+
+    # Folders that fail.
+
+    @property
+    def online_dirs(self) -> list[Path]:
+        """The folders that can be used."""
+        return [directory.path for directory in self._dirs if directory.is_online]
+
+    def failure_of(self, path: Path) -> str | None:
+        """Why a folder is offline; None while it is not."""
+        return next((one.failure for one in self._dirs if one.path == path), None)
+
+    def _fail_at_start(self, directory: DataDirectory, what: str, error: OSError) -> None:
+        """Go on without a folder, while there is another. Raises `DataDirectoryError`."""
+        directory.failure = str(error)
+        directory.unlock()
+        for key in [key for key, log in self._logs.items() if log.directory.parent == directory.path]:
+            self._logs.pop(key).release()
+            self._offline[key] = directory.path
+        others = [one for one in self._dirs if one.is_online]
+        if not others and len(self._dirs) == len(self.data_dirs):
+            raise DataDirectoryError(f"{what}: {error}") from error
+        logger.error("%s: %s. It is offline until the next start", what, error)
+
+    def _on_write_error(self, log: ReadableLog, error: OSError) -> None:
+        self.note_error(log.directory.parent, error)
+
+    def note_error(self, path: Path, error: OSError) -> None:
+        """Something went wrong in a folder: give it up if that is what the error means."""
+        if is_disk_failure(self._files, path, error):
+            self.fail_directory(path, str(error))
+
+    def fail_directory(self, path: Path, reason: str) -> None:
+        """Give a folder up: its logs are offline until the next start. Harmless twice."""
+        directory = next((one for one in self._dirs if one.path == path and one.is_online), None)
+        if directory is None:
+            return
+        directory.failure = reason
+        keys = [key for key, log in self._logs.items() if log.directory.parent == path]
+        logger.error(
+            "the data folder %s has failed and is offline until the next start, with %d partitions: %s",
+            path,
+            len(keys),
+            reason,
+        )
+        for key in keys:
+            log = self._logs.pop(key)
+            # Whoever still holds it appends no more.
+            log.syncing.failed = True
+            log.release()
+            self._offline[key] = path
+        self._removals.forget(path)
+        self._unsynced.discard(path)
+        self.moves.on_failed(path)
+        if self.on_failure is not None:
+            self.on_failure(path, keys, reason)
+
+    def describe(self) -> list[DirectoryState]:
+        """All folders with the logs in them, for DescribeLogDirs."""
+        states = []
+        for directory in self._dirs:
+            path, total, usable = directory.path, -1, -1
+            if directory.is_online:
+                try:
+                    total, usable = self._files.space(path)
+                except OSError as error:
+                    logger.warning("the size of %s cannot be told: %s", path, error)
+            replicas = [
+                ReplicaState(*key, log.size_bytes, max(0, log.log_end_offset - log.high_watermark))
+                for key, log in self._logs.items()
+                if log.directory.parent == path
+            ]
+            replicas += self.moves.describe(path)
+            states.append(DirectoryState(path, directory.failure, total, usable, replicas))
+        return states
+
+    # Identity.
+
+    def stored_cluster_id(self) -> str | None:
+        """See `Identity.stored_cluster_id`."""
+        return self._identity.stored_cluster_id()
+
+    def stored_broker_id(self) -> int | None:
+        """See `Identity.stored_broker_id`."""
+        return self._identity.stored_broker_id()
+
+    def check_identity(self, broker_id: int, cluster_id: str | None) -> None:
+        """See `Identity.check`."""
+        self._identity.check(broker_id, cluster_id, self._clock.now_ms())
+
+    # Loading.
+
+    def load(self, topic_configs: Mapping[str, Mapping[str, str]] | None = None) -> list[PartitionLog]:
+        """Open all logs; `topic_configs` are the topics' own configs.
+
+        Raises `LogDamagedError` (with `refuses_damage`; else the log is `damaged`) or another
+        `DataDirectoryError`, the logs being as they were.
+        """
+        configs = dict(topic_configs or {})
+        views: dict[Path, FolderView] = {}
+        superseded = self.moves.superseded()
+        compacted = find_compacted(self._files, self.online_dirs)
+        for directory in self._dirs:
+            if directory.is_online:
+                try:
+                    views[directory.path] = look(
+                        self._files,
+                        directory,
+                        configs,
+                        self.defaults,
+                        superseded,
+                        compacted=compacted,
+                        refuses_damage=self.refuses_damage,
+                    )
+                except OSError as error:
+                    self._fail_at_start(directory, f"loading the logs of {directory.path} failed", error)
+        refuse_duplicates(views.values())
+        for directory in self._dirs:
+            if directory.is_online:
+                view = views[directory.path]
+                # Nobody reads from these any more: they are due.
+                for folder in view.deleted:
+                    self._removals.add(0, folder)
+                self._stale |= view.spoken_of.keys()
+                self.damaged.note(view.damaged, view.spoken_of)
+                try:
+                    # From here on only a clean stop makes it clean again.
+                    write_damaged(self._files, directory.path, self._known_of_damaged(directory.path))
+                    self._files.remove(directory.path / CLEAN_SHUTDOWN)
+                    self._files.fsync_dir(directory.path)
+                    lowered = view.lowered_recovery_points()
+                    if lowered is not None:
+                        write_offsets(self._files, directory.path / RECOVERY_POINTS, lowered)
+                    for path in view.superseded:
+                        # The old folder of a damaged log may be all that is left.
+                        if parse_partition_dir(path.name) not in self.damaged:
+                            self._removals.add(0, self.moves.retire(path))
+                except OSError as error:
+                    self._fail_at_start(directory, f"loading the logs of {directory.path} failed", error)
+        for directory in self._dirs:
+            if directory.is_online:
+                view = views[directory.path]
+                try:
+                    for item in view.logs:
+                        self._open_or_give_up(item)
+                except OSError as error:
+                    self._fail_at_start(directory, f"loading the logs of {directory.path} failed", error)
+        if self._logs:
+            scanned = sum(bool(item.plan.scans) for view in views.values() for item in view.logs)
+            logger.info("loaded %d logs, %d of them read through after a stop", len(self._logs), scanned)
+        self._stale.difference_update(self._logs, self.damaged)
+        self.damaged.settle(self._logs)
+        self.moves.take_up({path: view for path, view in views.items() if path in self.online_dirs})
+        return list(self._logs.values())
+
+    def _open_or_give_up(self, item: FoundLog) -> None:
+        try:
+            self._open(item)
+            self.moves.settle(item)
+        except OSError as error:
+            if self.refuses_damage or not is_of_one_file(self._files, item.plan.directory.parent, error):
+                raise
+            key = item.topic, item.partition
+            log = self._logs.pop(key, None)
+            if log is not None:
+                log.release()
+            self.damaged[key] = item.damaged(str(error))
+            self._write_damaged(item.plan.directory.parent)
+
+    def _open(self, item: FoundLog) -> None:
+        log = load_partition_log(
+            item.plan,
+            item.topic,
+            item.partition,
+            item.config,
+            self._files,
+            self._clock,
+            item.recovery_point,
+            item.believable_log_start,
+        )
+        log.update_high_watermark(item.high_watermark)
+        self._take(log)
+
+    def _take(self, log: PartitionLog) -> None:
+        log.on_write_error = self._on_write_error
+        log.on_recovery_point_lowered = partial(self._checkpoint_cut, log)
+        self._logs[log.topic, log.partition] = log
+        self.producer_bounds.watch(log.producers)
+
+    def _checkpoint_cut(self, log: PartitionLog) -> None:
+        job = self.begin_checkpoint()
+        job.run()
+        self.finish_checkpoint(job)
+        error = job.errors.get(log.directory.parent)
+        if error is not None:
+            raise error
+
+    # Logs.
+
+    def get(self, topic: str, partition: int) -> PartitionLog | None:
+        """A partition's log, if there is one."""
+        return self._logs.get((topic, partition))
+
+    def all(self) -> list[PartitionLog]:
+        """All logs."""
+        return list(self._logs.values())
+
+    def prepare(self, wanted: Iterable[tuple[str, int, bytes | None]]) -> None:
+        """Make folders for logs that `create` will be called for, and wait until they are on the disk.
+
+        `wanted` are topics, partitions and topic ids. May be called in another thread while no log is created
+        or deleted. Never raises `OSError`: `create` comes upon the same trouble.
+        """
+        fresh = [
+            (topic, partition, topic_id)
+            for topic, partition, topic_id in wanted
+            if (topic, partition) not in self._logs
+            and (topic, partition) not in self._offline
+            and (topic, partition) not in self.damaged
+        ]
+        if not fresh:
+            return
+        self._forget_stale((topic, partition) for topic, partition, _ in fresh)
+        self._placement.prepare(fresh)
+
+    def create(
+        self,
+        topic: str,
+        partition: int,
+        config: LogConfig | None = None,
+        topic_id: bytes | None = None,
+        *,
+        is_new: bool = True,
+    ) -> PartitionLog:
+        """A partition's log, made if it does not exist, in the data folder that has the fewest.
+
+        A partition that is not new may be in a folder that is offline, or its folder is gone: then its log is
+        not made again. Nor is it while the log that is there is damaged.
+        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        """
+        key = (topic, partition)
+        log = self._logs.get(key)
+        if log is None:
+            self._require_room_for(key, is_new)
+            self._forget_stale([key])
+            directory = self._placement.take(key)
+            try:
+                log = open_partition_log(
+                    directory, topic, partition, config or self.defaults, self._files, self._clock
+                )
+            except OSError as error:
+                self.note_error(directory.parent, error)
+                raise KafkaStorageError(f"creating {directory} failed: {error}") from error
+            self._take(log)
+        elif config is not None:
+            log.config = config
+        if topic_id is not None:
+            log.set_topic_id(topic_id)
+        return log
+
+    def _require_room_for(self, key: TopicPartition, is_new: bool) -> None:
+        if key in self._offline:
+            raise KafkaStorageError(f"it is in {self._offline[key]}, which has failed")
+        failed = [str(one.path) for one in self._dirs if not one.is_online]
+        if failed and not is_new:
+            raise KafkaStorageError(f"it may be in a folder that has failed: {', '.join(failed)}")
+        self.damaged.require_none(key, is_new=is_new)
+
+    def _forget_stale(self, keys: Iterable[TopicPartition]) -> None:
+        if not self._stale.isdisjoint(keys):
+            # What the checkpoints say is of a partition of this name that was deleted.
+            self.checkpoint()
+
+    def delete(self, topic: str, partition: int, *, sync: bool = True) -> bool:
+        """Take a log out; its folder goes after `file.delete.delay.ms`. Whether there was one.
+
+        Without `sync` it may come back after a power failure until `sync_names` was called. Raises
+        `KafkaError` KAFKA_STORAGE_ERROR.
+        """
+        key = (topic, partition)
+        # In a folder that has failed there is nothing to be done about it.
+        self._offline.pop(key, None)
+        log = self._logs.get(key)
+        if log is None:
+            return self._delete_damaged(key)
+        try:
+            log.syncing.finish_swap()
+        except OSError as error:
+            raise log.storage_error("deleting", error) from error
+        self.moves.cancel(key)
+        parent = log.directory.parent
+        target = parent / delete_dir(topic, partition, uuid4())
+        try:
+            log.release()
+            self._files.rename(log.directory, target)
+        except OSError as error:
+            raise log.storage_error("deleting", error) from error
+        del self._logs[key]
+        self._removals.add(self._clock.now_ms() + log.config.file_delete_delay_ms, target)
+        self._stale.add(key)
+        self._unsynced.add(parent)
+        if sync:
+            failure = self.sync_names().get(parent)
+            if failure is not None:
+                raise log.storage_error("deleting", failure) from failure
+        return True
+
+    def _delete_damaged(self, key: TopicPartition) -> bool:
+        if key not in self.damaged:
+            return False
+        parent = self.damaged[key].directory.parent
+        target = self.damaged.retire(key)
+        if target is not None:
+            self.remove_folder_later(target)
+        self._stale.add(key)
+        self._unsynced.add(parent)
+        self._write_damaged(parent)
+        return True
+
+    def _write_damaged(self, path: Path) -> None:
+        try:
+            write_damaged(self._files, path, self._known_of_damaged(path))
+        except OSError as error:
+            logger.warning("what is known of damaged logs is not written: %s", error)
+            self.note_error(path, error)
+
+    def is_gone(self, key: TopicPartition) -> bool:
+        """Whether there is nothing of a partition, nor may be in a data folder that has failed."""
+        if key in self._logs or key in self._offline or key in self.damaged:
+            return False
+        return all(directory.is_online for directory in self._dirs)
+
+    def remove_folder_later(self, folder: Path) -> None:
+        """Remove a folder that has a `-delete` name after `file.delete.delay.ms`."""
+        self._removals.add(self._clock.now_ms() + self.defaults.file_delete_delay_ms, folder)
+
+    def sync_names(self) -> dict[Path, OSError]:
+        """Wait until deletions are on the disk; what failed. May be called in another thread."""
+        failed = {}
+        while self._unsynced:
+            path = self._unsynced.pop()
+            try:
+                self._files.fsync_dir(path)
+            except OSError as error:
+                failed[path] = error
+        return failed
+
+    # Periodic work. A failure of one log does not keep the others from being looked after.
+
+    def apply_retention(self, now_ms: int) -> int:
+        """Drop segments that are due, in all logs; how many. Their files go with `begin_removals`."""
+        dropped = 0
+        for log in self.all():
+            if log.syncing.swap is not None:
+                continue
+            try:
+                dropped += log.apply_retention(now_ms)
+            except KafkaError:
+                continue
+        return dropped
+
+    def begin_removals(self, now_ms: int, most: int | None = None) -> RemovalJob:
+        """What is to be removed now: dropped segments and deleted partitions whose time has come.
+
+        At most so many files and folders; the others are due still.
+        """
+        paths = [path for log in self._logs.values() for path in log.take_due_files(now_ms)]
+        return self._removals.begin(now_ms, paths, most)
+
+    def finish_removals(self, job: RemovalJob, now_ms: int) -> None:
+        """Take note of what could not be removed: it is due again at that time."""
+        self._removals.finish(job, now_ms)
+
+    def remove_deleted(self, now_ms: int) -> int:
+        """Remove what is due; how many files and folders."""
+        job = self.begin_removals(now_ms)
+        removed = job.run()
+        self.finish_removals(job, now_ms)
+        return removed
+
+    def flush_dirty(self, now_ms: int) -> int:
+        """Sync the logs that `flush.ms` is up for, and segments that are complete; how many logs."""
+        jobs = self.begin_flushes(now_ms)
+        for job in jobs:
+            job.run()
+        return self.finish_flushes(jobs)
+
+    def begin_flushes(self, now_ms: int) -> list[FlushJob]:
+        """What `flush_dirty` would sync. `run` may be called in another thread, `finish_flushes` after it."""
+        jobs = []
+        for log in self.all():
+            try:
+                job = log.begin_flush(whole_segments_only=not log.is_flush_overdue(now_ms))
+            except KafkaError:
+                continue
+            if job is not None:
+                jobs.append(job)
+        return jobs
+
+    def finish_flushes(self, jobs: Sequence[FlushJob]) -> int:
+        """Take note of what has been synced; how many logs it went well for."""
+        flushed = 0
+        for job in jobs:
+            try:
+                job.finish()
+                flushed += 1
+            except KafkaError:
+                continue
+        return flushed
+
+    def expire_producers(self, now_ms: int) -> int:
+        """Forget idle producers in all logs; how many."""
+        return sum(log.expire_producers(now_ms) for log in self.all())
+
+    def checkpoint(self) -> None:
+        """Write down recovery points, log starts and high watermarks, per data folder."""
+        job = self.begin_checkpoint()
+        job.run()
+        self.finish_checkpoint(job)
+
+    def begin_checkpoint(self) -> CheckpointJob:
+        """What `checkpoint` would write. `run` may be called in another thread, `finish_checkpoint` after it.
+
+        With no entries there is nothing new to be written.
+        """
+        job = self.checkpoints.begin(self.online_dirs, dict(self._logs), self.moves.coming())
+        job.forgets = frozenset(self._stale)
+        return job
+
+    def begin_log_starts(self) -> CheckpointJob:
+        """As `begin_checkpoint`, of what keeps deleted records deleted when the process dies."""
+        return self.checkpoints.begin_log_starts(self.online_dirs, self._logs, self.moves.coming())
+
+    def finish_checkpoint(self, job: CheckpointJob) -> bool:
+        """Take note of what was written; whether all could be."""
+        self.checkpoints.finish(job)
+        for path, error in job.errors.items():
+            self.note_error(path, error)
+        if job.errors:
+            return False
+        self._stale -= job.forgets - self._logs.keys()
+        return True
+
+    def _last_stop(self, path: Path) -> LastStop:
+        segments = {key: sizes_of(log) for key, log in self._logs.items() if log.directory.parent == path}
+        damaged = self._known_of_damaged(path)
+        segments.update(damaged.segments)
+        return LastStop(segments, damaged.unclean, self.checkpoints.log_starts(path, self._logs))
+
+    def _known_of_damaged(self, path: Path) -> LastStop:
+        """They are as they were at their last stop, and so is what the next start has to do about them."""
+        here = [one for one in self.damaged.values() if one.directory.parent == path]
+        segments = {one.key: one.known for one in here if one.known is not None}
+        return LastStop(segments, frozenset(one.key for one in here if not one.was_clean), {})
+
+    def close(self) -> bool:
+        """Stop in good order; whether every log could be closed, so that the next start may trust them."""
+        failed = {directory.path for directory in self._dirs if not directory.is_online}
+        self.moves.close()
+        for log in self.all():
+            try:
+                log.syncing.finish_swap()
+                log.close()
+            except (OSError, KafkaError) as error:
+                logger.error("%r could not be closed: %s", log, error)
+                failed.add(log.directory.parent)
+        job = self.begin_checkpoint()
+        job.run()
+        self.finish_checkpoint(job)
+        # A start after a clean stop relies on them.
+        failed.update(job.errors)
+        for directory in self._dirs:
+            if directory.path in failed or not directory.is_online:
+                continue
+            try:
+                self._files.write_atomically(directory.path / CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT)
+                stop = self._last_stop(directory.path)
+                write_segments(self._files, directory.path, stop)
+            except OSError as error:
+                logger.error("the stop of %s is not marked as clean: %s", directory.path, error)
+                failed.add(directory.path)
+        self.unlock()
+        return not failed

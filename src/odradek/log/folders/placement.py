@@ -1,0 +1,85 @@
+"""Where new logs go: the usable data folder that has the fewest, or the one that was asked for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odradek.errors import KafkaStorageError
+from odradek.log.partition import partition_metadata
+from odradek.log.storage.checkpoint_file import TopicPartition
+from odradek.log.storage.file_names import PARTITION_METADATA, partition_dir
+
+if TYPE_CHECKING:
+    from odradek.log.folders.log_folders import LogFolders
+    from odradek.log.storage.files import FileSystem
+
+logger = logging.getLogger(__name__)
+
+
+class Placement:
+    """The folders of a `LogManager`'s new logs; `preferred`: which was asked for (`Moves.preferred`)."""
+
+    def __init__(
+        self, logs: LogFolders, files: FileSystem, preferred: Callable[[TopicPartition], Path | None]
+    ) -> None:
+        self._logs = logs
+        self._preferred = preferred
+        self._files = files
+        self._prepared: dict[TopicPartition, Path] = {}
+        """Folders that were made for logs which are about to be created."""
+
+    def prepare(self, fresh: Sequence[tuple[str, int, bytes | None]]) -> None:
+        """Make folders, and wait until they are on the disk; see `LogManager.prepare`."""
+        counts = self._counts()
+        touched = set()
+        for topic, partition, topic_id in fresh:
+            if not counts:
+                return
+            parent = self._preferred((topic, partition)) or min(counts, key=counts.__getitem__)
+            directory = parent / partition_dir(topic, partition)
+            try:
+                self._files.make_dirs(directory)
+                if topic_id is not None:
+                    partition_metadata.write(self._files, directory / PARTITION_METADATA, topic_id)
+            except OSError as error:
+                logger.warning("the folder %s could not be made: %s", directory, error)
+                continue
+            self._prepared[topic, partition] = directory
+            counts[parent] += 1
+            touched.add(parent)
+        for path in touched:
+            try:
+                self._files.fsync_dir(path)
+            except OSError as error:
+                logger.warning("%s could not be synced: %s", path, error)
+
+    def take(self, key: TopicPartition) -> Path:
+        """The folder for a log that is created now, made before if it was prepared.
+
+        Raises `KafkaError` KAFKA_STORAGE_ERROR where no data folder can be used.
+        """
+        directory = self._prepared.pop(key, None)
+        if directory is None or self._logs.failure_of(directory.parent) is not None:
+            parent = self._preferred(key) or self._emptiest()
+            directory = parent / partition_dir(*key)
+        return directory
+
+    def _emptiest(self) -> Path:
+        counts = self._counts()
+        if not counts:
+            raise KafkaStorageError("all data folders have failed")
+        return min(counts, key=counts.__getitem__)
+
+    def _counts(self) -> dict[Path, int]:
+        """How many logs each usable folder has."""
+        counts = dict.fromkeys(self._logs.online_dirs, 0)
+        for path in [
+            *(log.directory for log in self._logs.all()),
+            *list(self._prepared.values()),
+        ]:
+            if path.parent in counts:
+                counts[path.parent] += 1
+        return counts

@@ -1,0 +1,87 @@
+"""Removing what was marked as deleted: large files take the file system its time, so that is done elsewhere.
+
+What is to be removed is renamed first (`.deleted`, `-delete`), so nothing depends on when it goes: it is due
+after `file.delete.delay.ms`, and whatever a stop has left is due when the broker is started again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+from pathlib import Path
+
+from odradek.log.storage.files import FileSystem
+
+logger = logging.getLogger(__name__)
+
+
+class RemovalJob:
+    """Files and folders whose time has come. `run` may be called in another thread.
+
+    Attributes: `left`: the folders that could not be removed.
+    """
+
+    def __init__(self, files: FileSystem, paths: list[Path], folders: list[Path]) -> None:
+        self._files = files
+        self.paths = paths
+        self.folders = folders
+        self.left: list[Path] = []
+
+    def __len__(self) -> int:
+        """How many files and folders."""
+        return len(self.paths) + len(self.folders)
+
+    def run(self) -> int:
+        """Remove them; how many could be. Never raises `OSError`: what is left the next start removes."""
+        removed = 0
+        for path in self.paths:
+            try:
+                self._files.remove(path)
+                removed += 1
+            except OSError as error:
+                logger.error("removing %s failed: %s", path, error)
+        for folder in self.folders:
+            try:
+                self._files.remove_tree(folder)
+                removed += 1
+            except OSError as error:
+                logger.error("removing %s failed, it is tried again: %s", folder, error)
+                self.left.append(folder)
+        return removed
+
+
+class Removals:
+    """What waits to be removed: folders of deleted partitions with their times, and files that are due."""
+
+    def __init__(self, files: FileSystem) -> None:
+        self._files = files
+        self._folders: list[tuple[int, Path]] = []
+        """A heap: the one that is due first comes first."""
+        self._paths: deque[Path] = deque()
+
+    def add(self, at_ms: int, folder: Path) -> None:
+        """Remove a folder that has a `-delete` name at a time."""
+        heappush(self._folders, (at_ms, folder))
+
+    def forget(self, parent: Path) -> None:
+        """A data folder has failed: nothing is removed from it."""
+        self._folders = [entry for entry in self._folders if entry[1].parent != parent]
+        heapify(self._folders)
+
+    def begin(self, now_ms: int, paths: Iterable[Path], most: int | None) -> RemovalJob:
+        """What is due, at most so many; `paths` are files that have become so."""
+        self._paths.extend(paths)
+        room = len(self._paths) + len(self._folders) if most is None else most
+        job = RemovalJob(self._files, [], [])
+        while self._paths and len(job) < room:
+            job.paths.append(self._paths.popleft())
+        while self._folders and self._folders[0][0] <= now_ms and len(job) < room:
+            job.folders.append(heappop(self._folders)[1])
+        return job
+
+    def finish(self, job: RemovalJob, again_ms: int) -> None:
+        """Take note of what could not be removed: it is due again at that time."""
+        for folder in job.left:
+            self.add(again_ms, folder)

@@ -1,0 +1,1 @@
+"""What a log remembers of producers: sequences, transactions, how many there may be."""

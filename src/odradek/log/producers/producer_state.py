@@ -1,0 +1,415 @@
+"""What a partition knows of its idempotent and transactional producers (KIP-98).
+
+For each producer id: its epoch, its last five batches (to answer one that is sent again with the offsets it
+got the first time, and to refuse gaps), and the transaction it has open. The rules are those of Kafka's
+ProducerStateManager and ProducerAppendInfo since 2.5 (KIP-360): a producer that is not known may begin at any
+sequence, because its records may have been deleted.
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import Enum
+from heapq import nsmallest
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.errors import (
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    KafkaError,
+    OutOfOrderSequenceError,
+    TransactionCoordinatorFencedError,
+)
+from odradek.log.producers.verification import Verifications
+from odradek.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
+from odradek.records.control import ControlType, EndTransactionMarker
+
+if TYPE_CHECKING:
+    from odradek.log.producers.producer_bounds import ProducerBounds
+
+logger = logging.getLogger(__name__)
+
+BATCHES_KEPT = 5
+LATE_TRANSACTION_BUFFER_MS = 5 * 60 * 1000
+NO_EPOCH = -1
+NO_SEQUENCE = -1
+NO_OFFSET = -1
+_SEQUENCE_MASK = 0x7FFF_FFFF
+_NOT_PLAIN = CONTROL_BIT | TRANSACTIONAL_BIT
+
+
+class Origin(Enum):
+    """Who appends: it decides what is checked."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+    REPLICATION = "replication"
+
+
+class BatchMetadata(NamedTuple):
+    """One appended batch of a producer; `timestamp` is the batch's largest."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @classmethod
+    def of(cls, header: BatchHeader) -> BatchMetadata:
+        """What is kept of a batch."""
+        base_offset, delta, base_sequence = header[0], header[6], header[11]
+        last_sequence = (
+            NO_SEQUENCE if base_sequence == NO_SEQUENCE else (base_sequence + delta) & _SEQUENCE_MASK
+        )
+        return cls(last_sequence, base_offset + delta, delta, header[8])
+
+    @property
+    def first_sequence(self) -> int:
+        """The first record's sequence; sequences wrap from 2^31-1 to 0."""
+        return (self.last_sequence - self.offset_delta) & _SEQUENCE_MASK
+
+    @property
+    def first_offset(self) -> int:
+        """The first record's offset."""
+        return self.last_offset - self.offset_delta
+
+
+class ProducerEntry:
+    """What is known of one producer id.
+
+    `txn_first_offset` is -1 while it has no transaction open. `last_offset` is that of its last batch or
+    marker; -1 if that is not known any more.
+    """
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_offset",
+        "last_timestamp",
+        "producer_id",
+        "txn_first_offset",
+    )
+
+    def __init__(
+        self,
+        producer_id: int,
+        epoch: int = NO_EPOCH,
+        coordinator_epoch: int = -1,
+        last_timestamp: int = -1,
+        txn_first_offset: int = NO_OFFSET,
+        last_batch: BatchMetadata | None = None,
+    ) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.coordinator_epoch = coordinator_epoch
+        self.last_timestamp = last_timestamp
+        self.txn_first_offset = txn_first_offset
+        # Not a deque, which takes 760 bytes however few are in it: most producers write one batch.
+        self.batches: tuple[BatchMetadata, ...] = (last_batch,) if last_batch else ()
+        self.last_offset = last_batch.last_offset if last_batch else NO_OFFSET
+
+    @property
+    def last_batch(self) -> BatchMetadata | None:
+        """The newest batch, if any is known in this epoch."""
+        return self.batches[-1] if self.batches else None
+
+    @property
+    def last_sequence(self) -> int:
+        """The newest batch's last sequence, -1 if none is known."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
+        """The batch of the same epoch and sequences, if it is among the last five."""
+        if header.producer_epoch != self.epoch:
+            return None
+        first, last = header.base_sequence, header.last_sequence
+        for batch in self.batches:
+            if batch.last_sequence == last and batch.first_sequence == first:
+                return batch
+        return None
+
+    def set_epoch(self, epoch: int) -> None:
+        """Move to the epoch, in which sequences begin anew."""
+        if self.epoch != epoch:
+            self.epoch = epoch
+            self.batches = ()
+
+    def add(self, batch: BatchMetadata) -> None:
+        """Keep a batch that was appended, and forget the oldest of too many."""
+        self.last_offset = batch.last_offset
+        self.batches = (*self.batches[1 - BATCHES_KEPT :], batch)
+
+
+class CompletedTxn(NamedTuple):
+    """A transaction that a marker has ended."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    aborted: bool
+
+
+class ProducerState:
+    """All producers of one partition. Touches no files: `producer_snapshots` keeps it on the disk.
+
+    Attributes: `entries`, by producer id; `end_offset`: the state is that after all records below it;
+    `verifications`: of whom a transaction coordinator is being asked; `bounds`: told of every new id.
+    """
+
+    def __init__(self) -> None:
+        self.entries: dict[int, ProducerEntry] = {}
+        self.end_offset = 0
+        self.verifications = Verifications()
+        self.bounds: ProducerBounds | None = None
+        self._ongoing: dict[int, int] = {}
+        """Open transactions: first offset to producer id."""
+        self._unreplicated: dict[int, int] = {}
+        """Ended transactions whose marker is not below the high watermark yet: first to last offset."""
+
+    def clear(self) -> None:
+        """Know nobody."""
+        self.entries.clear()
+        self._ongoing.clear()
+        self._unreplicated.clear()
+        self.verifications.clear()
+
+    def load(self, entry: ProducerEntry) -> None:
+        """Take over what a snapshot says."""
+        self.entries[entry.producer_id] = entry
+        if entry.txn_first_offset >= 0:
+            self._ongoing[entry.txn_first_offset] = entry.producer_id
+
+    def has_late_transaction(self, now_ms: int, longest_ms: int) -> bool:
+        """Whether the oldest open transaction was silent for five minutes more than any may take.
+
+        Its coordinator should have ended it: it hangs, or the coordinator does (KIP-664).
+
+        Args:
+            now_ms: epoch ms.
+            longest_ms: `transaction.max.timeout.ms`.
+        """
+        if not self._ongoing:
+            return False
+        since_ms = self.entries[self._ongoing[min(self._ongoing)]].last_timestamp
+        return since_ms > 0 and now_ms - since_ms > longest_ms + LATE_TRANSACTION_BUFFER_MS
+
+    # Before an append.
+
+    def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
+        """The same batch, appended before, if it was one of the producer's last five."""
+        entry = self.entries.get(header.producer_id)
+        return entry.find_duplicate(header) if entry is not None else None
+
+    def is_next(self, header: BatchHeader) -> bool:
+        """True where `find_duplicate` certainly finds nothing and `check` certainly does not object: the
+        usual batch of a producer that goes on, without transactions or within the one that is open."""
+        entry = self.entries.get(header[9])
+        return (
+            entry is not None
+            and entry.epoch == header[10]
+            and (entry.txn_first_offset < 0 or header[5] & TRANSACTIONAL_BIT != 0)
+            and len(entry.batches) > 0
+            and header[11] == (entry.batches[-1][0] + 1) & _SEQUENCE_MASK
+        )
+
+    def in_transaction(self, producer_id: int, epoch: int | None = None) -> bool:
+        """Whether the producer has a transaction open here; with an epoch, in that one."""
+        entry = self.entries.get(producer_id)
+        return entry is not None and entry.txn_first_offset >= 0 and epoch in (None, entry.epoch)
+
+    def check(self, header: BatchHeader, origin: Origin) -> None:
+        """Whether a data batch may come next; nothing is changed.
+
+        Raises `KafkaError`: INVALID_PRODUCER_EPOCH for an epoch that was superseded,
+        OUT_OF_ORDER_SEQUENCE_NUMBER for a gap, INVALID_TXN_STATE for a plain batch within a transaction.
+        """
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            return
+        epoch = header.producer_epoch
+        if epoch < entry.epoch:
+            raise InvalidProducerEpochError(
+                f"epoch {epoch} of producer {header.producer_id} is below the last one seen, {entry.epoch}"
+            )
+        if origin is Origin.CLIENT:
+            _check_sequence(entry, header)
+        if entry.txn_first_offset >= 0 and not header.is_transactional:
+            raise InvalidTxnStateError(
+                f"producer {header.producer_id} has a transaction open since offset "
+                f"{entry.txn_first_offset} and wrote a batch outside of it"
+            )
+
+    def check_marker(self, header: BatchHeader, marker: EndTransactionMarker) -> None:
+        """Whether a transaction marker may come next; nothing is changed.
+
+        Raises `KafkaError`: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
+        """
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            return
+        if header.producer_epoch < entry.epoch:
+            raise InvalidProducerEpochError(
+                f"epoch {header.producer_epoch} of producer {header.producer_id} is below the last one "
+                f"seen, {entry.epoch}"
+            )
+        if marker.coordinator_epoch < entry.coordinator_epoch:
+            raise TransactionCoordinatorFencedError(
+                f"coordinator epoch {marker.coordinator_epoch} of producer {header.producer_id} is below "
+                f"the last one seen, {entry.coordinator_epoch}"
+            )
+
+    # After an append.
+
+    def append(self, header: BatchHeader, marker: EndTransactionMarker | None) -> CompletedTxn | None:
+        """Take note of an appended batch of a producer, of its marker if it is a control batch.
+
+        Returns the transaction that it ended; `complete` is then due.
+        """
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            entry = self.entries[header.producer_id] = ProducerEntry(header.producer_id)
+            if self.bounds is not None:
+                self.bounds.joined(self, header.producer_id)
+        if header.is_control:
+            if self.verifications:
+                self.verifications.end(header.producer_id)
+            # The cleaner leaves a control batch empty once its transaction is gone.
+            return self._append_marker(entry, header, marker) if marker is not None else None
+        entry.set_epoch(header.producer_epoch)
+        entry.add(BatchMetadata.of(header))
+        entry.last_timestamp = header.max_timestamp
+        if header.is_transactional and entry.txn_first_offset < 0:
+            if self.verifications:
+                self.verifications.end(header.producer_id)
+            entry.txn_first_offset = header.base_offset
+            self._ongoing[header.base_offset] = header.producer_id
+        return None
+
+    def _append_marker(
+        self, entry: ProducerEntry, header: BatchHeader, marker: EndTransactionMarker
+    ) -> CompletedTxn | None:
+        completed = None
+        if entry.txn_first_offset >= 0:
+            aborted = marker.control_type is ControlType.ABORT
+            completed = CompletedTxn(entry.producer_id, entry.txn_first_offset, header.base_offset, aborted)
+        entry.set_epoch(header.producer_epoch)
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.last_timestamp = header.max_timestamp
+        entry.last_offset = header.base_offset
+        entry.txn_first_offset = NO_OFFSET
+        return completed
+
+    def complete(self, txn: CompletedTxn) -> int:
+        """A transaction is over. Returns the last stable offset that its marker brings about."""
+        others = [offset for offset, producer in self._ongoing.items() if producer != txn.producer_id]
+        self._ongoing.pop(txn.first_offset, None)
+        self._unreplicated[txn.first_offset] = txn.last_offset
+        return min(others) if others else txn.last_offset + 1
+
+    # Offsets.
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the first transaction begins that is open, or ended but not yet replicated."""
+        if not self._ongoing and not self._unreplicated:
+            return None
+        return min((*self._ongoing, *self._unreplicated))
+
+    @property
+    def has_unreplicated(self) -> bool:
+        """Whether transactions have ended whose marker is not below the high watermark yet."""
+        return bool(self._unreplicated)
+
+    def on_high_watermark(self, high_watermark: int) -> None:
+        """Transactions whose marker is below the high watermark are decided for good."""
+        if self._unreplicated:
+            self._unreplicated = {
+                first: last for first, last in self._unreplicated.items() if last >= high_watermark
+            }
+
+    def on_log_start(self, log_start_offset: int) -> None:
+        """Records below the offset are gone."""
+        self.on_high_watermark(log_start_offset)
+        self.end_offset = max(self.end_offset, log_start_offset)
+
+    def evict(self, count: int, but: int) -> int:
+        """Forget up to `count` producers, those first whose last batch or marker is the furthest behind.
+
+        None that has a transaction open, or of which a coordinator is being asked, nor the id `but`.
+
+        Returns:
+            How many were forgotten.
+        """
+        idle = (
+            entry
+            for entry in self.entries.values()
+            if entry.txn_first_offset < 0
+            and entry.producer_id != but
+            and not self.verifications.is_asked_of(entry.producer_id)
+        )
+        oldest = nsmallest(count, idle, key=_last_offset)
+        for entry in oldest:
+            del self.entries[entry.producer_id]
+        return len(oldest)
+
+    def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers without an open transaction that were silent for so long; how many they were."""
+        expired = [
+            producer_id
+            for producer_id, entry in self.entries.items()
+            if is_expired(entry, now_ms, expiration_ms)
+        ]
+        for producer_id in expired:
+            del self.entries[producer_id]
+        self.verifications.remove_expired(now_ms, expiration_ms)
+        return len(expired)
+
+
+def _last_offset(entry: ProducerEntry) -> int:
+    return entry.last_offset
+
+
+def is_expired(entry: ProducerEntry, now_ms: int, expiration_ms: int) -> bool:
+    """Whether a producer may be forgotten (`producer.id.expiration.ms`)."""
+    return entry.txn_first_offset < 0 and now_ms - entry.last_timestamp >= expiration_ms
+
+
+def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
+    first = header.base_sequence
+    if header.producer_epoch != entry.epoch:
+        if first != 0 and entry.epoch != NO_EPOCH:
+            raise OutOfOrderSequenceError(
+                f"producer {header.producer_id} begins epoch {header.producer_epoch} with sequence {first}, "
+                f"not 0"
+            )
+        return
+    expected = (entry.last_sequence + 1) & _SEQUENCE_MASK
+    if first != expected:
+        raise OutOfOrderSequenceError(
+            f"producer {header.producer_id} sent sequence {first}, expected was {expected}"
+        )
+
+
+def replay(
+    state: ProducerState, header: BatchHeader, marker: EndTransactionMarker | None
+) -> tuple[CompletedTxn, int] | None:
+    """`append` and `complete` for a batch that is in the log already, whatever `check` would say of it.
+
+    Returns the transaction that it ended and the last stable offset then.
+    """
+    entry = state.entries.get(header[9])
+    plain = entry is not None and entry.epoch == header[10] and not header[5] & _NOT_PLAIN
+    if plain and entry is not None and entry.txn_first_offset < 0:
+        # Nearly all batches: the producer goes on, without transactions.
+        state.append(header, None)
+        return None
+    try:
+        if marker is None:
+            state.check(header, Origin.REPLICATION)
+        else:
+            state.check_marker(header, marker)
+    except KafkaError as error:
+        logger.warning("a batch at offset %d that should not be there: %s", header.base_offset, error)
+    completed = state.append(header, marker)
+    return (completed, state.complete(completed)) if completed is not None else None

@@ -1,0 +1,437 @@
+"""One segment of a log: a run of batches, written at its end, found by offset and by time.
+
+Only the last segment of a log is written to. Positions are bytes from the segment's start; a batch boundary
+is the position at which a batch begins, or the segment's size. Of the segment that is written to, the
+boundaries of the newest batches are kept in memory, so that reading near the end of a log looks at no index
+and walks over no batches.
+"""
+
+from __future__ import annotations
+
+import logging
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from odradek.log.segments.batch_walk import WALK_BLOCK, Step, walk, walk_to
+from odradek.log.segments.index_checks import begins_there, holds_time
+from odradek.log.segments.index_file import CorruptIndexError
+from odradek.log.segments.offset_index import MAX_RELATIVE_OFFSET
+from odradek.log.segments.segment_files import SegmentFiles
+from odradek.log.segments.time_index import NO_TIMESTAMP, TimestampOffset
+from odradek.log.storage.files import Buffer, FileSystem
+from odradek.records.batch import MAGIC_AT, MAGIC_V2
+
+logger = logging.getLogger(__name__)
+
+TAIL_BATCHES = 1024
+"""How many of the newest batches' boundaries are kept at least, at most twice as many: 16 bytes each."""
+
+FOUND_ENTRIES = 256
+"""How many answers of searches are kept per segment and kind, for the next reader of the same place."""
+
+_NO_OFFSET_REACHES = 2**64
+_MAGIC_V2 = bytes([MAGIC_V2])
+
+
+class Segment(SegmentFiles):
+    """One segment. Every method may raise `OSError`.
+
+    Attributes: `max_timestamp`: the largest so far and the last offset of its batch, None until
+    it is needed. `roll_timestamp`: the largest timestamp of the first batch, None while that is not known.
+    """
+
+    def __init__(
+        self, files: FileSystem, directory: Path, base_offset: int, index_interval: int, index_bytes: int
+    ) -> None:
+        super().__init__(files, directory, base_offset, index_interval, index_bytes)
+        self.max_timestamp: TimestampOffset | None = None
+        self.roll_timestamp: int | None = None
+        self.looks_only = False
+        """Whether an index that turns out wrong raises `CorruptIndexError`, and is not built again."""
+        self._bytes_since_index_entry = 0
+        # Invariant: these describe all batches from _tail_positions[0] to the end of the segment, which are
+        # all that hold an offset from _tail_base_offset on.
+        self._tail_positions = array("q")
+        self._tail_last_offsets = array("q")
+        self._tail_base_offset = base_offset
+        # What searches have found: the batch that reaches an offset, and where a read from a position that
+        # was bounded by its size has to end. Both stay true while batches are only added.
+        self._found_steps: dict[int, Step] = {}
+        self._found_ends: dict[tuple[int, int], int] = {}
+
+    def close(self) -> None:
+        """Write what a normal stop writes, trim the files, and let go of them."""
+        if self.max_timestamp is not None:
+            self.time_index.maybe_append(*self.max_timestamp)
+        self._trim()
+        self.release()
+
+    def become_inactive(self) -> None:
+        """The segment will not be written to any more."""
+        self.time_index.maybe_append(*self.known_max_timestamp())
+        self._trim()
+
+    # Writing.
+
+    def fits_offset(self, offset: int) -> bool:
+        """Whether an offset can be told relative to the base offset."""
+        return 0 <= offset - self.base_offset <= MAX_RELATIVE_OFFSET
+
+    def should_roll(
+        self, size: int, last_offset: int, max_timestamp: int, now_ms: int, max_size: int, max_ms: int
+    ) -> bool:
+        """Whether an append of `size` bytes belongs into a new segment (LogSegment.shouldRoll)."""
+        if self.size > max_size - size:
+            return True
+        return (
+            (self.size > 0 and self._waited_ms(now_ms, max_timestamp) > max_ms)
+            or self.offset_index.is_full
+            or self.time_index.is_full
+            or not self.fits_offset(last_offset)
+        )
+
+    def takes_one(self, size: int, last_offset: int, timestamp: int, max_size: int, max_ms: int) -> bool:
+        """True where `should_roll` is certainly false; the usual answer, at once."""
+        first = self.roll_timestamp
+        return (
+            first is not None
+            and first >= 0
+            and timestamp - first <= max_ms
+            and self.size <= max_size - size
+            and last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
+            and self.offset_index.entries < self.offset_index.max_entries
+            and self.time_index.entries < self.time_index.max_entries - 1
+        )
+
+    def first_timestamp(self) -> int:
+        """The largest timestamp of the first batch, -1 without any."""
+        if self.roll_timestamp is None:
+            first = next(self.walk(0, self.size), None)
+            self.roll_timestamp = first.max_timestamp if first else NO_TIMESTAMP
+        return self.roll_timestamp
+
+    def _waited_ms(self, now_ms: int, max_timestamp: int) -> int:
+        """How long the segment has been written to, by its records' time if they have one."""
+        first = self.first_timestamp()
+        return max_timestamp - first if first >= 0 else now_ms - self.created_ms
+
+    def append(
+        self,
+        parts: Sequence[Buffer],
+        size: int,
+        batches: Sequence[tuple[int, int]],
+        max_timestamp: TimestampOffset,
+    ) -> None:
+        """Write whole batches at the end.
+
+        `parts` are the bytes, `size` their number; `batches` the (size, last offset) of each batch;
+        `max_timestamp` the largest of all and the last offset of its batch. If the write fails the segment is
+        as before. An index entry that cannot be written is left out: indexes only speed up.
+        """
+        position = self.size
+        self._write(parts, position)
+        self._note(position, size, batches[-1][1], max_timestamp[0], max_timestamp[1])
+        self._remember(position, batches)
+
+    def append_one(self, parts: Sequence[Buffer], size: int, last_offset: int, timestamp: int) -> None:
+        """As `append`, for one batch; `timestamp` is its largest."""
+        position = self.size
+        handle = self._handle
+        if handle is None or self._unclean_end or position == 0 or self.max_timestamp is None:
+            self._write(parts, position)
+            self._note(position, size, last_offset, timestamp, last_offset)
+        else:
+            # The usual case of the same, without the calls.
+            try:
+                handle.pwrite(parts, position)
+            except OSError:
+                self._undo_write(position)
+                raise
+            if timestamp > self.max_timestamp[0]:
+                self.max_timestamp = TimestampOffset(timestamp, last_offset)
+            self.size = position + size
+            if self._bytes_since_index_entry > self.index_interval:
+                self._add_index_entry(last_offset, position)
+            self._bytes_since_index_entry += size
+        positions = self._tail_positions
+        if positions and len(positions) < 2 * TAIL_BATCHES:
+            positions.append(position)
+            self._tail_last_offsets.append(last_offset)
+        else:
+            self._remember(position, ((size, last_offset),))
+
+    def _write(self, parts: Sequence[Buffer], position: int) -> None:
+        handle = self._handle or self._file()
+        if self._unclean_end:
+            handle.truncate(position)
+            self._unclean_end = False
+        try:
+            handle.pwrite(parts, position)
+        except OSError:
+            self._undo_write(position)
+            raise
+
+    def _note(self, position: int, size: int, last_offset: int, timestamp: int, its_offset: int) -> None:
+        """What was written at the position: the largest timestamp, the size, an index entry now and then."""
+        if position == 0:
+            self.roll_timestamp = timestamp
+        known = self.max_timestamp or self.known_max_timestamp()
+        if timestamp > known[0]:
+            self.max_timestamp = TimestampOffset(timestamp, its_offset)
+        self.size = position + size
+        if self._bytes_since_index_entry > self.index_interval:
+            self._add_index_entry(last_offset, position)
+        self._bytes_since_index_entry += size
+
+    def _undo_write(self, position: int) -> None:
+        try:
+            self._file().truncate(position)
+        except OSError:
+            # The next append tries again, a start would find no valid batch there.
+            self._unclean_end = True
+
+    def _remember(self, position: int, batches: Sequence[tuple[int, int]]) -> None:
+        positions = self._tail_positions
+        if not positions:
+            # Which of the batch's own offsets are in it is not known here, but for its last.
+            self._tail_base_offset = self.base_offset if position == 0 else batches[0][1]
+        for batch_size, last_offset in batches:
+            positions.append(position)
+            self._tail_last_offsets.append(last_offset)
+            position += batch_size
+        if len(positions) > 2 * TAIL_BATCHES:
+            self._tail_base_offset = self._tail_last_offsets[TAIL_BATCHES - 1] + 1
+            del positions[:TAIL_BATCHES]
+            del self._tail_last_offsets[:TAIL_BATCHES]
+
+    def _add_index_entry(self, last_offset: int, position: int) -> None:
+        try:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(*self.known_max_timestamp())
+        except OSError as error:
+            logger.warning("no index entry for offset %d in %s: %s", last_offset, self.path, error)
+            return
+        self._bytes_since_index_entry = 0
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the batches that reach the offset or go beyond it."""
+        step = self.translate(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.txn_index.truncate_to(offset)
+        if step is not None:
+            self._file().truncate(step.position)
+            self.size = step.position
+        self._unclean_end = False
+        if self.size == 0:
+            self.roll_timestamp = None
+        self.forget_tail()
+        self._bytes_since_index_entry = 0
+        self.max_timestamp = self._find_max_timestamp()
+
+    def forget_tail(self) -> None:
+        """Nothing is known any more of where the newest batches are."""
+        del self._tail_positions[:]
+        del self._tail_last_offsets[:]
+        self._tail_base_offset = self.base_offset
+        self._found_steps.clear()
+        self._found_ends.clear()
+
+    def learn_tail(self, steps: Sequence[Step]) -> None:
+        """Know of these batches, the last ones of the segment, where they are."""
+        if steps and not self._tail_positions:
+            self._remember(steps[0].position, [(step.size, step.last_offset) for step in steps])
+
+    def holds_batches(self) -> bool:
+        """Whether there may be record batches, not messages of magic 0 and 1 alone.
+
+        A log's format goes up, so the first and the last entry tell. (Where it was set back, leader epochs
+        and sequences do not count any more.)
+        """
+        if self.size <= MAGIC_AT:
+            return False
+        last = deque(self.walk(self.seek(self.offset_index.last_offset), self.size), 1)
+        positions = [0, *(step.position for step in last)]
+        return any(self.pread(1, position + MAGIC_AT) == _MAGIC_V2 for position in positions)
+
+    # Timestamps.
+
+    def known_max_timestamp(self) -> TimestampOffset:
+        """The largest timestamp and the last offset of its batch; (-1, base offset) if there is none."""
+        if self.max_timestamp is None:
+            self.max_timestamp = self._checked_time(None)
+        return self.max_timestamp
+
+    def reached_before(self, timestamp: int) -> TimestampOffset:
+        """The time index's last entry at or below the timestamp; (-1, base offset) if there is none."""
+        return self._checked_time(timestamp)
+
+    def _checked_time(self, timestamp: int | None) -> TimestampOffset:
+        """An entry of the time index, the last one for None, that is as its batch says."""
+        for _ in range(2):
+            entry = self.time_index.last if timestamp is None else self.time_index.lookup(timestamp)
+            if entry.timestamp == NO_TIMESTAMP or self._has_time(entry):
+                return entry
+            self._distrust(self.time_index.path, entry)
+        return TimestampOffset(NO_TIMESTAMP, self.base_offset)
+
+    def _has_time(self, entry: TimestampOffset) -> bool:
+        found = self.translate(entry.offset)
+        step = next(self.walk(found.position, self.size), None) if found is not None else None
+        return holds_time(step, entry)
+
+    def _distrust(self, path: Path, entry: object) -> None:
+        what = f"it is not as {path.name} has it: {entry}"
+        if self.looks_only:
+            raise CorruptIndexError(what)
+        logger.warning("building the indexes of %s again: %s", self.path, what)
+        self.rebuild_indexes()
+
+    def seek(self, offset: int) -> int:
+        """A boundary from which a walk comes to the offset: where the offset index says, if that can be."""
+        for _ in range(2):
+            entry = self.offset_index.lookup(offset)
+            if not entry.position or begins_there(self.pread, entry, self.base_offset, self.size):
+                return entry.position
+            self._distrust(self.offset_index.path, entry)
+        return 0
+
+    def largest_from(self, offset: int) -> TimestampOffset:
+        """The largest timestamp among the batches that reach the offset or come after it."""
+        known = self.known_max_timestamp()
+        if known.offset >= offset or offset <= self.base_offset:
+            return known
+        largest = TimestampOffset(NO_TIMESTAMP, offset)
+        for step in self.walk(self.seek(offset), self.size):
+            if step.last_offset >= offset and step.max_timestamp > largest.timestamp:
+                largest = TimestampOffset(step.max_timestamp, step.last_offset)
+        return largest
+
+    def _find_max_timestamp(self) -> TimestampOffset:
+        largest = self.time_index.last
+        for step in self.walk(self.seek(largest.offset), self.size):
+            if step.max_timestamp > largest.timestamp:
+                largest = TimestampOffset(step.max_timestamp, step.last_offset)
+        return largest
+
+    # Reading.
+
+    def walk(self, position: int, end: int) -> Iterator[Step]:
+        """The batches and messages from a boundary on, up to the last one that ends at `end` or before it.
+
+        Raises `BrokenBatchError`.
+        """
+        return walk(self.pread, self.path, position, end)
+
+    def translate(self, offset: int) -> Step | None:
+        """The first batch that reaches the offset; None if the segment ends before it.
+
+        Its max timestamp is -1, and so is its base offset where the answer came from memory.
+        """
+        positions = self._tail_positions
+        if positions and offset >= self._tail_base_offset:
+            slot = bisect_left(self._tail_last_offsets, offset)
+            if slot == len(positions):
+                return None
+            position = positions[slot]
+            end = positions[slot + 1] if slot + 1 < len(positions) else self.size
+            return Step(position, end - position, -1, self._tail_last_offsets[slot], -1)
+        found = self._found_steps.get(offset)
+        if found is not None:
+            return found
+        step = walk_to(self.pread, self.path, self.seek(offset), self.size, offset, self.size)
+        if step is not None:
+            self._keep_step(offset, step)
+        return step
+
+    def _keep_step(self, offset: int, step: Step) -> None:
+        if len(self._found_steps) >= FOUND_ENTRIES:
+            self._found_steps.clear()
+        self._found_steps[offset] = step
+
+    def boundary_at_or_below(self, position: int, known: int) -> int:
+        """The last batch boundary at or below the position; `known` is a boundary below it."""
+        if position >= self.size:
+            return self.size
+        positions = self._tail_positions
+        if positions and position >= positions[0]:
+            return positions[bisect_right(positions, position) - 1]
+        found = self._found_ends.get((known, position))
+        if found is not None:
+            return found
+        boundary = known
+        if position - known > WALK_BLOCK:
+            entry = self.offset_index.lookup_position(position)
+            if entry.position > known and begins_there(self.pread, entry, self.base_offset, self.size):
+                boundary = entry.position
+        step = walk_to(self.pread, self.path, boundary, self.size, _NO_OFFSET_REACHES, position)
+        if step is None:
+            boundary = self.size
+        else:
+            # Where a reader that takes up to here goes on.
+            self._keep_step(step.base_offset, step)
+            boundary = step.position
+        if len(self._found_ends) >= FOUND_ENTRIES:
+            self._found_ends.clear()
+        self._found_ends[known, position] = boundary
+        return boundary
+
+    def find(
+        self, offset: int, max_bytes: int, upper_bound: int | None, min_one_batch: bool
+    ) -> tuple[int, int] | None:
+        """Where the batches from the one that reaches `offset` on begin and end; None if the segment ends
+        before it.
+
+        At most `max_bytes`, or one batch if `min_one_batch`; none that reaches `upper_bound`, which is None
+        if it is behind the segment.
+        """
+        positions = self._tail_positions
+        if positions and offset >= self._tail_base_offset:
+            return self._find_in_tail(offset, max_bytes, upper_bound, min_one_batch)
+        first = self.translate(offset)
+        if first is None:
+            return None
+        start = first.position
+        end = self.size
+        if upper_bound is not None:
+            beyond = self.translate(upper_bound)
+            if beyond is not None:
+                end = beyond.position
+        if start >= end:
+            return start, start
+        wanted = max(max_bytes, first.size) if min_one_batch else max_bytes
+        if wanted < first.size:
+            return start, start
+        if start + wanted < end:
+            end = self.boundary_at_or_below(start + wanted, start)
+        return start, end
+
+    def _find_in_tail(
+        self, offset: int, max_bytes: int, upper_bound: int | None, min_one_batch: bool
+    ) -> tuple[int, int] | None:
+        """As `find`, where everything is in memory."""
+        positions, last_offsets = self._tail_positions, self._tail_last_offsets
+        count = len(positions)
+        slot = bisect_left(last_offsets, offset)
+        if slot == count:
+            return None
+        start, end = positions[slot], self.size
+        after_first = positions[slot + 1] if slot + 1 < count else end
+        if upper_bound is not None:
+            beyond = bisect_left(last_offsets, upper_bound)
+            if beyond < count:
+                end = positions[beyond]
+                if start >= end:
+                    return start, start
+        first_size = after_first - start
+        wanted = max_bytes
+        if wanted < first_size:
+            if not min_one_batch:
+                return start, start
+            wanted = first_size
+        if start + wanted < end:
+            end = positions[bisect_right(positions, start + wanted) - 1]
+        return start, end

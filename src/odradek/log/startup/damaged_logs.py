@@ -1,0 +1,113 @@
+"""Partitions that cannot be used because their files are damaged, while all others are served.
+
+What is known of such a partition is kept until somebody has repaired it: what the checkpoints say of it, and
+whether it still has to be read through as after a kill. Its files are not touched.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from odradek.errors import KafkaStorageError
+from odradek.log.partition import partition_metadata
+from odradek.log.storage.checkpoint_file import TopicPartition
+from odradek.log.storage.file_names import PARTITION_METADATA, delete_dir
+
+if TYPE_CHECKING:
+    from odradek.log.startup.clean_stop import Known
+    from odradek.log.storage.files import FileSystem
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class DamagedLog:
+    """One partition: its folder, the reason, and what is known of it.
+
+    Attributes: `was_clean`: whether it was closed at its last stop; `known`: what that stop has written down.
+    """
+
+    topic: str
+    partition: int
+    directory: Path
+    reason: str
+    recovery_point: int
+    log_start_offset: int
+    high_watermark: int
+    was_clean: bool
+    known: Known | None = None
+
+    @property
+    def key(self) -> TopicPartition:
+        """The partition."""
+        return self.topic, self.partition
+
+    @property
+    def known_end(self) -> int:
+        """The log went on to this offset at least; not all of it need have been synced."""
+        return max(self.recovery_point, self.log_start_offset, self.high_watermark)
+
+
+class DamagedLogs(dict[TopicPartition, DamagedLog]):
+    """Those of a broker, by partition. That a whole folder is gone is found when its log is asked for."""
+
+    def __init__(self, files: FileSystem) -> None:
+        super().__init__()
+        self._files = files
+        self._not_there: dict[TopicPartition, DamagedLog] = {}
+        """What the checkpoints have said of partitions that a start has not found."""
+
+    def note(self, damaged: Iterable[DamagedLog], spoken_of: Mapping[TopicPartition, DamagedLog]) -> None:
+        """Take note of what a start has found in a data folder, and of whom its checkpoints speak."""
+        self.update((one.key, one) for one in damaged)
+        self._not_there.update(spoken_of)
+
+    def settle(self, found: Iterable[TopicPartition]) -> None:
+        """Say which there are. The start is over; `found` are the logs that can be used."""
+        for key in (*found, *self):
+            self._not_there.pop(key, None)
+        for one in self.values():
+            logger.error("%s-%d is damaged and offline: %s", *one.key, one.reason)
+
+    def require_none(self, key: TopicPartition, *, is_new: bool) -> None:
+        """Raise `KafkaError` KAFKA_STORAGE_ERROR where a log may not be made, as there is one, or was."""
+        said = self._not_there.get(key)
+        if is_new:
+            self._not_there.pop(key, None)
+        elif said is not None and said.known_end:
+            del self._not_there[key]
+            reason = (
+                f"the folder {said.directory} is gone; the log went on to offset {said.known_end}. "
+                "Restore it, or delete the topic"
+            )
+            self[key] = replace(said, reason=reason)
+        if key in self:
+            raise KafkaStorageError(self[key].reason)
+
+    def retire(self, key: TopicPartition) -> Path | None:
+        """Take a log out as its topic is deleted; the name under which its folder goes, None without one.
+
+        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        """
+        directory = self[key].directory
+        target = directory.parent / delete_dir(*key, uuid4())
+        try:
+            there = self._files.is_dir(directory)
+            if there:
+                self._files.rename(directory, target)
+        except OSError as error:
+            raise KafkaStorageError(f"{directory} cannot be deleted: {error}") from error
+        del self[key]
+        return target if there else None
+
+    def topic_id(self, key: TopicPartition) -> bytes | None:
+        """Whose log one is, as far as its folder tells."""
+        try:
+            return partition_metadata.read(self._files, self[key].directory / PARTITION_METADATA)
+        except OSError:
+            return None

@@ -1,0 +1,226 @@
+"""What a start finds in a data folder: its checkpoints, and a plan for every log. Changes nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from odradek.log.config import LogConfig
+from odradek.log.errors import DataDirectoryError, LogDamagedError
+from odradek.log.startup.clean_stop import Known, read_segments
+from odradek.log.startup.damaged_logs import DamagedLog
+from odradek.log.startup.recovery import RecoveryPlan, plan_recovery
+from odradek.log.storage.checkpoint_file import CorruptCheckpointError, TopicPartition, read_offsets
+from odradek.log.storage.data_directory import DataDirectory, is_of_one_file
+from odradek.log.storage.file_names import (
+    CLEAN_SHUTDOWN,
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    marker_of_dir,
+    parse_future_dir,
+    parse_partition_dir,
+    partition_dir,
+)
+from odradek.log.storage.files import FileSystem
+
+logger = logging.getLogger(__name__)
+
+_COMPACTED = frozenset(("__consumer_offsets", "__transaction_state"))
+"""Whatever is known of their configs."""
+
+
+@dataclass
+class FoundLog:
+    """A partition's folder, and what the checkpoints say of it."""
+
+    topic: str
+    partition: int
+    config: LogConfig
+    plan: RecoveryPlan
+    recovery_point: int
+    log_start_offset: int
+    high_watermark: int
+    known: Known | None = None
+
+    def damaged(self, reason: str) -> DamagedLog:
+        """The same, where it cannot be opened."""
+        return DamagedLog(
+            self.topic,
+            self.partition,
+            self.plan.directory,
+            reason,
+            self.recovery_point,
+            self.log_start_offset,
+            self.high_watermark,
+            self.plan.clean,
+            self.known,
+        )
+
+    @property
+    def believable_log_start(self) -> int:
+        """The log's start, if it can be: no log starts above its end and its high watermark.
+
+        Believing another one would cost everything that is there.
+        """
+        end, start = self.plan.end_offset, self.log_start_offset
+        if end is None or start <= end or start <= self.high_watermark:
+            return start
+        logger.error(
+            "%s-%d: %s has %d, but the log ends at %d and its high watermark is %d; going on without it",
+            self.topic,
+            self.partition,
+            LOG_START_OFFSETS,
+            start,
+            end,
+            self.high_watermark,
+        )
+        return 0
+
+
+@dataclass
+class FolderView:
+    """A data folder: its logs, the folders of deleted partitions, copies of logs on their way to it, logs
+    that had moved away from it, logs that are damaged, and the recovery points of all partitions that its
+    checkpoints speak of."""
+
+    logs: list[FoundLog] = field(default_factory=list)
+    deleted: list[Path] = field(default_factory=list)
+    futures: list[tuple[TopicPartition, Path]] = field(default_factory=list)
+    superseded: list[Path] = field(default_factory=list)
+    damaged: list[DamagedLog] = field(default_factory=list)
+    spoken_of: dict[TopicPartition, DamagedLog] = field(default_factory=dict)
+
+    def lowered_recovery_points(self) -> dict[TopicPartition, int] | None:
+        """What the checkpoint has to say before logs are cut below their recovery point; None if none is.
+
+        Else a start after a kill would find a log that ends before it, and nothing torn.
+        """
+        cut = {
+            (item.topic, item.partition): item.plan.end_offset or 0
+            for item in self.logs
+            if item.plan.cuts_tail and (item.plan.end_offset or 0) < item.recovery_point
+        }
+        return {key: one.recovery_point for key, one in self.spoken_of.items()} | cut if cut else None
+
+
+def find_compacted(files: FileSystem, directories: Iterable[Path]) -> set[TopicPartition]:
+    """The partitions of which a cleaner's checkpoint speaks, in any data folder: logs move. Never raises."""
+    found: set[TopicPartition] = set()
+    for directory in directories:
+        try:
+            found.update(_offsets(files, directory / CLEANER_OFFSETS))
+        except OSError as error:
+            logger.warning("going on without %s in %s: %s", CLEANER_OFFSETS, directory, error)
+    return found
+
+
+def look(
+    files: FileSystem,
+    directory: DataDirectory,
+    configs: Mapping[str, Mapping[str, str]],
+    defaults: LogConfig,
+    superseded: Collection[Path] = (),
+    *,
+    compacted: Collection[TopicPartition] = (),
+    refuses_damage: bool = True,
+) -> FolderView:
+    """Look at a data folder.
+
+    Args:
+        files, directory: where it is.
+        configs: the topics' own.
+        defaults: what they do not say.
+        superseded: the folders of logs that moved.
+        compacted: partitions that a cleaner has been at work on.
+        refuses_damage: raise what is wrong with a log, in place of listing the log as damaged.
+
+    Raises:
+        LogDamagedError: A log is damaged.
+        OSError: The data folder cannot be read.
+    """
+    path, view = directory.path, FolderView()
+    directory.was_clean = files.exists(path / CLEAN_SHUTDOWN)
+    last_stop = read_segments(files, path)
+    recovery_points = _offsets(files, path / RECOVERY_POINTS)
+    log_starts = _offsets(files, path / LOG_START_OFFSETS)
+    high_watermarks = _offsets(files, path / HIGH_WATERMARKS)
+
+    def said_of(key: TopicPartition) -> DamagedLog:
+        return DamagedLog(
+            *key,
+            path / partition_dir(*key),
+            "",
+            recovery_points.get(key, 0),
+            max(log_starts.get(key, 0), last_stop.starts.get(key, 0)),
+            high_watermarks.get(key, 0),
+            directory.was_clean and key not in last_stop.unclean,
+            last_stop.segments.get(key),
+        )
+
+    for spoken_of in {*recovery_points, *log_starts, *high_watermarks}:
+        view.spoken_of[spoken_of] = said_of(spoken_of)
+    for name, size in files.entries(path).items():
+        folder = path / name
+        if size >= 0:
+            continue
+        marker = marker_of_dir(name)
+        if marker == "delete":
+            view.deleted.append(folder)
+            continue
+        future = parse_future_dir(name)
+        if future is not None:
+            view.futures.append((future, folder))
+            continue
+        key = parse_partition_dir(name)
+        if key is None:
+            logger.info("%s is left alone: %s", folder, marker or "no partition's folder")
+            continue
+        if folder in superseded:
+            view.superseded.append(folder)
+            continue
+        said = view.spoken_of.get(key) or said_of(key)
+        config = LogConfig.from_topic(configs.get(key[0], {}), defaults)
+        try:
+            plan = plan_recovery(
+                files,
+                folder,
+                config,
+                clean=said.was_clean,
+                recovery_point=said.recovery_point,
+                known=said.known,
+                was_compacted=key in compacted or key[0] in _COMPACTED,
+            )
+        except (LogDamagedError, OSError) as error:
+            if refuses_damage or (isinstance(error, OSError) and not is_of_one_file(files, path, error)):
+                raise
+            view.damaged.append(replace(said, reason=str(error)))
+            continue
+        offsets = said.recovery_point, said.log_start_offset, said.high_watermark
+        view.logs.append(FoundLog(*key, config, plan, *offsets, said.known))
+    return view
+
+
+def _offsets(files: FileSystem, path: Path) -> dict[TopicPartition, int]:
+    try:
+        return read_offsets(files, path)
+    except CorruptCheckpointError as error:
+        logger.warning("going on without %s: %s", path.name, error)
+        return {}
+
+
+def refuse_duplicates(views: Iterable[FolderView]) -> None:
+    """Raise `DataDirectoryError` where two folders have the same partition."""
+    seen: dict[TopicPartition, Path] = {}
+    for view in views:
+        found = [((item.topic, item.partition), item.plan.directory) for item in view.logs]
+        for key, directory in [*found, *((one.key, one.directory) for one in view.damaged)]:
+            other = seen.setdefault(key, directory)
+            if other is not directory:
+                raise DataDirectoryError(
+                    f"{key[0]}-{key[1]} is in both {other} and {directory}. "
+                    f"Move the folder away that is not the newer one."
+                )

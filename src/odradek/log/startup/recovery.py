@@ -1,0 +1,368 @@
+"""What a start makes of a log's folder: first a plan that only reads, then its execution.
+
+After a clean stop the files are trusted; only the end of the last segment is walked over. After any other
+stop every segment from the recovery point on is read through, its indexes are built again, and what is torn
+off at the end is cut. An index that is missing or cannot be right is built again in both cases.
+
+The line between a torn tail and damage: nothing valid follows a torn tail, neither in its segment nor in a
+later one. Where valid batches follow, acknowledged records would be lost by cutting, so the start is refused
+(`LogDamagedError`) and nothing is changed. Kafka cuts there too, trusting replicas to have the records.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from odradek.log.config import LogConfig
+from odradek.log.errors import LogDamagedError
+from odradek.log.producers.producer_replay import read_marker
+from odradek.log.segments.batch_walk import BrokenBatchError, Step
+from odradek.log.segments.index_file import CorruptIndexError
+from odradek.log.segments.segment import Segment
+from odradek.log.segments.segment_files import check_index_sizes
+from odradek.log.segments.segment_list import open_segment
+from odradek.log.segments.segment_scan import TAIL_KEPT, SegmentScan, scan_segment
+from odradek.log.segments.txn_index import AbortedTxn
+from odradek.log.startup.clean_stop import Known
+from odradek.log.startup.damage import find_batch_after
+from odradek.log.startup.missing_segments import changed_segments, check_end, check_gaps
+from odradek.log.startup.partition_folder import FolderContents, read_folder
+from odradek.log.storage.file_names import OFFSET_GAPS, TXN_INDEX_SUFFIX, numbered
+from odradek.log.storage.files import FileSystem
+from odradek.records.batch import (
+    HEADER_BYTES,
+    MAGIC_AT,
+    MAGIC_V2,
+    BatchHeader,
+)
+from odradek.records.control import ControlType
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class RecoveryPlan:
+    """What is to be done with a folder.
+
+    Attributes: `scans`: by base offset, the segments that were read through, to be cut to their valid bytes
+    and to get new indexes. `dropped`: base offsets of segments behind a cut, without a valid batch. `tail`:
+    the last batches of the last segment where it was not scanned; `last`: that segment then, its indexes
+    looked at. `end_offset`: of the log, None without segments. `cuts_tail`: whether the log's end is cut off.
+    """
+
+    directory: Path
+    clean: bool
+    contents: FolderContents
+    scans: dict[int, SegmentScan] = field(default_factory=dict)
+    dropped: list[int] = field(default_factory=list)
+    tail: list[Step] = field(default_factory=list)
+    last: Segment | None = None
+    end_offset: int | None = None
+    cuts_tail: bool = False
+
+    @property
+    def kept(self) -> list[int]:
+        """The base offsets of the segments that stay."""
+        dropped = set(self.dropped)
+        return [base for base in self.contents.segments if base not in dropped]
+
+
+def plan_recovery(
+    files: FileSystem,
+    directory: Path,
+    config: LogConfig,
+    *,
+    clean: bool,
+    recovery_point: int,
+    known: Known | None = None,
+    was_compacted: bool = False,
+) -> RecoveryPlan:
+    """Read a folder and decide. Changes nothing.
+
+    Args:
+        clean: whether the last stop was.
+        recovery_point: what the checkpoint says.
+        known: the segments as a clean stop has left them, None where that is not known.
+        was_compacted: whether the cleaner has ever been at work here.
+
+    Raises:
+        LogDamagedError: Valid batches follow damaged ones, or segments are gone.
+        OSError: Reading failed.
+    """
+    contents = read_folder(files, directory)
+    plan = RecoveryPlan(directory, clean, contents)
+    bases = list(contents.segments)
+    if contents.renames:
+        # A new segment of the cleaner's takes the place of those that were there.
+        known = None
+    to_scan = set(changed_segments(contents, known)) if known is not None else set()
+    if not bases:
+        check_end(contents, None, recovery_point)
+        return plan
+    to_scan.update(_bases_to_scan(files, plan, config, recovery_point))
+    for base in sorted(to_scan):
+        plan.scans[base] = scan_segment(files, contents.path(base), base, config.index_interval_bytes)
+    if bases[-1] not in plan.scans:
+        plan.end_offset = _walk_tail(files, plan, config, bases[-1])
+    listed = known is not None and known.keys() == contents.segments.keys()
+    ends = _find_ends(files, plan, config) if not listed else {}
+    _judge(files, plan, recovery_point, known)
+    kept = plan.kept
+    if kept[-1] in plan.scans:
+        plan.end_offset = plan.scans[kept[-1]].next_offset
+    if not listed:
+        ends.update((base, scan.next_offset) for base, scan in plan.scans.items())
+        # What is called .swap was written by a cleaner.
+        may_have_gaps = config.compact or was_compacted or OFFSET_GAPS in contents.sizes or contents.renames
+        gapless = not may_have_gaps
+        check_gaps(files, contents, kept, ends, gapless=gapless)
+        if not plan.cuts_tail:
+            check_end(contents, plan.end_offset, recovery_point)
+    return plan
+
+
+def _find_ends(files: FileSystem, plan: RecoveryPlan, config: LogConfig) -> dict[int, int]:
+    """By base offset, where the complete segments end that are not read through; adds those that must be."""
+    ends = {}
+    for base in list(plan.contents.segments)[:-1]:
+        if base in plan.scans:
+            continue
+        end = _end_of(files, plan, config, base)
+        if end is None:
+            path = plan.contents.path(base)
+            logger.warning(
+                "reading %s through: it does not end with a whole batch, or its index is bad", path
+            )
+            plan.scans[base] = scan_segment(files, path, base, config.index_interval_bytes)
+        else:
+            ends[base] = end
+    return ends
+
+
+def _end_of(files: FileSystem, plan: RecoveryPlan, config: LogConfig, base: int) -> int | None:
+    """The offset after the last batch, by walking from the last index entry on; None where that fails."""
+    contents = plan.contents
+    size = contents.sizes[contents.segments[base]]
+    if not size:
+        return base
+    segment = open_segment(files, contents.directory, base, config)
+    segment.size = size
+    segment.looks_only = True
+    position, end = 0, base
+    try:
+        segment.offset_index.load(size)
+        position = segment.seek(segment.offset_index.last_offset)
+        for step in segment.walk(position, size):
+            position, end = step.position + step.size, step.last_offset + 1
+    except (BrokenBatchError, CorruptIndexError):
+        return None
+    finally:
+        segment.release()
+    return end if position == size else None
+
+
+def _bases_to_scan(
+    files: FileSystem, plan: RecoveryPlan, config: LogConfig, recovery_point: int
+) -> list[int]:
+    bases = list(plan.contents.segments)
+    first_unflushed = len(bases)
+    if not plan.clean:
+        first_unflushed = max(0, sum(base <= recovery_point for base in bases) - 1)
+    renamed = {source.name for source, _ in plan.contents.renames}
+    to_scan = []
+    for number, base in enumerate(bases):
+        name = plan.contents.segments[base]
+        is_last = number == len(bases) - 1
+        if (
+            number >= first_unflushed
+            or name in renamed
+            or not _indexes_are_sane(files, plan, base, config, look=is_last)
+            or not _aborted_are_sane(files, plan, base, config)
+        ):
+            to_scan.append(base)
+    return to_scan
+
+
+def _indexes_are_sane(
+    files: FileSystem, plan: RecoveryPlan, base: int, config: LogConfig, *, look: bool
+) -> bool:
+    """Whether a segment's indexes can be what they should be; with `look` also by what is in them.
+
+    Those of complete segments are looked at when they are first used (`Segment.take_up`).
+    """
+    contents = plan.contents
+    try:
+        if not look:
+            check_index_sizes(contents.sizes, base)
+            return True
+        segment = open_segment(files, contents.directory, base, config)
+        try:
+            segment.load(contents.sizes[contents.segments[base]], 0)
+            plan.last = segment
+        finally:
+            segment.release()
+    except CorruptIndexError as error:
+        logger.warning("building the indexes of %s again: %s", contents.path(base), error)
+        return False
+    return True
+
+
+def _aborted_are_sane(files: FileSystem, plan: RecoveryPlan, base: int, config: LogConfig) -> bool:
+    """Whether a segment's transaction index can be read; after an unclean stop also whether it is so."""
+    if numbered(base, TXN_INDEX_SUFFIX) not in plan.contents.sizes:
+        return True
+    path = plan.contents.path(base)
+    segment = open_segment(files, path.parent, base, config)
+    segment.looks_only = True
+    try:
+        segment.txn_index.load()
+        if plan.clean:
+            return True
+        segment.load(plan.contents.sizes[path.name], 0)
+        wrong = next((one for one in segment.txn_index.entries if not _is_aborted(segment, one)), None)
+        if wrong is not None:
+            raise CorruptIndexError(f"{segment.txn_index.path} has {wrong}, the log has no such transaction")
+    except (CorruptIndexError, BrokenBatchError) as error:
+        logger.warning("building the indexes of %s again: %s", path, error)
+        return False
+    finally:
+        segment.release()
+    return True
+
+
+def _is_aborted(segment: Segment, entry: AbortedTxn) -> bool:
+    """Whether the entry's last offset is a marker that aborts, its first one the producer's if it is here."""
+    if not entry.first_offset <= entry.last_offset or entry.last_stable_offset > entry.last_offset + 1:
+        return False
+    at_end = _batch_at(segment, entry.last_offset)
+    if at_end is None or not at_end[0].is_control or at_end[0].producer_id != entry.producer_id:
+        return False
+    marker = read_marker(at_end[0], segment.pread(at_end[0].size, at_end[1]))
+    if marker is None or marker.control_type is not ControlType.ABORT:
+        return False
+    if entry.first_offset < segment.base_offset:
+        return True
+    first = _batch_at(segment, entry.first_offset)
+    # A cleaner may have taken the first records away, never the marker alone.
+    if first is None or first[0].base_offset > entry.first_offset:
+        return True
+    return first[0].producer_id == entry.producer_id
+
+
+def _batch_at(segment: Segment, offset: int) -> tuple[BatchHeader, int] | None:
+    """The first batch that reaches an offset, and its position; None without one that has producers."""
+    step = segment.translate(offset)
+    if step is None or segment.pread(1, step.position + MAGIC_AT) != bytes([MAGIC_V2]):
+        return None
+    return BatchHeader.parse(segment.pread(HEADER_BYTES, step.position)), step.position
+
+
+def _walk_tail(files: FileSystem, plan: RecoveryPlan, config: LogConfig, base: int) -> int | None:
+    """The log's end offset by walking from the last index entry on; scans the segment if that fails."""
+    path = plan.contents.path(base)
+    size = plan.contents.sizes[path.name]
+    segment = plan.last
+    assert segment is not None, "it was not scanned, so its indexes are sane"
+    try:
+        start = segment.offset_index.lookup(segment.offset_index.last_offset).position
+        plan.tail = list(deque(segment.walk(start, size), TAIL_KEPT))
+    except BrokenBatchError:
+        plan.tail = []
+    finally:
+        segment.release()
+    end = plan.tail[-1].position + plan.tail[-1].size if plan.tail else 0
+    if end == size:
+        return plan.tail[-1].last_offset + 1 if plan.tail else base
+    logger.warning("%s does not end with a whole batch although the last stop was clean", path)
+    plan.tail = []
+    plan.scans[base] = scan_segment(files, path, base, config.index_interval_bytes)
+    return None
+
+
+def _judge(files: FileSystem, plan: RecoveryPlan, recovery_point: int, known: Known | None) -> None:
+    """Tell a torn tail from damage; see the module's docstring."""
+    bases = list(plan.contents.segments)
+    for number, base in enumerate(bases):
+        scan = plan.scans.get(base)
+        if scan is None:
+            continue
+        following = bases[number + 1 :]
+        if scan.problem is None:
+            if following and scan.next_offset > following[0]:
+                _refuse(scan, f"it goes on to offset {scan.next_offset}, where a later segment is", "")
+            continue
+        if known is not None and base in known and scan.valid_bytes < known[base].log:
+            _refuse(
+                scan, scan.problem, f"{known[base].log} bytes of it had been synced when the broker stopped"
+            )
+        # Nothing is torn by a clean stop.
+        torn = scan.torn and not plan.clean
+        after = find_batch_after(files, scan.path, scan.valid_bytes, scan.next_offset, to_the_end=torn)
+        if after is not None:
+            _refuse(scan, scan.problem, f"valid batches go on at position {after}")
+        if following and scan.next_offset == following[0]:
+            # No offset is left for what is there: these are no records.
+            _say_what_is_cut(
+                scan, f"no records of this log, which goes on in {plan.contents.path(following[0]).name}"
+            )
+            continue
+        for later in following:
+            path = plan.contents.path(later)
+            if files.size(path) and _has_valid_batch(files, plan, later):
+                _refuse(scan, scan.problem, f"valid batches go on in {path.name}")
+        plan.dropped = following
+        plan.cuts_tail = True
+        if scan.next_offset < recovery_point:
+            _say_what_is_cut(scan, "below the recovery point, they had been flushed")
+        else:
+            _say_what_is_cut(scan, "not flushed before the stop")
+        return
+
+
+def _say_what_is_cut(scan: SegmentScan, what: str) -> None:
+    logger.warning(
+        "cutting %s at position %d, offset %d (%d bytes, %s): %s",
+        scan.path,
+        scan.valid_bytes,
+        scan.next_offset,
+        scan.size - scan.valid_bytes,
+        what,
+        scan.problem,
+    )
+
+
+def _has_valid_batch(files: FileSystem, plan: RecoveryPlan, base: int) -> bool:
+    scan = plan.scans.get(base)
+    if scan is not None and scan.batches:
+        return True
+    return find_batch_after(files, plan.contents.path(base), -1, base) is not None
+
+
+def _refuse(scan: SegmentScan, problem: str, consequence: str) -> None:
+    reason = f"{problem}, and {consequence}" if consequence else problem
+    raise LogDamagedError(
+        scan.path,
+        scan.valid_bytes,
+        reason,
+        f"Nothing was changed. Restore the file from a copy or a replica; or give up the records from offset "
+        f"{scan.next_offset} on: cut the file to {scan.valid_bytes} bytes and move later segments of its "
+        f"folder away.",
+    )
+
+
+def apply_scan(segment: Segment, scan: SegmentScan, files: FileSystem) -> None:
+    """Cut a segment to its valid bytes and give it new indexes. Raises `OSError`."""
+    if scan.valid_bytes != scan.size:
+        file = files.open(segment.path)
+        try:
+            file.truncate(scan.valid_bytes)
+        finally:
+            file.close()
+    segment.size = scan.valid_bytes
+    segment.offset_index.replace_all(bytes(scan.offset_entries))
+    segment.time_index.replace_all(bytes(scan.time_entries))
+    segment.max_timestamp = scan.max_timestamp
+    segment.learn_tail(scan.tail)

@@ -1,0 +1,366 @@
+"""The operating system's files, as `odradek.log.storage.files` has them: a thin shell."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import struct
+import sys
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+
+from odradek.log.storage.files import Buffer, Descriptor, FileRange, LockHeldError
+
+IOV_MAX = 1024
+"""Buffers that one pwritev takes at most on Linux."""
+
+COPY_BYTES = 1 << 20
+"""How much is copied at once."""
+
+_NOT_BY_THE_KERNEL = frozenset((errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM))
+"""What `copy_file_range` says where it cannot be used."""
+
+_NO_DESCRIPTORS = frozenset((errno.EMFILE, errno.ENFILE))
+_RESERVED = 8
+"""Descriptors that files of logs leave to others."""
+
+
+class RealFile:
+    """See `File`. Not for several threads at once, `pread` and `fsync` aside."""
+
+    __slots__ = ("_fd", "_files", "_shared", "path")
+
+    def __init__(self, files: RealFileSystem, path: Path, fd: int) -> None:
+        self._files = files
+        self.path = path
+        self._fd = fd
+        self._shared: Descriptor | None = None
+        """What closes the descriptor once ranges have been handed out."""
+
+    def _reopen(self) -> int:
+        self._fd = fd = self._files.descriptor(self.path, os.O_RDWR | os.O_CLOEXEC)
+        self._files.remember(self)
+        return fd
+
+    def fileno(self) -> int:
+        """The descriptor; valid until the next call on any file of this file system."""
+        fd = self._fd
+        return fd if fd >= 0 else self._reopen()
+
+    def pread(self, size: int, position: int) -> bytes:
+        """See `File.pread`."""
+        fd = self._fd
+        if fd < 0:
+            fd = self._reopen()
+        data = os.pread(fd, size, position)
+        if len(data) == size or not data:
+            return data
+        # Linux reads at most 2 GiB - 4 KiB at a time; anything shorter is the end of the file.
+        pieces = [data]
+        got = len(data)
+        while got < size:
+            data = os.pread(fd, size - got, position + got)
+            if not data:
+                break
+            pieces.append(data)
+            got += len(data)
+        return b"".join(pieces)
+
+    def pwrite(self, parts: Sequence[Buffer], position: int) -> int:
+        """See `File.pwrite`."""
+        fd = self._fd
+        if fd < 0:
+            fd = self._reopen()
+        total = 0
+        for part in parts:
+            total += len(part)
+        written = os.pwritev(fd, parts, position) if len(parts) <= IOV_MAX else 0
+        if written < total:
+            rest = memoryview(b"".join(parts))
+            while written < total:
+                count = os.pwrite(fd, rest[written:], position + written)
+                if count == 0:
+                    raise OSError(errno.EIO, "the write made no progress", str(self.path))
+                written += count
+        return total
+
+    def range(self, size: int, position: int) -> FileRange:
+        """See `File.range`."""
+        shared = self._shared
+        if shared is None:
+            self._shared = shared = Descriptor(self.fileno())
+        return FileRange(shared, position, size)
+
+    def truncate(self, size: int) -> None:
+        """See `File.truncate`."""
+        os.ftruncate(self.fileno(), size)
+
+    def size(self) -> int:
+        """See `File.size`."""
+        return os.fstat(self.fileno()).st_size
+
+    def fsync(self) -> None:
+        """See `File.fsync`."""
+        os.fsync(self.fileno())
+
+    def close(self) -> None:
+        """See `File.close`."""
+        self._files.forget(self)
+        fd, self._fd = self._fd, -1
+        if self._shared is not None:
+            self._shared = None
+        elif fd >= 0:
+            os.close(fd)
+
+
+class RealDirectoryLock:
+    """See `DirectoryLock`."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        """See `DirectoryLock.release`."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+class RealFileSystem:
+    """The operating system's files.
+
+    `max_open` is how many descriptors are kept for `File`s at most, those of the longest-open files being
+    closed first; None takes half of the process's limit.
+    """
+
+    def __init__(self, max_open: int | None = None) -> None:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._max_open = max(64, limit // 2) if max_open is None else max_open
+        self._first_reserved = limit - _RESERVED if limit > 0 else sys.maxsize
+        self._opened: OrderedDict[int, RealFile] = OrderedDict()
+
+    def remember(self, file: RealFile) -> None:
+        """Count an opened file, closing the one that has been open for longest if they are too many."""
+        self._opened[id(file)] = file
+        if len(self._opened) > self._max_open:
+            _, oldest = self._opened.popitem(last=False)
+            oldest.close()
+
+    def forget(self, file: RealFile) -> None:
+        """A file was closed."""
+        self._opened.pop(id(file), None)
+
+    def descriptor(self, path: Path, flags: int) -> int:
+        """Open a file. When descriptors run out, those of other files are given up for it.
+
+        The system gives the lowest number that is free, so that a high one means that few are left; the last
+        are for what cannot be closed meanwhile: checkpoints, folders, the metadata store, modules.
+        """
+        while True:
+            try:
+                fd = os.open(path, flags, 0o644)
+            except OSError as error:
+                if error.errno not in _NO_DESCRIPTORS or not self._opened:
+                    raise
+                self._give_some_up()
+                continue
+            if fd >= self._first_reserved:
+                self._give_some_up()
+            return fd
+
+    def _give_some_up(self) -> None:
+        for _ in range((len(self._opened) + 3) // 4):
+            self._opened.popitem(last=False)[1].close()
+
+    def open(self, path: Path, *, create: bool = False) -> RealFile:
+        """See `FileSystem.open`."""
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        file = RealFile(self, path, self.descriptor(path, flags))
+        self.remember(file)
+        return file
+
+    def read(self, path: Path) -> bytes:
+        """See `FileSystem.read`."""
+        return path.read_bytes()
+
+    def write_atomically(self, path: Path, content: bytes, *, sync: bool = True) -> None:
+        """See `FileSystem.write_atomically`."""
+        temporary = path.with_name(path.name + ".tmp")
+        try:
+            with temporary.open("wb") as out:
+                out.write(content)
+                if sync:
+                    out.flush()
+                    os.fsync(out.fileno())
+            temporary.replace(path)
+        except OSError:
+            # What was there stays; a half-written file beside it would only take up room.
+            temporary.unlink(missing_ok=True)
+            raise
+        if sync:
+            self.fsync_dir(path.parent)
+
+    def exists(self, path: Path) -> bool:
+        """See `FileSystem.exists`."""
+        return path.exists()
+
+    def is_dir(self, path: Path) -> bool:
+        """See `FileSystem.is_dir`."""
+        return path.is_dir()
+
+    def size(self, path: Path) -> int:
+        """See `FileSystem.size`."""
+        return path.stat().st_size
+
+    def modified_ms(self, path: Path) -> int:
+        """See `FileSystem.modified_ms`."""
+        return path.stat().st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: Path, modified_ms: int) -> None:
+        """See `FileSystem.set_modified_ms`."""
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
+    def list(self, directory: Path) -> list[str]:
+        """See `FileSystem.list`."""
+        return sorted(os.listdir(directory))  # noqa: PTH208 - names are wanted, not paths
+
+    def entries(self, directory: Path, sized: tuple[str, ...] = ("",)) -> dict[str, int]:
+        """See `FileSystem.entries`."""
+        with os.scandir(directory) as found:
+            sizes = {
+                one.name: -1 if one.is_dir() else one.stat().st_size if one.name.endswith(sized) else 0
+                for one in found
+            }
+        return {name: sizes[name] for name in sorted(sizes)}
+
+    def make_dirs(self, directory: Path) -> None:
+        """See `FileSystem.make_dirs`."""
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """See `FileSystem.rename`."""
+        source.replace(target)
+
+    def copy(self, source: Path, target: Path, position: int = 0, size: int | None = None) -> int:
+        """See `FileSystem.copy`. The kernel does it, where it can."""
+        into = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            out = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.ftruncate(into, position)
+                return _copy(out, into, position, sys.maxsize if size is None else size)
+            finally:
+                os.close(out)
+        finally:
+            os.close(into)
+
+    def remove(self, path: Path) -> None:
+        """See `FileSystem.remove`."""
+        path.unlink(missing_ok=True)
+
+    def remove_tree(self, directory: Path) -> None:
+        """See `FileSystem.remove_tree`."""
+        try:
+            with os.scandir(directory) as found:
+                names = [one.path for one in found if not one.is_dir(follow_symlinks=False)]
+        except FileNotFoundError:
+            return
+        # A partition's folder has no folders in it: this holds the interpreter for much less time.
+        for name in names:
+            os.unlink(name)  # noqa: PTH108 - names are at hand, not paths
+        try:
+            directory.rmdir()
+        except OSError:
+            if directory.exists():
+                shutil.rmtree(directory)
+
+    def fsync(self, path: Path) -> None:
+        """See `FileSystem.fsync`."""
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def fsync_dir(self, directory: Path) -> None:
+        """See `FileSystem.fsync_dir`."""
+        fd = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def space(self, path: Path) -> tuple[int, int]:
+        """See `FileSystem.space`."""
+        told = os.statvfs(path)
+        return told.f_frsize * told.f_blocks, told.f_frsize * told.f_bavail
+
+    def lock(self, path: Path) -> RealDirectoryLock:
+        """See `FileSystem.lock`.
+
+        Two locks are taken: `flock`, which also tells two brokers in one process apart, and the POSIX record
+        lock, which is what Java's `FileChannel.tryLock`, and so Kafka's broker, uses.
+        """
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = _holder_pid(fd)
+            os.close(fd)
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                raise LockHeldError(path, holder) from None
+            raise
+        try:
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        except OSError:
+            # The lock is what counts; on a full disk nobody learns our process id.
+            pass
+        return RealDirectoryLock(fd)
+
+
+def _copy(source: int, target: int, position: int, size: int) -> int:
+    """As `FileSystem.copy`, between two descriptors."""
+    copied, in_kernel = 0, hasattr(os, "copy_file_range")
+    while copied < size:
+        at, count = position + copied, min(size - copied, COPY_BYTES)
+        if in_kernel:
+            try:
+                done = os.copy_file_range(source, target, count, at, at)
+            except OSError as error:
+                if error.errno not in _NOT_BY_THE_KERNEL:
+                    raise
+                in_kernel = False
+                continue
+        else:
+            data = os.pread(source, count, at)
+            done = os.pwrite(target, data, at) if data else 0
+        if not done:
+            break
+        copied += done
+    return copied
+
+
+def _holder_pid(fd: int) -> int | None:
+    """Who holds the lock: the id left in the file, else what the kernel knows of its POSIX lock."""
+    text = os.pread(fd, 32, 0).strip()
+    if text.isdigit():
+        return int(text)
+    if sys.platform != "linux":
+        return None
+    layout = struct.Struct("hhqqi4x")
+    probe = layout.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    try:
+        lock_type, _, _, _, pid = layout.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, probe))
+    except (OSError, struct.error):
+        return None
+    return pid if lock_type != fcntl.F_UNLCK and pid > 0 else None
