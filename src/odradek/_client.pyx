@@ -60,7 +60,7 @@ def give_methods(waiting):
 @cython.freelist(1024)
 @cython.final
 cdef class DeliveryFuture:
-    """The fate of one record; see `odradek.client.delivery.DeliveryMethods`.
+    """The fate of one record; see `odradek.client.core.delivery.DeliveryMethods`.
 
     Unknown to the garbage collector: a million of them in a list would make each of its rounds a long one. What
     points to them and is pointed to by them lets go when they are settled.

@@ -13,9 +13,9 @@ import pytest
 from odradek.client.core.accumulator import Accumulator
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.batches import ProducerBatch, stamp
+from odradek.client.core.delivery import BatchOutcome, DeliveryFuture
 from odradek.client.core.kernel import report
 from odradek.client.core.partitioners import RoundRobinPartitioner, StickyPartitions, resolve_partitioner
-from odradek.client.delivery import BatchOutcome, DeliveryFuture
 from odradek.client.errors import ClientTimeoutError, ConfigError
 from odradek.client.types import RecordMetadata, TopicPartition
 from odradek.records.batch import BatchHeader, check_crc, iter_records

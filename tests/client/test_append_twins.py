@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.client import delivery
 from odradek.client.core import _pyappend as twin
-from odradek.client.delivery import BatchOutcome
+from odradek.client.core import delivery
+from odradek.client.core.delivery import BatchOutcome
 from odradek.client.types import RecordMetadata
 
 try:

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pytest
 
 from odradek.client import Admin, AsyncConsumer, AsyncProducer, Consumer, Producer, TopicPartition
+from odradek.client.core.delivery import BatchOutcome
 from odradek.client.core.undelivered import Undelivered
-from odradek.client.delivery import BatchOutcome
 from odradek.client.errors import DeliveryTimeoutError, UndeliveredError
 from odradek.errors import KafkaError
 from odradek.testing import Broker

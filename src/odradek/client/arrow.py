@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odradek.client.delivery import BatchOutcome
+from odradek.client.core.delivery import BatchOutcome, wait_for_outcomes
+from odradek.client.core.serialized_record import SerializedRecord
 from odradek.client.errors import (
     ClientTimeoutError,
     IllegalArgumentError,
@@ -25,7 +26,6 @@ from odradek.records.columns import encode_columns, partition_ids, split_by_part
 from odradek.records.compression import Codec
 
 if TYPE_CHECKING:
-    from odradek.client.aio.producer_engine import Prepared
     from odradek.client.config import ProducerConfig
     from odradek.client.core.known_topics import KnownTopic
 
@@ -41,11 +41,9 @@ class Built(NamedTuple):
     data: bytes | bytearray
     rows: int
 
-    def as_record(self) -> Prepared:
+    def as_record(self) -> SerializedRecord:
         """For the error when there is no room."""
-        from odradek.client.aio.producer_engine import Prepared
-
-        return Prepared(self.tp.topic, self.tp.partition, 0, None, None, (), len(self.data), None)
+        return SerializedRecord(self.tp.topic, self.tp.partition, 0, None, None, (), len(self.data), None)
 
 
 class Topics(Protocol):
@@ -116,8 +114,6 @@ class ArrowDelivery:
         return self._wait().__await__()
 
     async def _wait(self) -> int:
-        from odradek.client.aio.producer_engine import wait_for_outcomes
-
         await wait_for_outcomes(self._outcomes)
         await asyncio.sleep(0)
         return self._checked()

@@ -8,12 +8,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from odradek.cluster import decisions, topics
 from odradek.cluster.assignment import assign_replicas
 from odradek.cluster.chance import Chance, random_uuid
 from odradek.cluster.config_def import ConfigError
+from odradek.cluster.controller_config import ControllerConfig
 from odradek.cluster.decisions import Decision, PlannedTopic
 from odradek.cluster.image import ClusterImage
 from odradek.cluster.store import StoreError
@@ -30,9 +31,6 @@ from odradek.errors import (
     UnknownServerError,
     UnknownTopicOrPartitionError,
 )
-
-if TYPE_CHECKING:
-    from odradek.cluster.controller import ControllerConfig
 
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
 

@@ -18,12 +18,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol
 
 from odradek.cluster import decisions, loading, nodes, paths
 from odradek.cluster.adoption import FoundPartition, adopt
 from odradek.cluster.chance import Chance, SystemChance, random_uuid
-from odradek.cluster.config_def import ConfigValue
+from odradek.cluster.controller_config import ControllerConfig
 from odradek.cluster.decisions import Decision, IsrChange, Put, Remove, Write
 from odradek.cluster.image import ClusterDelta, ClusterImage
 from odradek.cluster.nodes import BrokerRegistration, ControllerNode, ProducerIdBlock
@@ -59,24 +58,6 @@ _MAX_ATTEMPTS = 3
 ImageListener = Callable[[ClusterImage, ClusterDelta], None]
 """Called with the new image and what has changed. On `topics_marked` a broker stops serving these topics and
 deletes its replicas of them before it returns; `topics_gone` then says that the nodes are gone as well."""
-
-
-class ControllerConfig(Protocol):
-    """What the controller needs of a broker's configs; `broker.config.BrokerConfig` has it."""
-
-    @property
-    def num_partitions(self) -> int:
-        """`num.partitions`."""
-        ...
-
-    @property
-    def default_replication_factor(self) -> int:
-        """`default.replication.factor`."""
-        ...
-
-    def topic_defaults(self) -> Mapping[str, ConfigValue]:
-        """The values of topic configs that are not overridden, by topic config name."""
-        ...
 
 
 class Controller(PartitionAdmin):

@@ -11,18 +11,17 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from odradek.client.aio.producer_engine import (
-    Prepared,
     ProducerEngine,
     closing_timeout,
     look_up_plan,
     partition_infos,
     producer_metrics,
-    wait_for_outcomes,
     wait_for_partition,
 )
 from odradek.client.config import ProducerConfig, build
 from odradek.client.core.batches import Callback
-from odradek.client.delivery import BatchOutcome, DeliveryFuture
+from odradek.client.core.delivery import BatchOutcome, DeliveryFuture, wait_for_outcomes
+from odradek.client.core.serialized_record import SerializedRecord
 from odradek.client.errors import (
     ClientTimeoutError,
     ClosedError,
@@ -167,7 +166,7 @@ class AsyncProducer:
                 return future
             await self._wait_memory(engine, record, deadline)
 
-    async def _wait_memory(self, engine: ProducerEngine, record: Prepared, deadline: float) -> None:
+    async def _wait_memory(self, engine: ProducerEngine, record: SerializedRecord, deadline: float) -> None:
         freed = asyncio.Event()
         engine.when_memory(freed.set)
         try:

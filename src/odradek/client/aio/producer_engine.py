@@ -8,7 +8,6 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.client.aio.cluster import Cluster
@@ -18,13 +17,14 @@ from odradek.client.config import ProducerConfig
 from odradek.client.core.accumulator import Accumulator
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.batches import Callback, record_size
+from odradek.client.core.delivery import BatchOutcome, DeliveryFuture, wait_for_outcomes
 from odradek.client.core.interceptors import Interceptors
 from odradek.client.core.kernel import Gate, TopicLanes
 from odradek.client.core.known_topics import KnownTopic, KnownTopics
 from odradek.client.core.partitioners import StickyPartitions, resolve_partitioner
 from odradek.client.core.sequences import Sequences
+from odradek.client.core.serialized_record import SerializedRecord
 from odradek.client.core.transactions import TransactionManager
-from odradek.client.delivery import BatchOutcome, DeliveryFuture
 from odradek.client.errors import (
     BufferExhaustedError,
     ClientTimeoutError,
@@ -61,19 +61,6 @@ class ProducerRecord(NamedTuple):
     partition: int | None = None
     timestamp_ms: int | None = None
     headers: Headers = ()
-
-
-class Prepared(NamedTuple):
-    """A record in bytes. `partition` is None until it is chosen."""
-
-    topic: str
-    partition: int | None
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
-    size: int
-    callback: Callback | None
 
 
 class ProducerEngine:
@@ -181,7 +168,7 @@ class ProducerEngine:
         timestamp_ms: int | None,
         headers: Headers | Mapping[str, Any],
         on_delivery: Callback | None,
-    ) -> Prepared:
+    ) -> SerializedRecord:
         """Run interceptors and serializers, and check sizes.
 
         Raises `SerializationError`, `MessageTooLargeError`, `ClosedError`, `IllegalArgumentError`.
@@ -210,7 +197,7 @@ class ProducerEngine:
         pairs = _headers(headers) if headers else ()
         size = record_size(key, value, pairs)
         if size <= self._largest:
-            return Prepared(topic, partition, timestamp_ms, key, value, pairs, size, on_delivery)
+            return SerializedRecord(topic, partition, timestamp_ms, key, value, pairs, size, on_delivery)
         if size > self.config.max_request_size:
             raise MessageTooLargeError(
                 f"the record for topic {topic!r} takes {size} bytes; "
@@ -237,7 +224,7 @@ class ProducerEngine:
         """What is known of a topic; None if it is not in the metadata."""
         return self._topics.get(name)
 
-    def try_append(self, record: Prepared, known: KnownTopic) -> DeliveryFuture | None:
+    def try_append(self, record: SerializedRecord, known: KnownTopic) -> DeliveryFuture | None:
         """Append if there is room; None if not.
 
         Args:
@@ -343,7 +330,7 @@ class ProducerEngine:
             for waiter in waiters:
                 waiter()
 
-    def exhausted(self, record: Prepared) -> BufferExhaustedError:
+    def exhausted(self, record: SerializedRecord) -> BufferExhaustedError:
         """The error after `max_block_ms`."""
         failure = self.cluster.last_failure
         return BufferExhaustedError(
@@ -446,25 +433,6 @@ async def look_up_plan(engine: ProducerEngine, plan: ArrowPlan, deadline: float)
     """Look up the topics and partitions that a plan names. Raises as `Cluster.look_for_partition`."""
     for topic, partition in (*((topic, None) for topic in plan.topics), *plan.named):
         await engine.cluster.look_for_partition(topic, partition, deadline - engine.now_ms())
-
-
-def _set_soon(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
-    loop.call_soon_threadsafe(event.set)
-
-
-async def wait_for_outcomes(outcomes: Iterable[BatchOutcome]) -> None:
-    """Wait until every batch is settled, the parts of split ones included."""
-    loop = asyncio.get_running_loop()
-    for outcome in outcomes:
-        pending = [outcome]
-        while pending:
-            current = pending.pop()
-            if not current.settled:
-                event = asyncio.Event()
-                current.when_settled(partial(_set_soon, loop, event))
-                await event.wait()
-            if current.moved is not None:
-                pending.extend({id(o): o for o, _ in current.moved}.values())
 
 
 def partition_infos(engine: ProducerEngine, topic: str) -> list[PartitionInfo]:

@@ -12,9 +12,9 @@ from typing import Any
 
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.batches import Callback, ProducerBatch
+from odradek.client.core.delivery import BatchOutcome, DeliveryFuture
 from odradek.client.core.kernel import Appender
 from odradek.client.core.sequences import Sequences
-from odradek.client.delivery import BatchOutcome, DeliveryFuture
 from odradek.client.types import TopicPartition
 from odradek.records.compression import Codec
 

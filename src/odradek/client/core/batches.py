@@ -6,8 +6,8 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from odradek.client.core.delivery import BatchOutcome, DeliveryFuture
 from odradek.client.core.kernel import OpenBatch
-from odradek.client.delivery import BatchOutcome, DeliveryFuture
 from odradek.client.types import RecordMetadata, TopicPartition
 from odradek.records.batch import (
     CRC_AT,

@@ -10,7 +10,6 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-from odradek import __version__
 from odradek.client.core.handshake import Approach, Opening, after_hang_up
 from odradek.client.core.versions import (
     HANDSHAKE_VERSION,
@@ -20,13 +19,14 @@ from odradek.client.core.versions import (
     handshake_retry_version,
 )
 from odradek.errors import ErrorCode, ProtocolError, error_for
+from odradek.version import VERSION
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import decode_response, encode_request
 
 Buffers = list[Any]
 
 #: Name and version of this client, as KIP-511 tells brokers.
-SOFTWARE = ("odradek", __version__)
+SOFTWARE = ("odradek", VERSION)
 
 
 @dataclass(slots=True)

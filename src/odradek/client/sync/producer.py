@@ -14,13 +14,12 @@ from odradek.client.aio.producer_engine import (
     look_up_plan,
     partition_infos,
     producer_metrics,
-    wait_for_outcomes,
     wait_for_partition,
 )
 from odradek.client.config import ProducerConfig, build
 from odradek.client.core.batches import Callback
+from odradek.client.core.delivery import BatchOutcome, DeliveryFuture, wait_for_outcomes
 from odradek.client.core.kernel import Gate
-from odradek.client.delivery import BatchOutcome, DeliveryFuture
 from odradek.client.errors import ClientTimeoutError, ClosedError, ConfigError
 from odradek.client.sync.loop_thread import LoopThread
 from odradek.client.sync.transaction import Transaction

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from odradek.client.core._pyappend import DeliveryState
@@ -246,6 +247,25 @@ elif hasattr(producer_kernel, "DeliveryFuture"):
     producer_kernel.give_methods(DeliveryMethods)
 else:
     DeliveryFuture = _Plain
+
+
+def _set_soon(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
+    loop.call_soon_threadsafe(event.set)
+
+
+async def wait_for_outcomes(outcomes: Iterable[BatchOutcome]) -> None:
+    """Wait until every batch is settled, the parts of split ones included."""
+    loop = asyncio.get_running_loop()
+    for outcome in outcomes:
+        pending = [outcome]
+        while pending:
+            current = pending.pop()
+            if not current.settled:
+                event = asyncio.Event()
+                current.when_settled(partial(_set_soon, loop, event))
+                await event.wait()
+            if current.moved is not None:
+                pending.extend({id(o): o for o, _ in current.moved}.values())
 
 
 def _resolve(waiting: asyncio.Future[None]) -> None:

@@ -1,0 +1,26 @@
+"""The broker configs that the controller reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from odradek.cluster.config_def import ConfigValue
+
+
+class ControllerConfig(Protocol):
+    """What the controller needs of a broker's configs; `broker.config.BrokerConfig` has it."""
+
+    @property
+    def num_partitions(self) -> int:
+        """`num.partitions`."""
+        ...
+
+    @property
+    def default_replication_factor(self) -> int:
+        """`default.replication.factor`."""
+        ...
+
+    def topic_defaults(self) -> Mapping[str, ConfigValue]:
+        """The values of topic configs that are not overridden, by topic config name."""
+        ...
