@@ -360,6 +360,26 @@ def test_a_peer_that_goes_while_records_are_deleted(tmp_path: Path, monkeypatch:
     run(main)
 
 
+def test_a_failure_while_records_are_deleted_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            create_topic(broker, "there")
+            client = await connect(broker)
+            await append(client, "there", batch([b"x"] * 9))
+
+            def write(on_written: Any) -> None:
+                broker.loop.call_soon(on_written, None)
+
+            monkeypatch.setattr(broker.housekeeping.log_starts, "write", write)
+            answer = await client.call(delete_records(("there", 4)), 2)
+            assert answer.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+            client.close()
+
+    run(main)
+
+
 def test_records_that_may_come_back_are_not_said_to_be_deleted(tmp_path: Path) -> None:
     class FullDisk(RealFileSystem):
         full = False

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from odradek.broker.handlers import produce as produce_handler
 from odradek.errors.codes import ErrorCode
 from odradek.records.batch import Record, TimestampType
 from odradek.records.builder import build_batch
 from odradek.records.compression import Codec
 from odradek.records.message_set import iter_all_records, iter_entries
 from odradek.records.message_set_builder import MessageSetBuilder
+from odradek.replication.partition import Partition
 
 from .live import append, batch, connect, create_topic, fetch, produce, running
 from .net import run
@@ -89,6 +91,46 @@ def test_what_is_converted_in_a_thread_keeps_its_place(codec: Codec, tmp_path: P
             assert not broker.conversions.is_busy([("t", 0), ("t", 1)])
             records, _ = await stored(client)
             assert [record.value for record in records[:2000]] == large
+            client.close()
+
+    run(main)
+
+
+@pytest.mark.parametrize("cause", ["conversion", "append", "replicas", "cancelled"])
+def test_a_failure_behind_a_conversion_is_answered(
+    tmp_path: Path, cause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            create_topic(broker, "t")
+            client = await connect(broker)
+
+            def fail(*_: Any) -> Any:
+                raise RuntimeError("unforeseen")
+
+            def wait(*_: Any) -> Any:
+                waiting = broker.loop.create_future()
+                if cause == "cancelled":
+                    waiting.cancel()
+                else:
+                    waiting.set_exception(RuntimeError("unforeseen"))
+                return waiting
+
+            if cause == "conversion":
+                monkeypatch.setattr(produce_handler, "prepare_all", fail)
+            elif cause == "append":
+                monkeypatch.setattr(broker.metrics.topics, "of", fail)
+            else:
+                monkeypatch.setattr(Partition, "committed", lambda *_: (False, ErrorCode.NONE))
+                monkeypatch.setattr(produce_handler, "wait_for_replicas", wait)
+            client.send(produce("t", message_set(2, Codec.NONE, [b"x" * 90_000])), 2)
+            if cause == "cancelled":
+                assert await client.closed()
+            else:
+                (topic,) = (await client.receive()).responses
+                assert all(
+                    one.error_code == ErrorCode.UNKNOWN_SERVER_ERROR for one in topic.partition_responses
+                )
             client.close()
 
     run(main)

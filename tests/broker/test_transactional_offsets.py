@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -196,6 +197,36 @@ def test_without_verification_a_producer_is_still_needed(tmp_path: Path) -> None
             nobody = await commit(producer, 42, producer_id=-1, producer_epoch=-1)
             assert nobody[0] == ErrorCode.INVALID_PRODUCER_ID_MAPPING
             assert (await commit(producer, 42))[0] == 0
+
+    run(main)
+
+
+@pytest.mark.parametrize("cause", ["coordinator", "commit", "cancelled"])
+def test_a_failure_behind_the_coordinators_answer_is_answered(
+    tmp_path: Path, cause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as (broker, producer):
+            await add_offsets(producer)
+            answer: asyncio.Future[Any] = broker.loop.create_future()
+            monkeypatch.setattr(broker.transactions, "verify", lambda *args: answer)
+            client = producer.client
+            client.send(request(producer, 42), 3)
+            assert await client.silent()
+            if cause == "commit":
+                monkeypatch.setattr(broker.groups.coordinator, "commit_offsets_in_transaction", None)
+                answer.set_result({(TOPIC, 0): ErrorCode.NONE})
+            elif cause == "coordinator":
+                answer.set_exception(RuntimeError("unforeseen"))
+            else:
+                answer.cancel()
+            if cause == "cancelled":
+                assert await client.closed()
+            else:
+                (topic,) = (await client.receive()).topics
+                codes = {one.partition_index: one.error_code for one in topic.partitions}
+                assert codes[0] == ErrorCode.UNKNOWN_SERVER_ERROR
+            client.close()
 
     run(main)
 

@@ -325,6 +325,38 @@ def test_an_answer_is_worth_nothing_after_a_marker(tmp_path: Path, stale: bool) 
     run(main)
 
 
+@pytest.mark.parametrize("cause", ["counting", "coordinator", "cancelled"])
+def test_a_failure_while_the_coordinator_is_asked_is_answered(
+    tmp_path: Path, cause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as (broker, producer):
+            assert await producer.add("t") == ErrorCode.NONE
+            answer: asyncio.Future[Any] = broker.loop.create_future()
+            monkeypatch.setattr(broker.transactions, "verify", lambda *args: answer)
+            request = produce("t", transactional(producer))
+            request.transactional_id = "id"
+            client = await connect(broker)
+            client.send(request, 9)
+            assert await client.silent()
+            if cause == "counting":
+                monkeypatch.setattr(broker.transactions, "verified", None)
+                answer.set_result({("t", 0): ErrorCode.NONE})
+            elif cause == "coordinator":
+                answer.set_exception(RuntimeError("unforeseen"))
+            else:
+                answer.cancel()
+            if cause == "cancelled":
+                assert await client.closed()
+            else:
+                (found,) = (await client.receive()).responses[0].partition_responses
+                assert found.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+            assert broker.replicas.get("t", 0).log.log_end_offset == 0
+            client.close()
+
+    run(main)
+
+
 def test_without_a_coordinator_nothing_is_appended(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path, **SMALL) as broker:

@@ -18,6 +18,7 @@ from odradek.log.storage.files import FileRange
 from odradek.records.batch import MAGIC_V2
 from odradek.records.down_conversion import PIECE_BYTES, DownConversion, overflow_message
 from odradek.records.message_set import iter_entries
+from odradek.util.futures import then
 from odradek.util.repeats import Repeats
 from odradek.wire.messages.fetch import PartitionData
 
@@ -83,26 +84,12 @@ def convert_answers(
         for one in work:
             _convert(broker, one, lazily=False)
         return done()
-    future: asyncio.Future[Any] = broker.loop.create_future()
 
     def convert_all() -> None:
         for one in work:
             _convert(broker, one, lazily=True)
 
-    def finish(running: asyncio.Future[None]) -> None:
-        if future.done():
-            return
-        if running.cancelled():
-            future.cancel()
-            return
-        try:
-            running.result()
-            future.set_result(done())
-        except Exception as error:
-            future.set_exception(error)
-
-    broker.conversions.run(convert_all).add_done_callback(finish)
-    return future
+    return then(broker.conversions.run(convert_all), lambda _: done())
 
 
 def _convert(broker: Broker, one: ToConvert, *, lazily: bool) -> None:

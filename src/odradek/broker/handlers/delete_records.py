@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.registry import handler
-from odradek.broker.slices import Steps
+from odradek.broker.slices import Steps, wait
 from odradek.broker.waiting import wait_for_replicas
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
+from odradek.util.futures import then
 from odradek.util.repeats import Repeats
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.delete_records import (
@@ -79,20 +80,19 @@ def handle(
 def _wait_for_disk(
     context: RequestContext, timeout_ms: int, response: DeleteRecordsResponse, moved: list[_Pending]
 ) -> asyncio.Future[DeleteRecordsResponse]:
-    future: asyncio.Future[DeleteRecordsResponse] = context.broker.loop.create_future()
-
-    def finish(_: object = None) -> None:
-        if not future.done():
-            future.set_result(response)
-
-    # The peer may go meanwhile; then nothing waits for replicas.
-    context.on_disconnect = finish
+    written: asyncio.Future[Errors] = context.broker.loop.create_future()
 
     def on_written(errors: Errors) -> None:
-        if not future.done():
-            context.broker.slicer.run(settle(errors))
+        if not written.done():
+            written.set_result(errors)
 
-    def settle(errors: Errors) -> Steps[None]:
+    def on_disconnect() -> None:
+        # Nothing waits for replicas then.
+        written.cancel()
+
+    context.on_disconnect = on_disconnect
+
+    def settle(errors: Errors) -> Steps[DeleteRecordsResponse]:
         pending = []
         for partition, offset, result in moved:
             yield
@@ -100,14 +100,12 @@ def _wait_for_disk(
                 _fail(result, ErrorCode.KAFKA_STORAGE_ERROR)
             elif partition.low_watermark < offset:
                 pending.append((partition, offset, result))
-        if not pending:
-            finish()
-            return
-        waiting = wait_for_replicas(context, timeout_ms, response, pending, _settle, _give_up)
-        waiting.add_done_callback(finish)
+        if pending:
+            yield from wait(wait_for_replicas(context, timeout_ms, response, pending, _settle, _give_up))
+        return response
 
     context.broker.housekeeping.log_starts.write(on_written)
-    return future
+    return then(written, lambda errors: context.broker.slicer.run(settle(errors)))
 
 
 def _delete(

@@ -49,6 +49,7 @@ from odradek.errors import (
 from odradek.errors.codes import ErrorCode
 from odradek.records.batch import MAGIC_AT
 from odradek.records.validate import record_errors
+from odradek.util.futures import then
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -145,32 +146,7 @@ def _handle_in_steps(
 def _append_after_admission(
     context: RequestContext, request: ProduceRequest, admission: asyncio.Future[Admission]
 ) -> asyncio.Future[Any]:
-    future: asyncio.Future[Any] = context.broker.loop.create_future()
-
-    def finish(answer: asyncio.Future[Any]) -> None:
-        if future.done():
-            return
-        if answer.cancelled():
-            future.cancel()
-        elif (error := answer.exception()) is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(answer.result())
-
-    def append(admitted: asyncio.Future[Admission]) -> None:
-        try:
-            answer = _append_admitted(context, request, admitted.result())
-        except Exception as error:
-            if not future.done():
-                future.set_exception(error)
-            return
-        if isinstance(answer, asyncio.Future):
-            answer.add_done_callback(finish)
-        elif not future.done():
-            future.set_result(answer)
-
-    admission.add_done_callback(append)
-    return future
+    return then(admission, lambda admitted: _append_admitted(context, request, admitted))
 
 
 def _append_admitted(
@@ -191,32 +167,9 @@ def _append_after_conversion(
     keys: list[tuple[str, int]],
     admission: Admission | None,
 ) -> asyncio.Future[ProduceResponse | None]:
-    broker = context.broker
-    future: asyncio.Future[ProduceResponse | None] = broker.loop.create_future()
-
-    def finish(answer: asyncio.Future[ProduceResponse]) -> None:
-        if not future.done():
-            future.set_result(answer.result())
-
-    def append(converted: asyncio.Future[PreparedRecords]) -> None:
-        if converted.cancelled():
-            future.cancel()
-            return
-        try:
-            answer = take_all(_append_all(context, request, converted.result(), admission))
-        except Exception as error:
-            future.set_exception(error)
-            return
-        if isinstance(answer, asyncio.Future):
-            answer.add_done_callback(finish)
-        else:
-            future.set_result(answer)
-
     version, now_ms = context.api_version, context.now_ms
-    broker.conversions.run_in_order(keys, lambda: prepare_all(items, now_ms, version)).add_done_callback(
-        append
-    )
-    return future
+    converted = context.broker.conversions.run_in_order(keys, lambda: prepare_all(items, now_ms, version))
+    return then(converted, lambda prepared: take_all(_append_all(context, request, prepared, admission)))
 
 
 def _append_all(
@@ -233,8 +186,6 @@ def _append_all(
             (yield from _append_topic(context, request, topic, twice, prepared, admission, pending))
         )
         yield
-    # The records are in the log: while acks are waited for, the frame need not be kept.
-    request.topic_data = []
     if request.acks == 0:
         _close_on_error(context, response)
         return None
@@ -242,6 +193,12 @@ def _append_all(
         _add_leaders(context, response)
     if not pending:
         return response
+    # The records are in the log: while acks are waited for, the frame need not be kept.
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            data.records = None
+            yield
+        yield
     return wait_for_replicas(context, request.timeout_ms, response, pending, _settle, _give_up)
 
 

@@ -26,6 +26,7 @@ from odradek.coordinators.groups.commit_answers import transactional_commit_erro
 from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
+from odradek.util.futures import then
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -85,12 +86,13 @@ def _commit(
         fail(error.code)
         return answer.result(context.broker.loop)
 
-    def commit(admission: Admission) -> None:
+    def commit(admission: Admission) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
         error = _refusal(context, admission, key, request)
         if error is None:
             coordinator.commit_offsets_in_transaction(request, deliver)
         else:
             fail(error)
+        return answer.result(context.broker.loop)
 
     admission = admit(
         context.broker,
@@ -101,11 +103,7 @@ def _commit(
         joins=context.api_version >= FIRST_VERSION_THAT_JOINS,
         knows_abortable=context.api_version >= FIRST_VERSION_THAT_KNOWS_ABORTABLE,
     )
-    if isinstance(admission, asyncio.Future):
-        admission.add_done_callback(lambda admitted: commit(admitted.result()))
-    else:
-        commit(admission)
-    return answer.result(context.broker.loop)
+    return then(admission, commit) if isinstance(admission, asyncio.Future) else commit(admission)
 
 
 def _refusal(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.broker.kafka_versions.answers import adapt, older_code
 from odradek.broker.slices import Steps, is_in_steps
 from odradek.errors.codes import ErrorCode
+from odradek.util.futures import then
 
 if TYPE_CHECKING:
     from odradek.broker.app import Broker
@@ -36,27 +37,10 @@ def aged(function: HandlerFunction, release: Release, api_key: int) -> HandlerFu
 
     def aged_response(context: RequestContext, response: Any) -> Any:
         if isinstance(response, asyncio.Future) or asyncio.isfuture(response):
-            return _aged_later(response, lambda later: adapt(release, api_key, context, later))
+            return then(response, lambda later: adapt(release, api_key, context, later))
         return adapt(release, api_key, context, response)
 
     return handle
-
-
-def _aged_later(future: asyncio.Future[Any], age: Callable[[Any], Any]) -> asyncio.Future[Any]:
-    after: asyncio.Future[Any] = future.get_loop().create_future()
-
-    def done(before: asyncio.Future[Any]) -> None:
-        if after.cancelled():
-            return
-        if before.cancelled():
-            after.cancel()
-        elif (error := before.exception()) is not None:
-            after.set_exception(error)
-        else:
-            after.set_result(age(before.result()))
-
-    future.add_done_callback(done)
-    return after
 
 
 def aged_error(make: ErrorResponse | None, release: Release) -> ErrorResponse | None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from odradek.errors import OutOfOrderSequenceError
 from odradek.errors.codes import ErrorCode
+from odradek.util.futures import then
 
 if TYPE_CHECKING:
     from odradek.broker.app import Broker
@@ -124,14 +125,7 @@ def admit(
     answer = ask(transactional_id, producer_id, epoch, list(asked))
     if not isinstance(answer, asyncio.Future):
         return take(answer)
-    future: asyncio.Future[Admission] = broker.loop.create_future()
-
-    def done(errors: asyncio.Future[dict[PartitionKey, ErrorCode]]) -> None:
-        if not future.done():
-            future.set_result(take(errors.result()))
-
-    answer.add_done_callback(done)
-    return future
+    return then(answer, take)
 
 
 _OF_A_KNOWN_PRODUCER = {

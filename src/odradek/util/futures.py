@@ -1,0 +1,56 @@
+"""Futures that wait for futures."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def then(first: asyncio.Future[T], function: Callable[[T], Any]) -> asyncio.Future[Any]:
+    """Return a future of what `function` makes of the result of `first`.
+
+    Nothing that happens on the way leaves the returned future undone:
+
+    - An error or the cancellation of `first` is passed on; `function` is not called then.
+    - An exception out of `function` becomes the returned future's.
+    - Where `function` returns a future, its result, error or cancellation is waited for and passed on.
+
+    When the returned future is cancelled, nobody waits for the result: `function` is not called any more.
+    """
+    after: asyncio.Future[Any] = first.get_loop().create_future()
+
+    def go_on(done: asyncio.Future[T]) -> None:
+        if _failed(done, after) or after.done():
+            return
+        try:
+            made = function(done.result())
+        except Exception as error:
+            after.set_exception(error)
+            return
+        if isinstance(made, asyncio.Future) or asyncio.isfuture(made):
+            made.add_done_callback(pass_on)
+        elif not after.done():
+            after.set_result(made)
+
+    def pass_on(done: asyncio.Future[Any]) -> None:
+        if not _failed(done, after) and not after.done():
+            after.set_result(done.result())
+
+    first.add_done_callback(go_on)
+    return after
+
+
+def _failed(done: asyncio.Future[Any], after: asyncio.Future[Any]) -> bool:
+    """Whether a future has no result; what it has instead is passed on."""
+    if done.cancelled():
+        after.cancel()
+        return True
+    error = done.exception()
+    if error is None:
+        return False
+    if not after.done():
+        after.set_exception(error)
+    return True
