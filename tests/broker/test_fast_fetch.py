@@ -13,8 +13,10 @@ from odradek.broker.app import Broker
 from odradek.broker.fast import fetch as fast_fetch
 from odradek.broker.handlers import fetch
 from odradek.broker.network import connection as connection_module
-from odradek.broker.network.connection import Connection, Peer
-from odradek.broker.network.dispatch import Answer, Dispatcher
+from odradek.broker.network.answer import Answer
+from odradek.broker.network.connection import Connection
+from odradek.broker.network.dispatch import Dispatcher
+from odradek.broker.network.peer import Peer
 from odradek.errors.codes import ErrorCode
 from odradek.util.clock import ManualClock, SystemClock
 from odradek.util.timers import ManualTimers

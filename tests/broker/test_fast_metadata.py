@@ -11,8 +11,8 @@ import pytest
 from odradek.broker.app import Broker
 from odradek.broker.fast import metadata as fast_metadata
 from odradek.broker.fast.metadata import FastMetadata
-from odradek.broker.network.connection import Peer
 from odradek.broker.network.dispatch import Dispatcher
+from odradek.broker.network.peer import Peer
 from odradek.wire.headers import encode_request
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 

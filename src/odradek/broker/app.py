@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from odradek.broker.network.request_log import RequestLog
     from odradek.broker.telemetry import ClientTelemetry
     from odradek.broker.transactions.runtime import TransactionRuntime
+    from odradek.broker.upkeep.log_starts import LogStarts
+    from odradek.broker.upkeep.moving import Moving
     from odradek.cluster.store import MetadataStore
     from odradek.log.storage.files import FileSystem
     from odradek.util.clock import Clock
@@ -98,6 +100,17 @@ class Broker:
         request_log: one line per request, when it is on.
         on_fatal: told why it cannot go on: all of its data folders have failed.
     """
+
+    loop: asyncio.AbstractEventLoop
+    timers: Timers
+    purgatory: Purgatory
+    logs: LogManager
+    store: MetadataStore
+    controller: Controller
+    replicas: Replicas
+    fetch_sessions: FetchSessionCache
+    producer_ids: ProducerIds
+    features: Features
 
     def __init__(
         self,
@@ -182,6 +195,16 @@ class Broker:
         return f"{host}:{self.port}"
 
     @property
+    def moving(self) -> Moving | None:
+        """Moves replicas between data folders; None while the broker does not run."""
+        return self.housekeeping.moving
+
+    @property
+    def log_starts(self) -> LogStarts:
+        """Writes down what DeleteRecords has done."""
+        return self.housekeeping.log_starts
+
+    @property
     def groups(self) -> GroupRuntime:
         """The group coordinator's binding; made when groups are first spoken of."""
         groups = self._groups
@@ -205,7 +228,7 @@ class Broker:
         """The transaction coordinator's binding; made when transactions are first spoken of."""
         transactions = self._transactions
         if transactions is None:
-            from odradek.broker.transactions.runtime import start_transactions
+            from odradek.broker.transactions.starting import start_transactions
 
             transactions = self._transactions = start_transactions(self)
         return transactions
@@ -238,7 +261,7 @@ class Broker:
                 as it was before.
         """
         self.loop = asyncio.get_running_loop()
-        self.timers: Timers = self._given_timers if self._given_timers is not None else LoopTimers(self.loop)
+        self.timers = self._given_timers if self._given_timers is not None else LoopTimers(self.loop)
         self.purgatory = Purgatory(self.timers, on_error=_log_broken_operation)
         try:
             self._start()
@@ -288,7 +311,7 @@ class Broker:
         self._undo.append(("controller's thread", self._turns.let_go))
         report_strangers(self.logs, self.image)
         self.housekeeping.start()
-        register_gauges(self)
+        register_gauges(self, self.listeners)
         for listener in self.listeners:
             listener.start()
         self._started = True

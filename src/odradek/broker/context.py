@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import SUPPORTED_OPERATIONS, Operation, Resource
 
 if TYPE_CHECKING:
-    from odradek.broker.app import Broker
-    from odradek.broker.network.connection import Peer
+    from odradek.broker.network.peer import Peer
+    from odradek.broker.services import BrokerServices
     from odradek.wire.headers import RequestHeader
 
 ANONYMOUS = "User:ANONYMOUS"
@@ -53,7 +53,7 @@ class RequestContext:
 
     def __init__(
         self,
-        broker: Broker,
+        broker: BrokerServices,
         header: RequestHeader,
         *,
         now_ms: int,
@@ -77,7 +77,7 @@ class RequestContext:
         self.on_disconnect: Callable[[], None] | None = None
 
     @classmethod
-    def of_frame(cls, broker: Broker, header: RequestHeader, peer: Peer) -> RequestContext:
+    def of_frame(cls, broker: BrokerServices, header: RequestHeader, peer: Peer) -> RequestContext:
         """For a request that is taken up now."""
         return cls(
             broker,

@@ -7,7 +7,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from odradek.broker.registry import ErrorResponse
+    from odradek.broker.handler_types import ErrorResponse
     from odradek.broker.slices import Steps
     from odradek.errors import ErrorCode
 

@@ -15,7 +15,7 @@ from odradek.broker.kafka_versions.features import NO_EPOCH, Feature, features_o
 from odradek.cluster.features import FeatureLevels, read_features, write_features
 
 if TYPE_CHECKING:
-    from odradek.broker.registry import Handlers
+    from odradek.broker.served_apis import ServedApis
     from odradek.cluster.controller import Controller
 
 TRANSACTION_VERSION = "transaction.version"
@@ -32,7 +32,7 @@ class Features:
         handlers: say which release of Kafka the broker is to be.
     """
 
-    def __init__(self, controller: Controller, handlers: Handlers) -> None:
+    def __init__(self, controller: Controller, handlers: ServedApis) -> None:
         self._controller = controller
         self._handlers = handlers
         self._stored = read_features(controller.store)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from odradek.broker.app import Broker
     from odradek.broker.network.server import Listener
     from odradek.broker.replicas import Replicas
+    from odradek.broker.services import BrokerServices
     from odradek.log.folders.log_manager import LogManager
 
 
-def register_gauges(broker: Broker) -> None:
+def register_gauges(broker: BrokerServices, listeners: Iterable[Listener]) -> None:
     """Have `broker.metrics` show the state of a broker that starts; its listeners are bound."""
     gauge = broker.metrics.gauge
     kind = "kafka.server:ReplicaManager"
@@ -35,7 +36,7 @@ def register_gauges(broker: Broker) -> None:
     gauge(kind, "NumIncrementalFetchSessions", lambda: len(broker.fetch_sessions))
     gauge(kind, "NumIncrementalFetchPartitionsCached", lambda: broker.fetch_sessions.total_partitions)
     gauge("kafka.server:DelayedOperationPurgatory", "PurgatorySize", lambda: len(broker.purgatory))
-    for listener in broker.listeners:
+    for listener in listeners:
         gauge(
             "kafka.server:socket-server-metrics",
             "connection-count",
@@ -44,7 +45,7 @@ def register_gauges(broker: Broker) -> None:
         )
 
 
-def _count_leaderless(broker: Broker) -> int:
+def _count_leaderless(broker: BrokerServices) -> int:
     image = broker.image
     return sum(
         one.leader < 0
@@ -58,7 +59,7 @@ def _count_producer_ids(replicas: Replicas) -> int:
     return sum(len(one.log.producers.entries) for one in replicas)
 
 
-def _count_late_transactions(broker: Broker) -> int:
+def _count_late_transactions(broker: BrokerServices) -> int:
     now_ms, longest_ms = broker.clock.now_ms(), broker.config.transaction_max_timeout_ms
     return sum(
         one.is_leader and one.log.producers.has_late_transaction(now_ms, longest_ms)

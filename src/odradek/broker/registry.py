@@ -2,36 +2,21 @@
 
 A handler module registers itself on import with the `handler` decorator; the table `SERVED` says which
 modules there are, so that ApiVersions can be answered without importing them. A module must register what the
-table
-says: what is not built is not advertised.
+table says: what is not built is not advertised.
 """
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from odradek.broker.app import Broker
-    from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import ErrorResponse, FastPath, HandlerFunction
     from odradek.broker.kafka_versions.release import Release
-    from odradek.broker.network.connection import Peer
-    from odradek.broker.network.dispatch import Answer, Later
-    from odradek.errors import ErrorCode
+    from odradek.broker.services import BrokerServices
     from odradek.wire.api import ApiKey
-
-HandlerFunction = Callable[["RequestContext", Any], "Any | asyncio.Future[Any] | None"]
-"""`(context, request) -> response`, `None` for no response, or a future of either."""
-
-FastPath = Callable[["Peer", Any, "Later"], "Answer | Any | None"]
-"""`(peer, frame, later) -> answer`; None when `later` will be called; `NotImplemented`: nothing has been
-done, and the frame is to go the ordinary way."""
-
-ErrorResponse = Callable[[Any, int, "ErrorCode", str], Any]
-"""`(request, api_version, error, message) -> response` for when the handler itself broke."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +37,7 @@ class Handler:
     versions: range
     function: HandlerFunction
     error_response: ErrorResponse | None = None
-    fast: Callable[[Broker], FastPath] | None = None
+    fast: Callable[[BrokerServices], FastPath] | None = None
 
 
 _handlers: dict[int, Handler] = {}
@@ -63,7 +48,7 @@ def handler(
     versions: range,
     *,
     error_response: ErrorResponse | None = None,
-    fast: Callable[[Broker], FastPath] | None = None,
+    fast: Callable[[BrokerServices], FastPath] | None = None,
 ) -> Callable[[HandlerFunction], HandlerFunction]:
     """Register the decorated function as the handler of `api_key` for `versions`.
 

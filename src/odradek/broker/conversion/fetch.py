@@ -23,7 +23,7 @@ from odradek.util.repeats import Repeats
 from odradek.wire.messages.fetch import PartitionData
 
 if TYPE_CHECKING:
-    from odradek.broker.app import Broker
+    from odradek.broker.services import BrokerServices
     from odradek.replication.partition import Partition
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ def cut_off(records: Any, size: int, converting: bool) -> Any:
 
 
 def convert_answers(
-    broker: Broker, work: list[ToConvert], done: Callable[[], Any]
+    broker: BrokerServices, work: list[ToConvert], done: Callable[[], Any]
 ) -> Any | asyncio.Future[Any]:
     """Convert the records of some answers in place, or as they will be sent; then the result of `done`.
 
@@ -92,7 +92,7 @@ def convert_answers(
     return then(broker.conversions.run(convert_all), lambda _: done())
 
 
-def _convert(broker: Broker, one: ToConvert, *, lazily: bool) -> None:
+def _convert(broker: BrokerServices, one: ToConvert, *, lazily: bool) -> None:
     answer, partition, offset, magic = one
     records = answer.records
     source = (records.pread, len(records)) if records.__class__ is FileRange else records

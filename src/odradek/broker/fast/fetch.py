@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 from odradek.broker.fast import fetch_sessions as fast_fetch_sessions
 from odradek.broker.fast.fetch_codec import encode_fetch, parse_fetch
 from odradek.broker.fetch_sessions import FINAL_EPOCH, FetchContext, FetchSession
-from odradek.broker.network.dispatch import Answer
+from odradek.broker.network.answer import Answer
 from odradek.errors.codes import ErrorCode
 from odradek.log.storage.files import FileRange
 from odradek.util.repeats import Repeats
 
 if TYPE_CHECKING:
-    from odradek.broker.app import Broker
     from odradek.broker.fast._pyfetch import Parsed
-    from odradek.broker.network.connection import Peer
-    from odradek.broker.network.dispatch import Later
+    from odradek.broker.network.answer import Later
+    from odradek.broker.network.peer import Peer
+    from odradek.broker.services import BrokerServices
     from odradek.replication.partition import Partition
 
 log = logging.getLogger(__name__)
@@ -48,11 +48,11 @@ Ordinary = Callable[["Peer", Any, float, FetchContext | None], Answer]
 
 
 class FastFetch:
-    """Answers usual Fetch frames of one broker; see `odradek.broker.registry.FastPath`."""
+    """Answers usual Fetch frames of one broker; see `odradek.broker.handler_types.FastPath`."""
 
     __slots__ = ("_broker", "_monotonic_ms", "_ordinary", "_requests", "_topics")
 
-    def __init__(self, broker: Broker, ordinary: Ordinary) -> None:
+    def __init__(self, broker: BrokerServices, ordinary: Ordinary) -> None:
         """
         Args:
             broker: whose partitions are read.
@@ -65,7 +65,7 @@ class FastFetch:
         self._monotonic_ms = broker.clock.monotonic_ms
 
     def __call__(self, peer: Peer, frame: Any, later: Later) -> Any:
-        """See `odradek.broker.registry.FastPath`."""
+        """See `odradek.broker.handler_types.FastPath`."""
         broker = self._broker
         if len(frame) > MAX_FRAME_BYTES or broker.authorizer is not None or broker.request_log is not None:
             return NotImplemented

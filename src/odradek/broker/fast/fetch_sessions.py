@@ -12,8 +12,8 @@ from odradek.broker.fetch_sessions import CachedPartition, FetchSession, FetchSp
 from odradek.log.storage.files import FileRange
 
 if TYPE_CHECKING:
-    from odradek.broker.app import Broker
     from odradek.broker.fast._pyfetch import Parsed
+    from odradek.broker.services import BrokerServices
     from odradek.replication.partition import Partition
 
 Changed = tuple[IdOrName, CachedPartition, int, int, int, Any]
@@ -36,7 +36,7 @@ def update(session: FetchSession, parsed: Parsed) -> bool:
 
 
 def read(
-    broker: Broker, session: FetchSession, version: int, committed: bool, room: int, range_from: int
+    broker: BrokerServices, session: FetchSession, version: int, committed: bool, room: int, range_from: int
 ) -> tuple[list[Changed], int, bool] | None:
     """Read every partition of the session; None where one of them is not usual.
 
@@ -85,7 +85,7 @@ def read(
     return changed, total, ranges
 
 
-def _resolve(broker: Broker, session: FetchSession, key: IdOrName, cached: CachedPartition) -> Any:
+def _resolve(broker: BrokerServices, session: FetchSession, key: IdOrName, cached: CachedPartition) -> Any:
     """What a partition's name means here; None where it is not led here."""
     name = broker.image.topic_names.get(key[0]) if isinstance(key[0], bytes) else key[0]
     here = broker.replicas.of(name)

@@ -12,16 +12,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.context import RequestContext
-from odradek.broker.network.dispatch import Answer
+from odradek.broker.network.answer import Answer
 from odradek.cluster.nodes import NO_TOPIC_ID
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import decode_request_header, encode_response
 from odradek.wire.messages.metadata import MetadataRequest
 
 if TYPE_CHECKING:
-    from odradek.broker.app import Broker
-    from odradek.broker.network.connection import Peer
-    from odradek.broker.network.dispatch import Later
+    from odradek.broker.network.answer import Later
+    from odradek.broker.network.peer import Peer
+    from odradek.broker.services import BrokerServices
     from odradek.broker.slices import Steps
     from odradek.cluster.image import ClusterImage
 
@@ -47,11 +47,11 @@ class _TooLong(Exception):
 
 
 class FastMetadata:
-    """Answers Metadata frames of one broker; see `odradek.broker.registry.FastPath`."""
+    """Answers Metadata frames of one broker; see `odradek.broker.handler_types.FastPath`."""
 
     __slots__ = ("_broker", "_handle", "_image", "_kept", "_kept_bytes", "_monotonic_ms", "_requests")
 
-    def __init__(self, broker: Broker, handle: Handle) -> None:
+    def __init__(self, broker: BrokerServices, handle: Handle) -> None:
         """
         Args:
             broker: whose cluster is described.
@@ -66,7 +66,7 @@ class FastMetadata:
         self._kept_bytes = 0
 
     def __call__(self, peer: Peer, frame: Any, later: Later) -> Any:
-        """See `odradek.broker.registry.FastPath`."""
+        """See `odradek.broker.handler_types.FastPath`."""
         broker = self._broker
         size = len(frame)
         if (

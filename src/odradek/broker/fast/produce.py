@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.broker.append_errors import append_failed, closing_without_acks
 from odradek.broker.fast.produce_codec import check_batch, encode_produce, parse_produce
-from odradek.broker.network.dispatch import NO_ANSWER, Answer
+from odradek.broker.network.answer import NO_ANSWER, Answer
 from odradek.cluster.image import INTERNAL_TOPICS
 from odradek.errors import KafkaError
 from odradek.log.producers.producer_state import Origin
@@ -27,9 +27,9 @@ from odradek.wire.messages.produce import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.app import Broker
-    from odradek.broker.network.connection import Peer
-    from odradek.broker.network.dispatch import Later
+    from odradek.broker.network.answer import Later
+    from odradek.broker.network.peer import Peer
+    from odradek.broker.services import BrokerServices
     from odradek.replication.partition import Partition
 
 Ready = tuple["Partition", int, int, int, int, int, BatchHeader | None]
@@ -38,11 +38,11 @@ the header where there is a producer id."""
 
 
 class FastProduce:
-    """Answers usual Produce frames of one broker; see `odradek.broker.registry.FastPath`."""
+    """Answers usual Produce frames of one broker; see `odradek.broker.handler_types.FastPath`."""
 
     __slots__ = ("_broker", "_monotonic_ms", "_now_ms", "_requests", "_topics")
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerServices) -> None:
         """
         Args:
             broker: whose partitions are written.
@@ -54,7 +54,7 @@ class FastProduce:
         self._now_ms = broker.clock.now_ms
 
     def __call__(self, peer: Peer, frame: Any, later: Later) -> Any:
-        """See `odradek.broker.registry.FastPath`."""
+        """See `odradek.broker.handler_types.FastPath`."""
         broker = self._broker
         if broker.authorizer is not None or broker.request_log is not None:
             return NotImplemented

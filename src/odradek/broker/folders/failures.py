@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.errors import OdradekError
 
 if TYPE_CHECKING:
-    from odradek.broker.app import Broker
+    from odradek.broker.services import BrokerServices
     from odradek.cluster.image import ClusterDelta, ClusterImage
 
 log = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 class FolderFailures:
     """What a broker does about folders that fail. Made in the event loop's thread."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerServices) -> None:
         self._broker = broker
 
     def follow(self) -> None:

@@ -87,7 +87,7 @@ def _alter(context: RequestContext, topic: str, index: int, folder: Path) -> Err
             return error.code
         logs.moves.prefer((topic, index), folder)
         return ErrorCode.REPLICA_NOT_AVAILABLE
-    moving = context.broker.housekeeping.moving
+    moving = context.broker.moving
     if present == folder:
         if logs.moves.cancel((topic, index)):
             log.info("move given up, as asked for topic=%s partition=%d", topic, index)

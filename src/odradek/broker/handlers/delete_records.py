@@ -104,7 +104,7 @@ def _wait_for_disk(
             yield from wait(wait_for_replicas(context, timeout_ms, response, pending, _settle, _give_up))
         return response
 
-    context.broker.housekeeping.log_starts.write(on_written)
+    context.broker.log_starts.write(on_written)
     return then(written, lambda errors: context.broker.slicer.run(settle(errors)))
 
 

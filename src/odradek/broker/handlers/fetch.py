@@ -35,7 +35,7 @@ from odradek.broker.conversion.fetch import (
 from odradek.broker.fast.fetch import RANGE_FROM_BYTES, FastFetch
 from odradek.broker.fetch_sessions import FetchContext, FetchSpec, PartitionKey
 from odradek.broker.leader_hints import LeaderHints
-from odradek.broker.network.dispatch import Answer
+from odradek.broker.network.answer import Answer
 from odradek.broker.registry import handler
 from odradek.broker.slices import Steps, take_all, wait
 from odradek.errors import KafkaError, UnknownTopicOrPartitionError
@@ -58,8 +58,8 @@ from odradek.wire.messages.fetch import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.app import Broker
-    from odradek.broker.network.connection import Peer
+    from odradek.broker.network.peer import Peer
+    from odradek.broker.services import BrokerServices
 
 log = logging.getLogger(__name__)
 repeats = Repeats(log)
@@ -74,7 +74,7 @@ _Answers = list[tuple[PartitionKey, PartitionData]]
 _LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-def _fast(broker: Broker) -> FastFetch:
+def _fast(broker: BrokerServices) -> FastFetch:
     def answer(peer: Peer, frame: Any, started_ms: float, session: FetchContext | None) -> Answer:
         return _answer_after_waiting(broker, peer, frame, started_ms, session)
 
@@ -94,7 +94,7 @@ def handle(
 
 
 def _answer_after_waiting(
-    broker: Broker, peer: Peer, frame: Any, started_ms: float, session: FetchContext | None
+    broker: BrokerServices, peer: Peer, frame: Any, started_ms: float, session: FetchContext | None
 ) -> Answer:
     """Answer a frame that `FastFetch` has let wait, now, with whatever there is."""
     header, offset = decode_request_header(frame)

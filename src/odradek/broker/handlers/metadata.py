@@ -36,8 +36,8 @@ from odradek.wire.messages.metadata import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.app import Broker
     from odradek.broker.context import RequestContext
+    from odradek.broker.services import BrokerServices
     from odradek.cluster.image import ClusterImage, PartitionImage, TopicImage
 
 _BY_ID_FROM = 12
@@ -55,7 +55,7 @@ def _error_response(
     )
 
 
-def _fast(broker: Broker) -> FastMetadata:
+def _fast(broker: BrokerServices) -> FastMetadata:
     return FastMetadata(broker, handle)
 
 

@@ -15,12 +15,12 @@ from odradek.errors.codes import ErrorCode
 from odradek.util.futures import then
 
 if TYPE_CHECKING:
-    from odradek.broker.app import Broker
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import ErrorResponse, FastPath, HandlerFunction
     from odradek.broker.kafka_versions.release import Release
-    from odradek.broker.network.connection import Peer
-    from odradek.broker.network.dispatch import Later
-    from odradek.broker.registry import ErrorResponse, FastPath, HandlerFunction
+    from odradek.broker.network.answer import Later
+    from odradek.broker.network.peer import Peer
+    from odradek.broker.services import BrokerServices
 
 
 def aged(function: HandlerFunction, release: Release, api_key: int) -> HandlerFunction:
@@ -54,11 +54,13 @@ def aged_error(make: ErrorResponse | None, release: Release) -> ErrorResponse | 
     return make_aged
 
 
-def guarded(fast: Callable[[Broker], FastPath], versions: range) -> Callable[[Broker], FastPath]:
+def guarded(
+    fast: Callable[[BrokerServices], FastPath], versions: range
+) -> Callable[[BrokerServices], FastPath]:
     """A short cut that leaves other versions than a release has to the ordinary way, which refuses them."""
     first, last = versions[0], versions[-1]
 
-    def make(broker: Broker) -> FastPath:
+    def make(broker: BrokerServices) -> FastPath:
         path = fast(broker)
 
         def guard(peer: Peer, frame: Any, later: Later) -> Any:

@@ -23,16 +23,18 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from odradek.broker.network.dispatch import Answer
+from odradek.broker.network.answer import Answer
+from odradek.broker.network.dispatch import Dispatcher
+from odradek.broker.network.limits import NetworkLimits
+from odradek.broker.network.outbox import SendingThreads
+from odradek.broker.network.peer import Peer
 from odradek.broker.network.sending import FileSender, can_send_ranges, read_ranges
 from odradek.errors import ProtocolError
 from odradek.util.gathered_writes import Writelines, gathering_write
-from odradek.wire.framing import FrameReceiver
-
-if TYPE_CHECKING:
-    from odradek.broker.network.server import Listener
+from odradek.util.repeats import Repeats
+from odradek.wire.framing import FrameReceiver, ReceiveBuffers
 
 log = logging.getLogger(__name__)
 
@@ -53,24 +55,6 @@ def _drop(buffers: Sequence[Any]) -> None:
     """Write nothing, as nobody is connected."""
 
 
-class Peer:
-    """Who is at the other end; what handlers and log lines say of it.
-
-    Attributes:
-        host, port: the peer's address.
-        connection_id: Kafka's form, `local_host:local_port-host:port-n`.
-        listener_name: the listener that it came in by.
-    """
-
-    __slots__ = ("connection_id", "host", "listener_name", "port")
-
-    def __init__(self, host: str, port: int, connection_id: str, listener_name: str) -> None:
-        self.host = host
-        self.port = port
-        self.connection_id = connection_id
-        self.listener_name = listener_name
-
-
 class _Slot:
     """A request in work, and its answer when it is ready; called with it when that comes later."""
 
@@ -86,16 +70,51 @@ class _Slot:
         self._connection.answered(self, answer)
 
     def refuse(self, reason: str) -> None:
-        """See `odradek.broker.network.dispatch.Later`."""
+        """See `odradek.broker.network.answer.Later`."""
         self._connection.close(reason, warn=True)
 
     def hold(self, held: bool) -> None:
-        """See `odradek.broker.network.dispatch.Later`."""
+        """See `odradek.broker.network.answer.Later`."""
         self._connection.hold(held)
 
     def own(self, frame: Any) -> Any:
-        """See `odradek.broker.network.dispatch.Later`."""
+        """See `odradek.broker.network.answer.Later`."""
         return self._connection.own(frame)
+
+
+class Accepting(Protocol):
+    """What a connection asks of the `Listener` that has accepted it.
+
+    Attributes: see `Listener`.
+    """
+
+    loop: asyncio.AbstractEventLoop
+    dispatcher: Dispatcher
+    limits: NetworkLimits
+    receive_buffers: ReceiveBuffers
+    sending_threads: SendingThreads
+    queued_bytes: int
+    repeats_of_connections: Repeats
+
+    def opened(self, connection: Connection) -> None:
+        """See `Listener.opened`."""
+        ...
+
+    def closed(self, connection: Connection) -> None:
+        """See `Listener.closed`."""
+        ...
+
+    def has_room(self, connection: Connection) -> bool:
+        """See `Listener.has_room`."""
+        ...
+
+    def release(self, size: int) -> None:
+        """See `Listener.release`."""
+        ...
+
+    def account_partial(self, connection: Connection, pending: int) -> None:
+        """See `Listener.account_partial`."""
+        ...
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -133,7 +152,7 @@ class Connection(asyncio.BufferedProtocol):
         "peer",
     )
 
-    def __init__(self, listener: Listener, peer: Peer) -> None:
+    def __init__(self, listener: Accepting, peer: Peer) -> None:
         self._listener = listener
         self._loop = listener.loop
         self._dispatch = listener.dispatcher.dispatch
@@ -292,7 +311,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._close_reason is None
 
     def hold(self, held: bool) -> None:
-        """See `odradek.broker.network.dispatch.Later`."""
+        """See `odradek.broker.network.answer.Later`."""
         self._held = held
         if not held:
             # In a turn of its own: the answer leaves first.

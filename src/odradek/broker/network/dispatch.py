@@ -14,13 +14,14 @@ import asyncio
 import logging
 import struct
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 from odradek.broker.context import RequestContext
 from odradek.broker.error_responses import error_in_steps
 from odradek.broker.kafka_versions import before_groups
+from odradek.broker.network.answer import CLOSE, NO_ANSWER, Answer, Buffers, Later
 from odradek.broker.network.outbox import UNREAD
-from odradek.broker.registry import FastPath, Handler, Handlers
+from odradek.broker.registry import Handler, Handlers
 from odradek.broker.slices import NobodyWaits, Slicer, Steps, is_in_steps, take_all, take_apart
 from odradek.errors import KafkaError, ProtocolError
 from odradek.errors.codes import ErrorCode
@@ -36,12 +37,11 @@ from odradek.wire.headers import (
 from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 if TYPE_CHECKING:
-    from odradek.broker.app import Broker
-    from odradek.broker.network.connection import Peer
+    from odradek.broker.handler_types import FastPath
+    from odradek.broker.network.peer import Peer
+    from odradek.broker.services import BrokerServices
 
 log = logging.getLogger(__name__)
-
-Buffers = list[Any]
 
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 
@@ -61,50 +61,6 @@ _MORE_REQUEST_BYTES = {
     ApiKey.SYNC_GROUP: 16 * 1024 * 1024,
 }
 """Requests whose bytes are mostly one piece; for Produce `socket.request.max.bytes` is the only bound."""
-
-
-class Answer(NamedTuple):
-    """What goes back for one request.
-
-    Attributes:
-        buffers: the response with its size prefix; None when the request wants no response.
-        close: close the connection, after the responses before this one.
-        ranges: whether there are parts among the buffers that are not in memory (`outbox.UNREAD`).
-    """
-
-    buffers: Buffers | None
-    close: bool = False
-    ranges: bool = False
-
-
-NO_ANSWER = Answer(None)
-_CLOSE = Answer(None, close=True)
-
-
-class Later(Protocol):
-    """Takes an answer that does not come at once.
-
-    Attributes:
-        context: set to the request's surroundings while it is in work; `on_disconnect` is what counts there.
-    """
-
-    context: Any
-
-    def __call__(self, answer: Answer) -> None:
-        """The answer has come."""
-        ...
-
-    def refuse(self, reason: str) -> None:
-        """The frame cannot be answered: the connection is to be closed."""
-        ...
-
-    def hold(self, held: bool) -> None:
-        """Whether the connection's next requests have to wait until this one has been handled."""
-        ...
-
-    def own(self, frame: Any) -> Any:
-        """The frame in work, or a copy, to be kept for as long as it is wanted."""
-        ...
 
 
 class _Exchange:
@@ -132,7 +88,7 @@ class _Exchange:
 class Dispatcher:
     """Turns frames into answers with the registered handlers."""
 
-    def __init__(self, broker: Broker, handlers: Handlers, slicer: Slicer | None = None) -> None:
+    def __init__(self, broker: BrokerServices, handlers: Handlers, slicer: Slicer | None = None) -> None:
         """
         Args:
             broker: handed to the handlers.
@@ -427,7 +383,7 @@ class Dispatcher:
         """Make the answer of a response, whose buffers may be there already, and count the request."""
         handler, context = exchange.handler, exchange.context
         if response is None:
-            answer = _CLOSE if context.close_connection else NO_ANSWER
+            answer = CLOSE if context.close_connection else NO_ANSWER
             size = 0
         else:
             try:
@@ -443,7 +399,7 @@ class Dispatcher:
                     context.client_id,
                     exc_info=error,
                 )
-                return _CLOSE
+                return CLOSE
             ranges = len(buffers) > 1 and any(one.__class__ in UNREAD for one in buffers)
             answer = Answer(buffers, context.close_connection, ranges)
             size = sum(map(len, buffers))
@@ -451,5 +407,7 @@ class Dispatcher:
         exchange.metrics.observe(elapsed_ms, size)
         request_log = self._broker.request_log
         if request_log is not None:
-            request_log.write(context, handler, exchange.request_bytes, size, elapsed_ms, closed=answer.close)
+            request_log.write(
+                context, handler.api_key, exchange.request_bytes, size, elapsed_ms, closed=answer.close
+            )
         return answer

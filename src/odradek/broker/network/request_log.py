@@ -15,11 +15,28 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.registry import Handler
+    from odradek.wire.api import ApiKey
+    from odradek.wire.headers import RequestHeader
+
+
+class LoggedRequest(Protocol):
+    """What is written of a request; `odradek.broker.context.RequestContext` says what each is."""
+
+    header: RequestHeader
+    api_version: int
+    now_ms: int
+    client_host: str
+    client_port: int
+    principal: str
+    listener_name: str
+
+    @property
+    def client_id(self) -> str:
+        """The client id of the header."""
+        ...
 
 
 class RequestLog:
@@ -39,8 +56,8 @@ class RequestLog:
 
     def write(
         self,
-        context: RequestContext,
-        handler: Handler,
+        request: LoggedRequest,
+        api_key: ApiKey,
         request_bytes: int,
         response_bytes: int,
         elapsed_ms: float,
@@ -50,15 +67,15 @@ class RequestLog:
         """Add one request. A full disk loses the line, never the request."""
         line = json.dumps(
             {
-                "time_ms": context.now_ms,
-                "api": handler.api_key.api_name,
-                "version": context.api_version,
-                "correlation_id": context.header.correlation_id,
-                "client_id": context.client_id,
-                "client_host": context.client_host,
-                "client_port": context.client_port,
-                "principal": context.principal,
-                "listener": context.listener_name,
+                "time_ms": request.now_ms,
+                "api": api_key.api_name,
+                "version": request.api_version,
+                "correlation_id": request.header.correlation_id,
+                "client_id": request.client_id,
+                "client_host": request.client_host,
+                "client_port": request.client_port,
+                "principal": request.principal,
+                "listener": request.listener_name,
                 "request_bytes": request_bytes,
                 "response_bytes": response_bytes,
                 "total_ms": round(elapsed_ms, 3),

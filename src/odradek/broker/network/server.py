@@ -13,10 +13,11 @@ import socket
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from odradek.broker.network.connection import Connection, Peer
+from odradek.broker.network.connection import Connection
 from odradek.broker.network.connection import log as log_of_connections
 from odradek.broker.network.limits import descriptors_for_connections
 from odradek.broker.network.outbox import SendingThreads
+from odradek.broker.network.peer import Peer
 from odradek.util.repeats import Repeats
 from odradek.wire.framing import ReceiveBuffers
 

@@ -20,7 +20,7 @@ from odradek.errors.codes import ErrorCode
 from odradek.util.futures import then
 
 if TYPE_CHECKING:
-    from odradek.broker.app import Broker
+    from odradek.broker.services import BrokerServices
     from odradek.log.producers.producer_state import ProducerState
     from odradek.log.producers.verification import Verification
 
@@ -67,7 +67,7 @@ class Admission:
 
 
 def admit(
-    broker: Broker,
+    broker: BrokerServices,
     transactional_id: str,
     producer_id: int,
     epoch: int,

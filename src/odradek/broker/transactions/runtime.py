@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from odradek.broker.coordination.answer import Answer
 from odradek.broker.coordination.replicated_log import ReplicatedLog
 from odradek.broker.coordination.shell import CoordinatorShell
-from odradek.broker.features import TRANSACTION_VERSION
 from odradek.broker.metrics import VerificationMetrics
 from odradek.broker.transactions.markers import MarkerWriter
 from odradek.coordinators.reply import Reply
@@ -33,7 +32,6 @@ from odradek.errors import CoordinatorLoadInProgressError, KafkaError
 from odradek.errors.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from odradek.broker.app import Broker
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.broker.metrics import Metrics
     from odradek.broker.producer_ids import ProducerIdBlock, ProducerIds
@@ -279,34 +277,6 @@ class TransactionRuntime(CoordinatorShell):
         if state is None or partition[0] in image.marked:
             return None
         return state.leader
-
-
-def start_transactions(broker: Broker) -> TransactionRuntime:
-    """The binding of a broker that runs, in step with its image."""
-    writer = MarkerWriter(
-        broker.replicas,
-        broker.purgatory,
-        lambda: broker.groups,
-        broker.clock,
-        broker.config.request_timeout_ms,
-        broker.slicer,
-    )
-    transactions = TransactionRuntime(
-        broker_id=broker.broker_id,
-        replicas=broker.replicas,
-        purgatory=broker.purgatory,
-        controller=broker.controller,
-        producer_ids=broker.producer_ids,
-        writer=writer,
-        clock=broker.clock,
-        timers=broker.timers,
-        loop=broker.loop,
-        config=broker.config,
-        transaction_version=broker.features.level(TRANSACTION_VERSION),
-    )
-    transactions.follow(broker.image)
-    transactions.register_gauges(broker.metrics)
-    return transactions
 
 
 def _average(values: Collection[float]) -> float:

@@ -16,7 +16,7 @@ from odradek.log.cleaner.manager import LogCleaner
 from odradek.log.storage.real_files import RealFileSystem
 
 if TYPE_CHECKING:
-    from odradek.broker.app import Broker
+    from odradek.broker.services import BrokerServices
 
 _FLUSH_CHECK_MS = 1_000
 _REMOVAL_CHECK_MS = 1_000
@@ -30,7 +30,7 @@ class Housekeeping:
     `log_starts`: writes down what DeleteRecords has done.
     """
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerServices) -> None:
         self._broker = broker
         self._periodic: list[Periodic] = []
         self._checkpointed: list[Any] = []

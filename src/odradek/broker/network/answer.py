@@ -1,0 +1,51 @@
+"""What goes back for one request, and how it comes to the connection when it does not come at once."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+Buffers = list[Any]
+
+
+class Answer(NamedTuple):
+    """What goes back for one request.
+
+    Attributes:
+        buffers: the response with its size prefix; None when the request wants no response.
+        close: close the connection, after the responses before this one.
+        ranges: whether there are parts among the buffers that are not in memory (`outbox.UNREAD`).
+    """
+
+    buffers: Buffers | None
+    close: bool = False
+    ranges: bool = False
+
+
+NO_ANSWER = Answer(None)
+CLOSE = Answer(None, close=True)
+
+
+class Later(Protocol):
+    """Takes an answer that does not come at once.
+
+    Attributes:
+        context: set to the request's surroundings while it is in work; `on_disconnect` is what counts there.
+    """
+
+    context: Any
+
+    def __call__(self, answer: Answer) -> None:
+        """The answer has come."""
+        ...
+
+    def refuse(self, reason: str) -> None:
+        """The frame cannot be answered: the connection is to be closed."""
+        ...
+
+    def hold(self, held: bool) -> None:
+        """Whether the connection's next requests have to wait until this one has been handled."""
+        ...
+
+    def own(self, frame: Any) -> Any:
+        """The frame in work, or a copy, to be kept for as long as it is wanted."""
+        ...

@@ -1,0 +1,21 @@
+"""Who is at the other end of a connection."""
+
+from __future__ import annotations
+
+
+class Peer:
+    """Who is at the other end; what handlers and log lines say of it.
+
+    Attributes:
+        host, port: the peer's address.
+        connection_id: Kafka's form, `local_host:local_port-host:port-n`.
+        listener_name: the listener that it came in by.
+    """
+
+    __slots__ = ("connection_id", "host", "listener_name", "port")
+
+    def __init__(self, host: str, port: int, connection_id: str, listener_name: str) -> None:
+        self.host = host
+        self.port = port
+        self.connection_id = connection_id
+        self.listener_name = listener_name

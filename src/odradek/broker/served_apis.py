@@ -1,0 +1,27 @@
+"""What a broker knows of the APIs that it serves, as those see it who answer questions about them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from odradek.broker.kafka_versions.release import Release
+
+
+class ServedApis(Protocol):
+    """The half of `odradek.broker.registry.Handlers` that is asked by handlers.
+
+    Attributes:
+        release: the release of Kafka to be; None for all that there is.
+    """
+
+    release: Release | None
+
+    @property
+    def with_zookeeper(self) -> bool:
+        """Whether the broker is to answer as one with ZooKeeper."""
+        ...
+
+    def versions(self) -> list[tuple[int, range]]:
+        """API keys and versions, in the order of the keys: what ApiVersions lists."""
+        ...

@@ -1,0 +1,118 @@
+"""The broker as its handlers see it, and the rooms of the broker that work for all of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from odradek.broker.authorization import Authorizer
+    from odradek.broker.config.broker_config import BrokerConfig
+    from odradek.broker.conversion.conversions import Conversions
+    from odradek.broker.features import Features
+    from odradek.broker.fetch_sessions import FetchSessionCache
+    from odradek.broker.groups.runtime import GroupRuntime
+    from odradek.broker.metrics import Metrics
+    from odradek.broker.network.request_log import RequestLog
+    from odradek.broker.producer_id_throttle import ProducerIdThrottle
+    from odradek.broker.producer_ids import ProducerIds
+    from odradek.broker.replicas import Replicas
+    from odradek.broker.served_apis import ServedApis
+    from odradek.broker.slices import Slicer
+    from odradek.broker.telemetry import ClientTelemetry
+    from odradek.broker.transactions.runtime import TransactionRuntime
+    from odradek.broker.upkeep.log_starts import LogStarts
+    from odradek.broker.upkeep.moving import Moving
+    from odradek.cluster.controller import Controller
+    from odradek.cluster.image import ClusterImage
+    from odradek.log.folders.log_manager import LogManager
+    from odradek.log.storage.files import FileSystem
+    from odradek.replication.delayed import Purgatory
+    from odradek.util.clock import Clock
+    from odradek.util.timers import Timers
+
+
+class BrokerServices(Protocol):
+    """What is asked of a broker from within. `odradek.broker.app.Broker` puts it together.
+
+    Attributes:
+        config: its configs, dynamic ones included.
+        clock, timers, loop: time, for everything in it.
+        files: the file system.
+        controller: writes the cluster's metadata.
+        logs: the logs on disk; `replicas` the partitions over them.
+        purgatory: whatever waits.
+        producer_id_throttle: how fast clients may have producer ids made.
+        producer_ids, features, fetch_sessions, metrics: what the names say.
+        conversions: records on their way to another message format.
+        authorizer: who may do what; None allows everything.
+        slicer: runs work that takes long in slices.
+        request_log: one line per request, when it is on.
+        on_fatal: told why the broker cannot go on: all of its data folders have failed.
+    """
+
+    config: BrokerConfig
+    clock: Clock
+    timers: Timers
+    loop: asyncio.AbstractEventLoop
+    files: FileSystem
+    controller: Controller
+    logs: LogManager
+    replicas: Replicas
+    purgatory: Purgatory
+    producer_id_throttle: ProducerIdThrottle
+    producer_ids: ProducerIds
+    features: Features
+    fetch_sessions: FetchSessionCache
+    metrics: Metrics
+    conversions: Conversions
+    authorizer: Authorizer | None
+    slicer: Slicer
+    request_log: RequestLog | None
+    on_fatal: Callable[[str], None] | None
+
+    @property
+    def broker_id(self) -> int:
+        """This broker's id."""
+        ...
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id."""
+        ...
+
+    @property
+    def image(self) -> ClusterImage:
+        """The cluster as it is now."""
+        ...
+
+    @property
+    def handlers(self) -> ServedApis:
+        """Which APIs are served."""
+        ...
+
+    @property
+    def groups(self) -> GroupRuntime:
+        """The group coordinator's binding."""
+        ...
+
+    @property
+    def transactions(self) -> TransactionRuntime:
+        """The transaction coordinator's binding."""
+        ...
+
+    @property
+    def telemetry(self) -> ClientTelemetry:
+        """What clients are told of their metrics."""
+        ...
+
+    @property
+    def moving(self) -> Moving | None:
+        """Moves replicas between data folders; None while the broker does not run."""
+        ...
+
+    @property
+    def log_starts(self) -> LogStarts:
+        """Writes down what DeleteRecords has done."""
+        ...
