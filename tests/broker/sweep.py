@@ -210,8 +210,9 @@ class _Encoded:
     def __init__(self, parts: list[Any]) -> None:
         self._parts = parts
 
-    def encode_parts(self, version: int) -> list[Any]:
-        return self._parts
+    def encode_behind(self, head: bytes, version: int) -> list[Any]:
+        size = len(head) - 4 + sum(map(len, self._parts))
+        return [size.to_bytes(4, "big") + head[4:], *self._parts]
 
 
 async def _read_frame(reader: asyncio.StreamReader) -> bytes:

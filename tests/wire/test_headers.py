@@ -64,7 +64,7 @@ def test_the_client_id_of_a_flexible_header_is_not_compact() -> None:
 
 @pytest.mark.parametrize("version", [7, 9])
 def test_records_are_not_copied_on_the_way_out(version: int) -> None:
-    batch = bytearray(100)
+    batch = bytearray(10_000)
     data = [TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=batch)])]
     parts = encode_request(ApiKey.PRODUCE, version, 1, "c", ProduceRequest(topic_data=data))
     assert sum(part is batch for part in parts) == 1

@@ -74,17 +74,15 @@ def encode_request(
         InvalidMessageError: as `Message.encode`.
         ValueError: no such key or version.
     """
-    parts = message.encode_parts(version)
-    size = sum(map(len, parts))
     header_version = request_header_version(key, version)
     if header_version == 0:
-        return _with_head(_REQUEST.pack(size + 8, key, version, correlation_id), parts)
-    tags = b"\0" if header_version == 2 else b""
-    client = b"" if client_id is None else client_id.encode()
-    size += 10 + len(client) + len(tags)
-    length = -1 if client_id is None else len(client)
-    head = _REQUEST_WITH_CLIENT.pack(size, key, version, correlation_id, length)
-    return _with_head(head + client + tags, parts)
+        head = _REQUEST.pack(0, key, version, correlation_id)
+    else:
+        client = b"" if client_id is None else client_id.encode()
+        length = -1 if client_id is None else len(client)
+        tags = b"\0" if header_version == 2 else b""
+        head = _REQUEST_WITH_CLIENT.pack(0, key, version, correlation_id, length) + client + tags
+    return message.encode_behind(head, version)
 
 
 def encode_response(key: int, version: int, correlation_id: int, message: Message) -> list[Buffer]:
@@ -94,7 +92,7 @@ def encode_response(key: int, version: int, correlation_id: int, message: Messag
         InvalidMessageError: as `Message.encode`.
         ValueError: no such key or version.
     """
-    return _whole_response(key, version, correlation_id, message.encode_parts(version))
+    return message.encode_behind(_response_head(key, version, correlation_id), version)
 
 
 def encode_response_in_steps(
@@ -102,14 +100,15 @@ def encode_response_in_steps(
 ) -> Generator[None, None, list[Buffer]]:
     """As `encode_response`, with pauses."""
     parts = yield from message.encode_in_steps(version)
-    return _whole_response(key, version, correlation_id, parts)
+    head = _response_head(key, version, correlation_id)
+    size = len(head) - 4 + sum(map(len, parts))
+    return [size.to_bytes(4, "big") + head[4:], *parts]
 
 
-def _whole_response(key: int, version: int, correlation_id: int, parts: list[Buffer]) -> list[Buffer]:
-    size = sum(map(len, parts))
-    if response_header_version(key, version):
-        return _with_head(_RESPONSE.pack(size + 5, correlation_id) + b"\0", parts)
-    return _with_head(_RESPONSE.pack(size + 4, correlation_id), parts)
+def _response_head(key: int, version: int, correlation_id: int) -> bytes:
+    """The size, still 0, and the header."""
+    head = _RESPONSE.pack(0, correlation_id)
+    return head + b"\0" if response_header_version(key, version) else head
 
 
 def decode_response(frame: Buffer, key: int, version: int) -> tuple[int, Message]:
@@ -132,12 +131,3 @@ def decode_response(frame: Buffer, key: int, version: int) -> tuple[int, Message
     if end != len(frame):
         raise ProtocolError(f"{cls.__name__} v{version}: {len(frame) - end} bytes left over")
     return head.correlation_id, message
-
-
-def _with_head(head: bytes, parts: list[Buffer]) -> list[Buffer]:
-    """Put size and header in front: in one buffer with the first part, unless that is large."""
-    first = parts[0] if parts else b""
-    if first.__class__ is bytes and len(first) <= 4096:
-        parts[:1] = [head + first]
-        return parts
-    return [head, *parts]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
     from odradek.wire.api import ApiKey
+    from odradek.wire.codec import Codec
     from odradek.wire.primitives import Buffer
 
     T = TypeVar("T", bound="Struct")
@@ -43,10 +44,14 @@ class Struct:
     _unknown_tags: dict[int, bytes] | None
 
     def __init__(self, **values: Any) -> None:
-        from odradek.wire.constructor import compile_constructor
+        from odradek.wire.codec import set_constructor
 
-        compile_constructor(type(self))
-        type(self).__init__(self, **values)  # the one just made
+        cls = type(self)
+        set_constructor(cls)
+        made = cls(**values)  # by the one just set
+        for field in cls.FIELDS:
+            setattr(self, field.name, getattr(made, field.name))
+        self._unknown_tags = None
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
@@ -79,9 +84,8 @@ class Message(Struct):
     FLEXIBLE_FROM: ClassVar[int | None] = None
     KIND: ClassVar[str] = ""
     API_KEY: ClassVar[ApiKey]
-    _decoders: ClassVar[dict[int, Decoder]]
     MOST_ELEMENTS: ClassVar[int] = 500_000
-    _encoders: ClassVar[dict[int, Encoder]]
+    _codecs: ClassVar[dict[int, Codec]]
     _decoders_in_steps: ClassVar[dict[int, SteppedDecoder]]
     _encoders_in_steps: ClassVar[dict[int, SteppedEncoder]]
 
@@ -97,7 +101,7 @@ class Message(Struct):
             ProtocolError: the bytes are not such a message, or something is left over.
             ValueError: there is no such version.
         """
-        message, end = cls._decoders[version](buffer, 0)
+        message, end = cls._codecs[version].decode(buffer, 0)
         if end != len(buffer):
             raise ProtocolError(f"{cls.__name__} v{version}: {len(buffer) - end} bytes left over")
         return message  # type: ignore[no-any-return]
@@ -113,7 +117,7 @@ class Message(Struct):
             ProtocolError: the bytes are not such a message.
             ValueError: there is no such version.
         """
-        return cls._decoders[version](buffer, offset)
+        return cls._codecs[version].decode(buffer, offset)
 
     @classmethod
     def decode_in_steps(
@@ -129,22 +133,23 @@ class Message(Struct):
             InvalidMessageError: a value does not fit its field, or that version cannot carry it.
             ValueError: there is no such version.
         """
-        out: list[Buffer] = []
-        self._encoders[version](self, out, None)
-        return b"".join(out)
+        return self._codecs[version].encode(self)
 
     def encode_parts(self, version: int) -> list[Buffer]:
-        """Encode into a list of buffers, in which those of records are the caller's own, not copied.
+        """Encode into a list of buffers, in which larger records are the caller's own, not copied.
 
         Raises:
             InvalidMessageError, ValueError: as `encode`.
         """
-        out: list[Buffer] = []
-        parts: list[Buffer] = []
-        self._encoders[version](self, out, parts)
-        if out:
-            parts.append(b"".join(out))
-        return parts
+        return self._codecs[version].encode_parts(self, b"", -1)
+
+    def encode_behind(self, head: bytes, version: int) -> list[Buffer]:
+        """As `encode_parts`, behind a head whose first four bytes are to say how many follow them.
+
+        Raises:
+            InvalidMessageError, ValueError: as `encode`.
+        """
+        return self._codecs[version].encode_parts(self, head, 0)
 
     def encode_in_steps(self, version: int) -> Generator[None, None, list[Buffer]]:
         """As `encode_parts`, with a pause after every few hundred elements; nothing may change meanwhile."""
@@ -211,40 +216,46 @@ class Data(Message):
             prefix = cls.VERSIONS[-1]
         if prefix not in cls.VERSIONS:
             raise ProtocolError(f"{cls.__name__}: version {prefix} is not known")
-        message, end = cls._decoders[prefix](buffer, 2)
+        message, end = cls._codecs[prefix].decode(buffer, 2)
         if end != len(buffer):
             raise ProtocolError(f"{cls.__name__} v{prefix}: {len(buffer) - end} bytes left over")
         return message  # type: ignore[no-any-return]
 
 
 class _PerVersion(dict[int, "Any"]):
-    """Compiled functions by version, made when first asked for."""
+    """What a message has for each version, made when first asked for."""
 
-    __slots__ = ("_cls", "_decodes", "_in_steps")
+    __slots__ = ("_cls", "_make")
 
-    def __init__(self, cls: type[Message], decodes: bool, in_steps: bool = False) -> None:
+    def __init__(self, cls: type[Message], make: Callable[[type[Message], int], Any]) -> None:
         self._cls = cls
-        self._decodes = decodes
-        self._in_steps = in_steps
+        self._make = make
 
     def __missing__(self, version: int) -> Any:
         cls = self._cls
         if version not in cls.VERSIONS:
             known = f"{cls.VERSIONS[0]} to {cls.VERSIONS[-1]}" if cls.VERSIONS else "none"
             raise ValueError(f"{cls.__name__} has no version {version} (known: {known})")
-        made: Any
-        if self._decodes:
-            from odradek.wire import decoder
-
-            compile_ = decoder.compile_decoder_in_steps if self._in_steps else decoder.compile_decoder
-            made = compile_(cls, version)
-        else:
-            from odradek.wire import encoder
-
-            make = encoder.compile_encoder_in_steps if self._in_steps else encoder.compile_encoder
-            made = make(cls, version)
-        self[version] = made
+        made = self[version] = self._make(cls, version)
         return made
+
+
+def _codec_of(cls: type[Message], version: int) -> Codec:
+    from odradek.wire.codec import codec_of
+
+    return codec_of(cls, version)
+
+
+def _decoder_in_steps(cls: type[Message], version: int) -> SteppedDecoder:
+    from odradek.wire.decoder import compile_decoder_in_steps
+
+    return compile_decoder_in_steps(cls, version)
+
+
+def _encoder_in_steps(cls: type[Message], version: int) -> SteppedEncoder:
+    from odradek.wire.encoder import compile_encoder_in_steps
+
+    return compile_encoder_in_steps(cls, version)
 
 
 def _slotted(cls: type[T], **attributes: Any) -> type[T]:
@@ -282,10 +293,9 @@ def _message(cls: type[M], kind: str, versions: str, flexible: str, **attributes
         KIND=kind,
         **attributes,
     )
-    made._decoders = _PerVersion(made, decodes=True)
-    made._encoders = _PerVersion(made, decodes=False)
-    made._decoders_in_steps = _PerVersion(made, decodes=True, in_steps=True)
-    made._encoders_in_steps = _PerVersion(made, decodes=False, in_steps=True)
+    made._codecs = _PerVersion(made, _codec_of)
+    made._decoders_in_steps = _PerVersion(made, _decoder_in_steps)
+    made._encoders_in_steps = _PerVersion(made, _encoder_in_steps)
     return made
 
 

@@ -1,0 +1,114 @@
+"""One message in one version: decoded from bytes, encoded into them.
+
+`codec_of` gives the compiled codec (`odradek._codec`) where there is one, else the functions that
+`odradek.wire.decoder` and `encoder` generate. The compiled one hands to these all that is not in order.
+"""
+
+from __future__ import annotations
+
+from odradek.wire import programs
+
+try:
+    from odradek import _codec
+except ImportError:
+    _codec = None
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    from odradek.wire.message import Message, Struct
+    from odradek.wire.primitives import Buffer
+
+    class Codec(Protocol):
+        """Decodes and encodes one version of a message."""
+
+        def decode(self, buffer: Buffer, position: int) -> tuple[Any, int]:
+            """The message that begins there, and the position behind it. Raises `ProtocolError`."""
+            ...
+
+        def encode(self, message: Any) -> bytes:
+            """The message's bytes. Raises `InvalidMessageError`."""
+            ...
+
+        def encode_parts(self, message: Any, head: bytes, size_at: int) -> list[Any]:
+            """The message behind a head, as buffers; larger records are the caller's own, not copied.
+
+            Args:
+                message: what to encode.
+                head: what stands in front, in the first buffer.
+                size_at: where in the head 32 bits say how many bytes follow them; -1 for nowhere.
+
+            Raises:
+                InvalidMessageError: as `encode`.
+            """
+            ...
+
+
+class GeneratedCodec:
+    """The codec by generated functions, made when they are first needed."""
+
+    __slots__ = ("_cls", "_decode", "_encode", "_version")
+
+    def __init__(self, cls: type[Message], version: int) -> None:
+        self._cls = cls
+        self._version = version
+        self._decode: Any = None
+        self._encode: Any = None
+
+    def decode(self, buffer: Buffer, position: int) -> tuple[Any, int]:
+        """See `Codec`."""
+        if self._decode is None:
+            from odradek.wire.decoder import compile_decoder
+
+            self._decode = compile_decoder(self._cls, self._version)
+        found: tuple[Any, int] = self._decode(buffer, position)
+        return found
+
+    def _encoder(self) -> Any:
+        if self._encode is None:
+            from odradek.wire.encoder import compile_encoder
+
+            self._encode = compile_encoder(self._cls, self._version)
+        return self._encode
+
+    def encode(self, message: Any) -> bytes:
+        """See `Codec`."""
+        out: list[Buffer] = []
+        self._encoder()(message, out, None)
+        return b"".join(out)
+
+    def encode_parts(self, message: Any, head: bytes, size_at: int) -> list[Any]:
+        """See `Codec`."""
+        out: list[Buffer] = [head]
+        parts: list[Buffer] = []
+        self._encoder()(message, out, parts)
+        if out:
+            parts.append(b"".join(out))
+        if size_at >= 0:
+            size = sum(map(len, parts)) - size_at - 4
+            first = bytearray(parts[0])
+            first[size_at : size_at + 4] = size.to_bytes(4, "big")
+            parts[0] = bytes(first)
+        return parts
+
+
+def codec_of(cls: type[Message], version: int) -> Codec:
+    """Make the codec of one version."""
+    generated = GeneratedCodec(cls, version)
+    if _codec is None:
+        return generated
+    program = programs.program_of(_codec, cls, version)
+    made: Codec = _codec.Codec(program, generated, programs.has_records(cls, version))
+    return made
+
+
+def set_constructor(cls: type[Struct]) -> None:
+    """Give a struct its constructor: every field a keyword, with Kafka's default."""
+    if _codec is None:
+        from odradek.wire.constructor import compile_constructor
+
+        compile_constructor(cls)
+    else:
+        names = tuple(field.name for field in cls.FIELDS)
+        _codec.set_constructor(cls, programs.constructor_of(_codec, cls), names)
