@@ -161,9 +161,9 @@ class Replay:
     async def _receive(self, conn: int, exchange: Exchange, now_ms: float) -> float:
         stream = self._streams[conn]
         deadline = now_ms + _SLACK_MS
-        turns = self.broker.controller.turns
+        queue = self.broker.controller.event_queue
         while exchange.ours is None:
-            await settle(lambda: not turns.is_busy, "for the controller")
+            await settle(lambda: not queue.is_busy, "for the controller")
             for _ in range(3):
                 await asyncio.sleep(0.0005)
                 if exchange.ours is not None or stream.listening.done():

@@ -163,10 +163,10 @@ class Sweeper:
         reader, writer = self._stream
         reading = asyncio.ensure_future(_read_frame(reader))
         steps = iter(_STEPS_MS)
-        listener, turns = self.broker.listeners[0], self.broker.controller.turns
+        listener, queue = self.broker.listeners[0], self.broker.controller.event_queue
 
         def is_waiting() -> bool:
-            busy = turns.is_busy or self.broker.slicer.is_busy
+            busy = queue.is_busy or self.broker.slicer.is_busy
             return listener.queued_bytes > 0 and not busy
 
         while not reading.done():

@@ -126,7 +126,7 @@ def test_too_few_live_brokers(world: World) -> None:
     assert _errors(world.call(_request(_grow("t", 3)), 3)) == {"t": ErrorCode.INVALID_REPLICATION_FACTOR}
 
 
-def test_permissions_and_office(world: World) -> None:
+def test_permissions_and_the_active_controller(world: World) -> None:
     world.authorizer = Denying((Operation.ALTER, "t"))
     assert _errors(world.call(_request(_grow("t", 3)), 3)) == {"t": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
     world.authorizer = None

@@ -59,7 +59,7 @@ class Scenario:
         self.clock = ManualClock(1_000_000)
         self.server = MemoryServer(self.clock)
         self.config = Config()
-        self.chance = random.Random(7)
+        self.rng = random.Random(7)
         self.lines: list[str] = []
         self.stores: dict[int, MemoryStore] = {}
         self.controllers: dict[int, Controller] = {}
@@ -80,9 +80,9 @@ class Scenario:
     # --- commands -----------------------------------------------------------------------------------------
 
     def do_controller(self, broker: str, rack: str | None = None) -> None:
-        """A whole broker: registers and tries for the office."""
+        """A whole broker: registers and tries to become the controller."""
         store = TracingStore(self.server, self._note)
-        controller = Controller(store, int(broker), self.config, self.clock, self.chance)
+        controller = Controller(store, int(broker), self.config, self.clock, self.rng)
         self.stores[int(broker)], self.controllers[int(broker)] = store, controller
         controller.add_listener(lambda image, delta: self._told(int(broker), image, delta))
         self.quiet = True

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.cluster.assignment import assign_replicas, rack_alternated
-from odradek.cluster.chance import SystemChance, random_uuid
+from odradek.cluster.random_source import SystemRandomSource, random_uuid
 from odradek.errors import InvalidReplicationFactorError, KafkaError
 
 from .golden import cluster_lines
@@ -64,9 +64,9 @@ def test_any_assignment_is_fair(
     cluster = {b: (f"r{b % racks}" if racks else None) for b in range(brokers)}
     if factor > brokers:
         with pytest.raises(InvalidReplicationFactorError):
-            assign_replicas(cluster, partitions, factor, first_partition=first, chance=rng)
+            assign_replicas(cluster, partitions, factor, first_partition=first, rng=rng)
         return
-    assignment = assign_replicas(cluster, partitions, factor, first_partition=first, chance=rng)
+    assignment = assign_replicas(cluster, partitions, factor, first_partition=first, rng=rng)
     assert list(assignment) == list(range(first, first + partitions))
     leaders = Counter(replicas[0] for replicas in assignment.values())
     assert max(leaders.values()) - min(leaders[b] for b in cluster) <= 1, "leaders are spread evenly"
@@ -81,9 +81,9 @@ def test_random_uuids_are_version_4_and_never_begin_with_a_dash() -> None:
     from odradek.cluster.nodes import topic_id_to_text
 
     rng = random.Random(1)
-    for chance in (rng, SystemChance()):
+    for source in (rng, SystemRandomSource()):
         for _ in range(300):
-            value = random_uuid(chance)
+            value = random_uuid(source)
             assert len(value) == 16
             assert value[6] >> 4 == 4
             assert value[8] >> 6 == 2
@@ -91,5 +91,5 @@ def test_random_uuids_are_version_4_and_never_begin_with_a_dash() -> None:
 
 
 def test_system_chance_stays_in_range() -> None:
-    chance = SystemChance()
-    assert {chance.randrange(3) for _ in range(200)} == {0, 1, 2}
+    source = SystemRandomSource()
+    assert {source.randrange(3) for _ in range(200)} == {0, 1, 2}

@@ -306,9 +306,9 @@ class Broker:
         self._undo.append(("controller", self.controller.stop))
         adopt_topics(self.logs, self.controller, self.config)
         FolderFailures(self).follow()
-        self._turns = ControllerThread(self.loop, self.replicas, self.logs)
-        self.controller.turns = self._turns
-        self._undo.append(("controller's thread", self._turns.let_go))
+        self._controller_thread = ControllerThread(self.loop, self.replicas, self.logs)
+        self.controller.event_queue = self._controller_thread
+        self._undo.append(("controller's thread", self._controller_thread.let_go))
         report_strangers(self.logs, self.image)
         self.housekeeping.start()
         register_gauges(self, self.listeners)
@@ -471,7 +471,7 @@ class Broker:
         for listener in self.listeners:
             listener.stop_accepting()
         self.housekeeping.stop()
-        await self._turns.stop()
+        await self._controller_thread.stop()
         # Whoever waits gets what there is; consumers and producers then find the connection closed.
         if self._transactions is not None:
             self._transactions.stop()

@@ -28,7 +28,7 @@ Handle = Callable[["RequestContext", Any], Any]
 
 
 class ControllerThread:
-    """See `odradek.cluster.turns.Turns`. Made in the loop's thread."""
+    """See `odradek.cluster.event_queue.EventQueue`. Made in the loop's thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, replicas: Replicas, logs: LogManager) -> None:
         """
@@ -50,7 +50,7 @@ class ControllerThread:
         return bool(self._running)
 
     def run(self, work: Callable[[], Result]) -> Any:
-        """See `Turns.run`: a future, but for work that is itself part of a piece of work, or comes late."""
+        """See `EventQueue.run`. Returns a future, but not for work inside other work, or after the stop."""
         if self._stopped or threading.get_ident() != self._loop_thread:
             return work()
         running = self._loop.run_in_executor(self._executor, work)
@@ -58,8 +58,8 @@ class ControllerThread:
         running.add_done_callback(self._running.discard)
         return running
 
-    def show(self, image: ClusterImage, delta: ClusterDelta, change: Callable[[], None]) -> None:
-        """See `Turns.show`."""
+    def publish(self, image: ClusterImage, delta: ClusterDelta, change: Callable[[], None]) -> None:
+        """See `EventQueue.publish`."""
         if threading.get_ident() == self._loop_thread:
             change()
         else:
@@ -103,14 +103,14 @@ def _call(work: Callable[[], Result], done: Future[Result]) -> None:
         done.set_result(result)
 
 
-def in_controllers_turn(handle: Handle) -> Handle:
+def on_controller_thread(handle: Handle) -> Handle:
     """A handler that changes metadata: all of it is done in the controller's turn.
 
     There it may use the controller, the image, the configs and the request; nothing that belongs to the loop.
     """
 
     @wraps(handle)
-    def take_turn(context: RequestContext, request: Any) -> Any:
-        return context.broker.controller.turns.run(lambda: handle(context, request))
+    def enqueue(context: RequestContext, request: Any) -> Any:
+        return context.broker.controller.event_queue.run(lambda: handle(context, request))
 
-    return take_turn
+    return enqueue

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from odradek.cluster import decisions, topics
 from odradek.cluster.assignment import assign_replicas
-from odradek.cluster.chance import Chance, random_uuid
 from odradek.cluster.config_def import ConfigError
 from odradek.cluster.controller_config import ControllerConfig
 from odradek.cluster.decisions import Decision, PlannedTopic
 from odradek.cluster.image import ClusterImage
+from odradek.cluster.random_source import RandomSource, random_uuid
 from odradek.cluster.store import StoreError
 from odradek.cluster.topic_config import validate_topic_configs
 from odradek.errors import (
@@ -66,7 +66,7 @@ class TopicAdmin(ABC):
 
     broker_id: int
     config: ControllerConfig
-    chance: Chance
+    rng: RandomSource
     epoch: int
 
     @property
@@ -76,7 +76,7 @@ class TopicAdmin(ABC):
 
     @abstractmethod
     def check_active(self) -> None:
-        """Raise `NotControllerError` unless this broker holds the office."""
+        """Raise `NotControllerError` unless this broker is the active controller."""
 
     @abstractmethod
     def _commit(self, decision: Decision) -> None: ...
@@ -113,7 +113,7 @@ class TopicAdmin(ABC):
             For each wanted topic, in order, what was created or the error.
 
         Raises:
-            NotControllerError: this broker does not hold the office.
+            NotControllerError: this broker is not the active controller.
         """
         self.check_active()
         results: list[PlannedTopic | KafkaError] = []
@@ -171,7 +171,7 @@ class TopicAdmin(ABC):
             count = self.config.num_partitions if numbers[0] == USE_DEFAULT else numbers[0]
             _check_size(new_partitions + count)
             factor = self.config.default_replication_factor if numbers[1] == USE_DEFAULT else numbers[1]
-            assignment = assign_replicas(self._racks(), count, factor, chance=self.chance)
+            assignment = assign_replicas(self._racks(), count, factor, rng=self.rng)
         topics.check_name(name)
         topics.check_collision(name, image.topics.keys() | taken)
         if topic.assignment and unknown_brokers:
@@ -186,7 +186,7 @@ class TopicAdmin(ABC):
 
     def _new_topic_id(self) -> bytes:
         while True:
-            topic_id = random_uuid(self.chance)
+            topic_id = random_uuid(self.rng)
             if topic_id not in self.image.topic_names:
                 return topic_id
 
@@ -202,7 +202,7 @@ class TopicAdmin(ABC):
             By name the error, None for what is deleted or marked.
 
         Raises:
-            NotControllerError: this broker does not hold the office.
+            NotControllerError: this broker is not the active controller.
         """
         self.check_active()
         results: dict[str, KafkaError | None] = {}
@@ -243,7 +243,7 @@ class TopicAdmin(ABC):
             InvalidPartitionsError: it has as many, or more.
             PolicyViolationError: too many at once.
             InvalidReplicaAssignmentError: the assignments do not fit.
-            NotControllerError: this broker does not hold the office.
+            NotControllerError: this broker is not the active controller.
         """
         self.check_active()
         image = self.image

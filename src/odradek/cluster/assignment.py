@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from odradek.cluster.chance import Chance, SystemChance
+from odradek.cluster.random_source import RandomSource, SystemRandomSource
 from odradek.errors import InvalidPartitionsError, InvalidReplicationFactorError, UnknownServerError
 
 Racks = Mapping[int, str | None]
@@ -28,7 +28,7 @@ def assign_replicas(
     *,
     start_index: int | None = None,
     first_partition: int = 0,
-    chance: Chance | None = None,
+    rng: RandomSource | None = None,
 ) -> dict[int, tuple[int, ...]]:
     """Assign new partitions to brokers.
 
@@ -38,7 +38,7 @@ def assign_replicas(
         replication_factor: replicas of each.
         start_index: where round robin starts, and the first shift; random without it.
         first_partition: index of the first partition: how many the topic has already.
-        chance: the source of randomness.
+        rng: the source of randomness.
 
     Returns:
         Replicas by partition, the preferred leader first.
@@ -65,9 +65,9 @@ def assign_replicas(
                 "Not all brokers have rack information for replica rack aware assignment."
             )
         brokers = rack_alternated(racks_known)
-    chance = chance if chance is not None else SystemChance()
-    start = start_index if start_index is not None else chance.randrange(len(brokers))
-    shift = start_index if start_index is not None else chance.randrange(len(brokers))
+    rng = rng if rng is not None else SystemRandomSource()
+    start = start_index if start_index is not None else rng.randrange(len(brokers))
+    shift = start_index if start_index is not None else rng.randrange(len(brokers))
     assignment: dict[int, tuple[int, ...]] = {}
     for index in range(first_partition, first_partition + partitions):
         if index > 0 and index % len(brokers) == 0:

@@ -1,10 +1,10 @@
 """The controller: the thin shell that writes what `decisions` decides, and tells the broker.
 
-A broker opens it (cluster id, topics, configs), registers, and tries for the office: the ephemeral
-`/controller` together with the next controller epoch. Every write of the controller is one transaction that
-begins with the check of `/controller_epoch`, so that a deposed controller cannot write. In a broker with the
-embedded store nobody else is there: it always gets the office, and the requests that a cluster's controller
-sends to brokers are the calls of `on_image`.
+A broker opens it (cluster id, topics, configs), registers, and tries to become the controller: it creates the
+ephemeral `/controller` together with the next controller epoch. Every write of the controller is one
+transaction that begins with the check of `/controller_epoch`, so that a deposed controller cannot write. In a
+broker with the embedded store there is no other broker: it always becomes the controller, and the requests
+that a cluster's controller sends to brokers are the calls of `on_image`.
 
 Invariants:
 
@@ -21,12 +21,13 @@ from contextlib import suppress
 
 from odradek.cluster import decisions, loading, nodes, paths
 from odradek.cluster.adoption import FoundPartition, adopt
-from odradek.cluster.chance import Chance, SystemChance, random_uuid
 from odradek.cluster.controller_config import ControllerConfig
 from odradek.cluster.decisions import Decision, IsrChange, Put, Remove, Write
+from odradek.cluster.event_queue import EventQueue, ImmediateQueue
 from odradek.cluster.image import ClusterDelta, ClusterImage
 from odradek.cluster.nodes import BrokerRegistration, ControllerNode, ProducerIdBlock
 from odradek.cluster.partition_admin import PartitionAdmin
+from odradek.cluster.random_source import RandomSource, SystemRandomSource, random_uuid
 from odradek.cluster.store import (
     BadVersion,
     Check,
@@ -42,7 +43,6 @@ from odradek.cluster.store import (
     WatchEvent,
     parent_of,
 )
-from odradek.cluster.turns import AtOnce, Turns
 from odradek.errors import KafkaStorageError, NotControllerError, OdradekError, UnknownServerError
 from odradek.util.clock import Clock
 from odradek.util.repeats import Repeats
@@ -61,17 +61,17 @@ deletes its replicas of them before it returns; `topics_gone` then says that the
 
 
 class Controller(PartitionAdmin):
-    """One broker's view of the cluster's metadata, and the controller when it holds the office.
+    """One broker's view of the cluster's metadata, and the controller when it is the active one.
 
     Args:
         store: the session; the controller does not close it.
         broker_id: of this broker.
         config: defaults for new topics.
         clock: for timestamps in nodes.
-        chance: for topic ids, the cluster id and where round robin starts.
+        rng: for topic ids, the cluster id and where round robin starts.
 
     Attributes:
-        turns: where the work is done, and where the image changes; at once and here if nobody says else.
+        event_queue: runs the work and changes the image; in the caller's thread unless it is replaced.
         offline_replicas: (broker, topic, partition) of replicas that live brokers cannot use.
     """
 
@@ -81,16 +81,16 @@ class Controller(PartitionAdmin):
         broker_id: int,
         config: ControllerConfig,
         clock: Clock,
-        chance: Chance | None = None,
+        rng: RandomSource | None = None,
     ) -> None:
         self.store = store
         self.broker_id = broker_id
         self.config = config
         self.clock = clock
-        self.chance: Chance = chance if chance is not None else SystemChance()
+        self.rng: RandomSource = rng if rng is not None else SystemRandomSource()
         self.broker_epoch = -1
         self.is_active = False
-        self.turns: Turns = AtOnce()
+        self.event_queue: EventQueue = ImmediateQueue()
         self.offline_replicas: frozenset[tuple[int, str, int]] = frozenset()
         self.epoch = 0
         self._epoch_version = -1
@@ -135,7 +135,7 @@ class Controller(PartitionAdmin):
                 if self.store.exists(node) is None:
                     missing[node] = None
         if self.store.exists(paths.CLUSTER_ID) is None:
-            cluster_id = nodes.topic_id_to_text(random_uuid(self.chance))
+            cluster_id = nodes.topic_id_to_text(random_uuid(self.rng))
             missing[paths.CLUSTER_ID] = nodes.encode_cluster_id(cluster_id)
         if not missing:
             return
@@ -148,7 +148,7 @@ class Controller(PartitionAdmin):
                     self.store.create(path, data)
 
     def start(self, registration: BrokerRegistration) -> None:
-        """Register this broker, try for the office, and tell the listeners everything.
+        """Register this broker, try to become the controller, and tell the listeners everything.
 
         Args:
             registration: the advertised endpoints; the sockets are open by now.
@@ -181,7 +181,7 @@ class Controller(PartitionAdmin):
             self._take_over()
 
     def stop(self) -> None:
-        """Unregister and lay down the office. The store stays open."""
+        """Unregister, and resign as controller. The store stays open."""
         registered, self.broker_epoch = self.broker_epoch >= 0, -1
         was_active, self.is_active = self.is_active, False
         for path in self._HANDLERS:
@@ -200,7 +200,7 @@ class Controller(PartitionAdmin):
             log.warning("cannot remove %s: %s", path, error)
 
     def _elect(self) -> None:
-        """Try for the office; leaves `is_active` saying whether it was won."""
+        """Try to become the controller; `is_active` says afterwards whether this broker is."""
         # Only the first controller ever creates it.
         with suppress(NodeExists):
             self.store.create(paths.CONTROLLER_EPOCH, nodes.encode_epoch(0))
@@ -327,10 +327,10 @@ class Controller(PartitionAdmin):
     # --- writing ------------------------------------------------------------------------------------------
 
     def check_active(self) -> None:
-        """Check that this broker holds the office.
+        """Check that this broker is the active controller.
 
         Raises:
-            NotControllerError: it does not.
+            NotControllerError: it is not.
         """
         if not self.is_active:
             raise NotControllerError
@@ -339,7 +339,7 @@ class Controller(PartitionAdmin):
         """Write a decision under the check of the epoch, then make it true here.
 
         Raises:
-            NotControllerError: this broker no longer holds the office.
+            NotControllerError: this broker is no longer the active controller.
             KafkaStorageError: the store cannot be written; nothing was changed.
             StoreError: a node is not as the image says; the image has been read anew.
         """
@@ -378,14 +378,14 @@ class Controller(PartitionAdmin):
 
     def _apply(self, delta: ClusterDelta) -> None:
         if delta:
-            self._show(self._image.apply(delta), delta)
+            self._replace_image(self._image.apply(delta), delta)
 
-    def _show(self, image: ClusterImage, delta: ClusterDelta) -> None:
+    def _replace_image(self, image: ClusterImage, delta: ClusterDelta) -> None:
         def change() -> None:
             self._image = image
             self._publish(delta)
 
-        self.turns.show(image, delta, change)
+        self.event_queue.publish(image, delta, change)
 
     def _publish(self, delta: ClusterDelta) -> None:
         # A listener may write; its change is told after this one, by the call inside.
@@ -398,7 +398,7 @@ class Controller(PartitionAdmin):
         image = loading.load_image(self.store)
         delta = _difference(self._image, image)
         if delta:
-            self._show(image, delta)
+            self._replace_image(image, delta)
 
     def _finish_deletions(self) -> None:
         if self.is_active:
@@ -418,7 +418,7 @@ class Controller(PartitionAdmin):
         """Replace the configs of `topics/<t>`, `brokers/<id>`, `brokers/<default>`, …; checked by the caller.
 
         Raises:
-            NotControllerError: this broker does not hold the office.
+            NotControllerError: this broker is not the active controller.
             KafkaStorageError: the store cannot be written.
         """
         self._commit(decisions.set_config(self._image, entity_path, configs))
@@ -470,7 +470,7 @@ class Controller(PartitionAdmin):
         Where the store cannot be written either, the image alone says so.
 
         Raises:
-            NotControllerError: this broker does not hold the office.
+            NotControllerError: this broker is not the active controller.
             StoreError: a node is not as the image says.
         """
         self.offline_replicas |= {(broker_id, topic, index) for topic, index in partitions}
@@ -485,7 +485,7 @@ class Controller(PartitionAdmin):
         """Change a partition's ISR for its leader, and return the new partition epoch.
 
         Raises:
-            KafkaError: see `decisions.alter_partition`; or this broker does not hold the office.
+            KafkaError: see `decisions.alter_partition`; or this broker is not the active controller.
         """
         self.check_active()
         self._commit(decisions.alter_partition(self._image, self.epoch, change))

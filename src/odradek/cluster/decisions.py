@@ -2,7 +2,7 @@
 
 A `Decision` holds the delta that makes the next image and the node writes that make it true. The shell
 (`controller.Controller`) does the writes in one transaction with the check of its epoch, and only then
-applies the delta and tells. Nothing here reads a store, a clock or a source of chance.
+applies the delta and tells. Nothing here reads a store, a clock or a source of random numbers.
 """
 
 from __future__ import annotations

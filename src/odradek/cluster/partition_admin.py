@@ -48,7 +48,7 @@ class PartitionAdmin(TopicAdmin):
             ElectionNotNeededError: it is led as it shall be.
             PreferredLeaderNotAvailableError: the preferred replica is not alive or not in sync.
             EligibleLeadersNotAvailableError: no replica is alive.
-            NotControllerError: this broker does not hold the office.
+            NotControllerError: this broker is not the active controller.
         """
         self.check_active()
         partition = self._partition(topic, index)
@@ -95,7 +95,7 @@ class PartitionAdmin(TopicAdmin):
             InvalidReplicaAssignmentError: no replicas, one twice, one that is not alive, or one that does not
                 have what it needs.
             InvalidReplicationFactorError: fewer replicas than now, and that is not allowed.
-            NotControllerError: this broker does not hold the office.
+            NotControllerError: this broker is not the active controller.
         """
         self.check_active()
         if partition_last:

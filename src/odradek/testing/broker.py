@@ -250,4 +250,4 @@ class Broker:
 
 def _create_topic(broker: AppBroker, name: str, partitions: int, configs: dict[str, str]) -> Any:
     wanted = NewTopic(name, partitions, 1, configs=configs)
-    return broker.controller.turns.run(lambda: broker.controller.create_topic(wanted))
+    return broker.controller.event_queue.run(lambda: broker.controller.create_topic(wanted))

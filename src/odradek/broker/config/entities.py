@@ -18,7 +18,7 @@ def write_entity_config(context: RequestContext, entity: EntityPath, configs: Ma
     """Give an entity these configs and no others.
 
     Raises:
-        NotControllerError: this broker does not hold the office.
+        NotControllerError: this broker is not the active controller.
         KafkaStorageError: the store cannot be written.
     """
     controller = context.broker.controller

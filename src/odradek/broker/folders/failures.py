@@ -52,7 +52,7 @@ class FolderFailures:
     def _give_up(self, path: Path, keys: list[tuple[str, int]], reason: str) -> None:
         broker = self._broker
         broker.replicas.take_offline(keys, f"the data folder {path} has failed: {reason}")
-        noting = broker.controller.turns.run(partial(self._note_offline, keys))
+        noting = broker.controller.event_queue.run(partial(self._note_offline, keys))
         if asyncio.isfuture(noting):
             noting.add_done_callback(_log_failure)
         if not broker.logs.online_dirs:

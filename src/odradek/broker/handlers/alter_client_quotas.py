@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.config.entities import write_entity_config
-from odradek.broker.controller_thread import in_controllers_turn
+from odradek.broker.controller_thread import on_controller_thread
 from odradek.broker.registry import handler
 from odradek.cluster import quotas
 from odradek.errors import ClusterAuthorizationError, KafkaError
@@ -46,7 +46,7 @@ def _error_response(
 
 
 @handler(ApiKey.ALTER_CLIENT_QUOTAS, versions=range(2), error_response=_error_response)
-@in_controllers_turn
+@on_controller_thread
 def handle(context: RequestContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
     """Change the quotas of each entity."""
     if not context.authorize(Operation.ALTER_CONFIGS, CLUSTER):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.broker.config.changes import change_configs, change_each, check_configs, is_before, kind_of
-from odradek.broker.controller_thread import in_controllers_turn
+from odradek.broker.controller_thread import on_controller_thread
 from odradek.broker.registry import handler
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -47,7 +47,7 @@ def _error_response(
 
 
 @handler(ApiKey.ALTER_CONFIGS, versions=range(3), error_response=_error_response)
-@in_controllers_turn
+@on_controller_thread
 def handle(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Replace the configs of each resource."""
     outcomes = change_each(

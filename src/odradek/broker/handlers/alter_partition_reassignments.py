@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.controller_thread import in_controllers_turn
+from odradek.broker.controller_thread import on_controller_thread
 from odradek.broker.registry import handler
 from odradek.errors import ClusterAuthorizationError, KafkaError
 from odradek.wire.api import ApiKey
@@ -30,7 +30,7 @@ _FACTOR_CHANGE_FROM = 1
 
 
 @handler(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=range(2))
-@in_controllers_turn
+@on_controller_thread
 def handle(
     context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.config.entities import write_entity_config
-from odradek.broker.controller_thread import in_controllers_turn
+from odradek.broker.controller_thread import on_controller_thread
 from odradek.broker.registry import handler
 from odradek.cluster.paths import sanitize
 from odradek.cluster.scram import MAX_ITERATIONS, MIN_ITERATIONS, mechanism_of
@@ -49,7 +49,7 @@ def _error_response(
 
 
 @handler(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions=range(1), error_response=_error_response)
-@in_controllers_turn
+@on_controller_thread
 def handle(
     context: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.controller_thread import in_controllers_turn
+from odradek.broker.controller_thread import on_controller_thread
 from odradek.broker.registry import handler
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
@@ -37,7 +37,7 @@ def _error_response(
 
 
 @handler(ApiKey.CREATE_PARTITIONS, versions=range(4), error_response=_error_response)
-@in_controllers_turn
+@on_controller_thread
 def handle(context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Add what can be added."""
     times = Counter(topic.name for topic in request.topics)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.config.description import describe_topic_configs
-from odradek.broker.controller_thread import in_controllers_turn
+from odradek.broker.controller_thread import on_controller_thread
 from odradek.broker.registry import handler
 from odradek.cluster.admin import NewTopic
 from odradek.cluster.nodes import NO_TOPIC_ID
@@ -50,7 +50,7 @@ def _error_response(
 
 
 @handler(ApiKey.CREATE_TOPICS, versions=range(8), error_response=_error_response)
-@in_controllers_turn
+@on_controller_thread
 def handle(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create what can be created."""
     with_zookeeper = context.broker.handlers.with_zookeeper

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.controller_thread import in_controllers_turn
+from odradek.broker.controller_thread import on_controller_thread
 from odradek.broker.registry import handler
 from odradek.cluster.nodes import NO_TOPIC_ID
 from odradek.errors import InvalidRequestError, KafkaError
@@ -38,7 +38,7 @@ def _error_response(
 
 
 @handler(ApiKey.DELETE_TOPICS, versions=range(7), error_response=_error_response)
-@in_controllers_turn
+@on_controller_thread
 def handle(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Delete what can be deleted."""
     wanted = _wanted(request, context.api_version)

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.controller_thread import in_controllers_turn
+from odradek.broker.controller_thread import on_controller_thread
 from odradek.broker.registry import handler
 from odradek.errors import ClusterAuthorizationError, InvalidRequestError, KafkaError
 from odradek.errors.codes import ErrorCode
@@ -56,7 +56,7 @@ def _error_response(
 
 
 @handler(ApiKey.ELECT_LEADERS, versions=range(3), error_response=_error_response)
-@in_controllers_turn
+@on_controller_thread
 def handle(context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
     """Elect what can be elected."""
     if not context.authorize(Operation.ALTER, CLUSTER):

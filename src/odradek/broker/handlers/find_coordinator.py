@@ -63,7 +63,7 @@ def handle(context: RequestContext, request: FindCoordinatorRequest) -> Steps[Fi
     ):
         runtime = broker.groups if request.key_type == GROUP_KEY else broker.transactions
         # What fails is said of each key.
-        yield from wait(broker.controller.turns.run(runtime.ensure_topic))
+        yield from wait(broker.controller.event_queue.run(runtime.ensure_topic))
     found: dict[str, _Found] = {}
     for key in _keys(request, context.api_version):
         found[key] = _find(context, request.key_type, key)

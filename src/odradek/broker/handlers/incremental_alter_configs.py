@@ -23,7 +23,7 @@ from odradek.broker.config.changes import (
     kind_of,
     names_resources,
 )
-from odradek.broker.controller_thread import in_controllers_turn
+from odradek.broker.controller_thread import on_controller_thread
 from odradek.broker.process import loggers
 from odradek.broker.registry import handler
 from odradek.cluster.config_def import DELETE, incremental
@@ -61,7 +61,7 @@ def _error_response(
 
 
 @handler(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=range(2), error_response=_error_response)
-@in_controllers_turn
+@on_controller_thread
 def handle(
     context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:

@@ -52,7 +52,7 @@ def handle(
         return transactions.with_producer_ids(lambda: _initialise(context, name, request))
     ids = context.broker.producer_ids
     if ids.is_exhausted:
-        block = context.broker.controller.turns.run(ids.claim)
+        block = context.broker.controller.event_queue.run(ids.claim)
         if asyncio.isfuture(block):
             return asyncio.ensure_future(_when_claimed(context, ids, block))
         ids.use(block)

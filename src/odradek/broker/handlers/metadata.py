@@ -86,7 +86,7 @@ def handle(context: RequestContext, request: MetadataRequest) -> Steps[MetadataR
         # The controller may have created them by the time that it is this one's turn; that is no error.
         broker = context.broker
         created = yield from wait(
-            broker.controller.turns.run(lambda: auto_create(broker.controller, broker.config, missing))
+            broker.controller.event_queue.run(lambda: auto_create(broker.controller, broker.config, missing))
         )
         for answer in topics:
             if answer.name in created:

@@ -60,7 +60,7 @@ def handle(context: RequestContext, request: OffsetCommitRequest) -> Steps[Offse
     def commit(piece: OffsetCommitRequest) -> OffsetCommitResponse | asyncio.Future[OffsetCommitResponse]:
         if context.api_version == 0:
             _ = context.broker.groups
-            return context.broker.controller.turns.run(lambda: _commit_to_store(context, piece))  # type: ignore[no-any-return]
+            return context.broker.controller.event_queue.run(lambda: _commit_to_store(context, piece))  # type: ignore[no-any-return]
         answer: Answer[OffsetCommitResponse] = Answer()
         context.broker.groups.coordinator.commit_offsets(context.api_version, piece, answer.deliver)
         return answer.result(context.broker.loop)

@@ -67,7 +67,7 @@ def handle(
     }
     if request.validate_only or any(results.values()) or not levels:
         return response
-    written = broker.controller.turns.run(lambda: broker.features.write(levels))
+    written = broker.controller.event_queue.run(lambda: broker.features.write(levels))
     if asyncio.isfuture(written):
         return asyncio.ensure_future(_when_written(context, written, response))
     _use(context, written)

@@ -232,7 +232,7 @@ class TransactionRuntime(CoordinatorShell):
 
     async def _after_claim(self, command: Callable[[], R | asyncio.Future[R]]) -> R:
         while self._producer_ids.is_exhausted:
-            block: ProducerIdBlock | asyncio.Future[ProducerIdBlock] = self._controller.turns.run(
+            block: ProducerIdBlock | asyncio.Future[ProducerIdBlock] = self._controller.event_queue.run(
                 self._producer_ids.claim
             )
             self._producer_ids.use(await block if asyncio.isfuture(block) else block)

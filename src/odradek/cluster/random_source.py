@@ -6,7 +6,7 @@ import os
 from typing import Protocol
 
 
-class Chance(Protocol):
+class RandomSource(Protocol):
     """Where random choices come from."""
 
     def randrange(self, stop: int, /) -> int:
@@ -18,23 +18,23 @@ class Chance(Protocol):
         ...
 
 
-class SystemChance:
+class SystemRandomSource:
     """The operating system's randomness."""
 
     def randrange(self, stop: int, /) -> int:
-        """See `Chance.randrange`. The bias is below `stop` / 2**64."""
+        """See `RandomSource.randrange`. The bias is below `stop` / 2**64."""
         return int.from_bytes(os.urandom(8), "big") % stop
 
     def randbytes(self, n: int, /) -> bytes:
-        """See `Chance.randbytes`."""
+        """See `RandomSource.randbytes`."""
         return os.urandom(n)
 
 
-def random_uuid(chance: Chance) -> bytes:
+def random_uuid(rng: RandomSource) -> bytes:
     """A random UUID (version 4) that is not reserved and whose text does not begin with a dash, as Kafka
     wants topic ids and cluster ids to be."""
     while True:
-        value = bytearray(chance.randbytes(16))
+        value = bytearray(rng.randbytes(16))
         value[6] = value[6] & 0x0F | 0x40
         value[8] = value[8] & 0x3F | 0x80
         # The text's first character is a dash when the first six bits are 62.

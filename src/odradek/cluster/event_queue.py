@@ -1,4 +1,4 @@
-"""Where the controller's work is done, and where its results are shown.
+"""The queue of the controller's work, and where its results are published.
 
 A change of the metadata waits for the disk. So that nobody else waits with it, a broker has the controller
 work in a thread of its own, one piece of work after the other; what readers see (the image, and what
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-class Turns(Protocol):
-    """Gives each piece of the controller's work its turn."""
+class EventQueue(Protocol):
+    """Runs the controller's work, one piece after the other."""
 
     def run(self, work: Callable[[], Result]) -> Any:
-        """Do a piece of work that may change the metadata; what it returns, or a future of that."""
+        """Run a piece of work that may change the metadata. Returns its result, or a future of it."""
         ...
 
-    def show(self, image: ClusterImage, delta: ClusterDelta, change: Callable[[], None]) -> None:
-        """Have `change` called where the image is read; returns when it has been.
+    def publish(self, image: ClusterImage, delta: ClusterDelta, change: Callable[[], None]) -> None:
+        """Call `change` in the thread in which the image is read, and return when it is done.
 
         `image` is what it will be, `delta` what is different in it.
         """
         ...
 
 
-class AtOnce:
-    """Everything in the caller's thread: without a broker, and while one starts or stops."""
+class ImmediateQueue:
+    """Runs everything in the caller's thread: without a broker, and while one starts or stops."""
 
     def run(self, work: Callable[[], Result]) -> Result:
-        """See `Turns.run`."""
+        """See `EventQueue.run`."""
         return work()
 
-    def show(self, image: ClusterImage, delta: ClusterDelta, change: Callable[[], None]) -> None:
-        """See `Turns.show`."""
+    def publish(self, image: ClusterImage, delta: ClusterDelta, change: Callable[[], None]) -> None:
+        """See `EventQueue.publish`."""
         change()
