@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from odradek.replication.partition import Partition
 
 Response = TypeVar("Response")
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 def wait_for_replicas(
     context: RequestContext,
     timeout_ms: int,
     response: Response,
-    pending: list[tuple[Partition, int, Answer]],
-    settle: Callable[[Partition, int, Answer], bool],
-    give_up: Callable[[Partition, Answer], None],
+    pending: list[tuple[Partition, int, Result]],
+    settle: Callable[[Partition, int, Result], bool],
+    give_up: Callable[[Partition, Result], None],
 ) -> asyncio.Future[Response]:
     """A future of the response: done when nothing is pending any more, or the time is up.
 

@@ -43,7 +43,8 @@ from odradek.util.timers import TimerHandle, Timers
 logger = logging.getLogger("odradek.coordinators")
 
 R = TypeVar("R")
-Answer = tuple[Reply[object], object]
+DeferredResponse = tuple[Reply[object], object]
+"""A reply, and the response that it gets once everything appended so far is committed."""
 
 
 class RecordLog(Protocol):
@@ -120,7 +121,7 @@ class _Waiting:
 
     __slots__ = ("answers", "sequence", "timer")
 
-    def __init__(self, sequence: int, answers: list[Answer], timer: TimerHandle) -> None:
+    def __init__(self, sequence: int, answers: list[DeferredResponse], timer: TimerHandle) -> None:
         self.sequence = sequence
         self.answers = answers
         self.timer = timer
@@ -129,7 +130,7 @@ class _Waiting:
 class _Slot(Generic[S]):
     __slots__ = ("appended", "ended", "epoch", "outbox", "shard", "state", "uncommitted", "waiting")
 
-    def __init__(self, shard: S, outbox: list[Answer], epoch: int) -> None:
+    def __init__(self, shard: S, outbox: list[DeferredResponse], epoch: int) -> None:
         self.shard = shard
         self.outbox = outbox
         self.epoch = epoch
@@ -162,7 +163,7 @@ class CoordinatorRuntime(Generic[S]):
         log: RecordLog,
         clock: Clock,
         timers: Timers,
-        new_shard: Callable[[int], tuple[S, list[Answer]]],
+        new_shard: Callable[[int], tuple[S, list[DeferredResponse]]],
         commit_timeout_ms: int,
         codec: Codec = Codec.NONE,
     ) -> None:

@@ -35,8 +35,8 @@ _open: dict[_Key, Coordinators] = {}
 
 
 @dataclass
-class Prepared(WriterCommitMessage):
-    """What a task hands to the driver."""
+class TransactionCommitMessage(WriterCommitMessage):
+    """What a task tells the driver: its transaction waits to be committed."""
 
     batch: Batch
     report: Report
@@ -84,18 +84,20 @@ def running_batch(options: SinkOptions) -> Batch:
     return Batch(f"{options.transactional_id_prefix}-{query}", int(number), run)
 
 
-def write_in_transaction(options: SinkOptions, batch: Batch, rows: Iterator["pa.RecordBatch"]) -> Prepared:
+def write_in_transaction(
+    options: SinkOptions, batch: Batch, rows: Iterator["pa.RecordBatch"]
+) -> TransactionCommitMessage:
     """One task's rows, in a transaction that waits for the driver. Raises `KafkaError`, `WriteError`."""
     context = TaskContext.get()
     task, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
     with coordinators_of(options) as ledger:
         report = write_task(ledger, batch, task, attempt, rows, lambda: begin(options, batch))
-    return Prepared(batch, report)
+    return TransactionCommitMessage(batch, report)
 
 
 def commit(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
     """Commit a batch whose tasks have all succeeded. Raises `WriteError`, `KafkaError`."""
-    prepared = [message for message in messages if isinstance(message, Prepared)]
+    prepared = [message for message in messages if isinstance(message, TransactionCommitMessage)]
     if not prepared or len(prepared) < len(messages):
         raise WriteError(f"{len(messages)} tasks succeeded, and only {len(prepared)} said what they wrote")
     batch = prepared[0].batch
@@ -115,7 +117,7 @@ def commit(options: SinkOptions, messages: Sequence[WriterCommitMessage | None])
 
 def abort(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
     """A task, or `commit`, failed. Never raises: what is left open is aborted later."""
-    prepared = [message for message in messages if isinstance(message, Prepared)]
+    prepared = [message for message in messages if isinstance(message, TransactionCommitMessage)]
     if not prepared:
         return
     batch = prepared[0].batch

@@ -33,7 +33,7 @@ from odradek.spark.options import SinkOptions
 from odradek.spark.schema import HEADERS_TYPE
 from odradek.spark.transactional_sink import (
     BATCH_ID,
-    Prepared,
+    TransactionCommitMessage,
     named_batch,
     running_batch,
     write_in_transaction,
@@ -140,7 +140,7 @@ def write_rows(options: SinkOptions, columns: Sequence[str], batches: Iterator["
 
 def prepare_rows(
     options: SinkOptions, columns: Sequence[str], batch: Batch, batches: Iterator["pa.RecordBatch"]
-) -> Prepared:
+) -> TransactionCommitMessage:
     """Send `batches` in a transaction, which waits for the driver. Raises `WriteError`."""
     try:
         _meet_brokers(options)

@@ -11,7 +11,7 @@ from odradek.coordinators.transactions.config import TransactionConfig
 from odradek.coordinators.transactions.coordinator import TRANSACTION_STATE_TOPIC, TransactionCoordinator
 from odradek.coordinators.transactions.markers import Markers
 from odradek.coordinators.transactions.shard import TransactionShard
-from odradek.coordinators.transactions.transaction import Partition, Transaction
+from odradek.coordinators.transactions.transaction import TopicPartition, Transaction
 from odradek.errors import CoordinatorLoadInProgressError, ErrorCode
 from odradek.util.clock import ManualClock
 from odradek.util.timers import ManualTimers
@@ -19,8 +19,8 @@ from odradek.util.timers import ManualTimers
 from ..memory_log import START_MS, MemoryRecordLog
 
 ID = "txn"
-A: Partition = ("a", 0)
-B: Partition = ("b", 3)
+A: TopicPartition = ("a", 0)
+B: TopicPartition = ("b", 3)
 
 
 class Result(NamedTuple):
@@ -97,7 +97,7 @@ class World:
         )
 
     def add(
-        self, producer_id: int, epoch: int, *partitions: Partition, who: str = ID, verify: bool = False
+        self, producer_id: int, epoch: int, *partitions: TopicPartition, who: str = ID, verify: bool = False
     ) -> Any:
         return self._ask(
             lambda reply: self.coordinator.add_partitions(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation, transactional_id
 from odradek.broker.authorization import group as group_resource
-from odradek.broker.coordination.answer import Answer
+from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.registry import handler
 from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC
 from odradek.coordinators.partitioner import partition_for
@@ -39,7 +39,7 @@ def handle(
     topic = broker.image.topic(GROUP_METADATA_TOPIC)
     count = broker.config.offsets_topic_num_partitions if topic is None else len(topic.partitions)
     partition = (GROUP_METADATA_TOPIC, partition_for(request.group_id, count))
-    answer: Answer[AddOffsetsToTxnResponse] = Answer()
+    answer: ResponseFuture[AddOffsetsToTxnResponse] = ResponseFuture()
 
     def deliver(errors: PartitionErrors) -> None:
         error = error_for_version(errors[partition], "AddOffsetsToTxn", version)

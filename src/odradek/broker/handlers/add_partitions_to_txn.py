@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation, transactional_id
 from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.coordination.answer import Answer
+from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.registry import handler
 from odradek.broker.slices import Steps, take_all, wait
 from odradek.cluster.image import INTERNAL_TOPICS
@@ -35,7 +35,7 @@ from odradek.wire.messages.add_partitions_to_txn import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
-    from odradek.coordinators.transactions.transaction import Partition
+    from odradek.coordinators.transactions.transaction import TopicPartition
 
 FIRST_VERSION_OF_BROKERS = 4
 
@@ -62,7 +62,7 @@ def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> Steps
     for added in (yield from _wanted(request, from_client)).values():
         errors = yield from _refusals(context, added, from_client)
         if errors is None:
-            answer: Answer[PartitionErrors] = Answer()
+            answer: ResponseFuture[PartitionErrors] = ResponseFuture()
             coordinator.add_partitions(
                 added.transactional_id,
                 added.producer_id,
@@ -84,7 +84,7 @@ def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> Steps
     return AddPartitionsToTxnResponse(results_by_transaction=results)
 
 
-def _all(partitions: Sequence[Partition], error: ErrorCode) -> PartitionErrors:
+def _all(partitions: Sequence[TopicPartition], error: ErrorCode) -> PartitionErrors:
     return dict.fromkeys(partitions, error)
 
 
@@ -115,8 +115,8 @@ def _wanted(request: AddPartitionsToTxnRequest, from_client: bool) -> Steps[dict
     return wanted
 
 
-def _partitions(topics: Sequence[AddPartitionsToTxnTopic]) -> Steps[list[Partition]]:
-    partitions: dict[Partition, None] = {}
+def _partitions(topics: Sequence[AddPartitionsToTxnTopic]) -> Steps[list[TopicPartition]]:
+    partitions: dict[TopicPartition, None] = {}
     for topic in topics:
         for index in topic.partitions:
             partitions[topic.name, index] = None
@@ -150,7 +150,7 @@ def _refusals(context: RequestContext, added: Added, from_client: bool) -> Steps
 
 
 def _results(
-    errors: PartitionErrors, partitions: Sequence[Partition], version: int
+    errors: PartitionErrors, partitions: Sequence[TopicPartition], version: int
 ) -> Steps[list[AddPartitionsToTxnTopicResult]]:
     topics: dict[str, AddPartitionsToTxnTopicResult] = {}
     for partition in partitions:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import group as group_resource
-from odradek.broker.coordination.answer import Answer
+from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.registry import handler
 from odradek.broker.slices import Steps, wait
 from odradek.errors.codes import ErrorCode
@@ -50,7 +50,7 @@ def handle(context: RequestContext, request: DeleteGroupsRequest) -> Steps[Delet
         yield
     response = DeleteGroupsResponse(results=[])
     for first in range(0, len(allowed), GROUPS_AT_ONCE):
-        answer: Answer[list[DeletableGroupResult]] = Answer()
+        answer: ResponseFuture[list[DeletableGroupResult]] = ResponseFuture()
         context.broker.groups.coordinator.delete_groups(
             allowed[first : first + GROUPS_AT_ONCE], answer.deliver
         )

@@ -11,7 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation, transactional_id
-from odradek.broker.coordination.answer import Answer
+from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.registry import handler
 from odradek.coordinators.reply import Reply
 from odradek.coordinators.transactions.commands import ProducerResult
@@ -40,7 +40,7 @@ def handle(
 
 def _end(context: RequestContext, request: EndTxnRequest) -> EndTxnResponse | asyncio.Future[EndTxnResponse]:
     broker, version = context.broker, context.api_version
-    answer: Answer[EndTxnResponse] = Answer()
+    answer: ResponseFuture[EndTxnResponse] = ResponseFuture()
 
     def deliver(result: ProducerResult) -> None:
         answer.deliver(

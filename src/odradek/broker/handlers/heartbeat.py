@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import group as group_resource
-from odradek.broker.coordination.answer import Answer
+from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.registry import handler
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -24,6 +24,6 @@ def handle(
     """Put the member's session off."""
     if not context.authorize(Operation.READ, group_resource(request.group_id)):
         return HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    answer: Answer[HeartbeatResponse] = Answer()
+    answer: ResponseFuture[HeartbeatResponse] = ResponseFuture()
     context.broker.groups.coordinator.heartbeat(request, answer.deliver)
     return answer.result(context.broker.loop)

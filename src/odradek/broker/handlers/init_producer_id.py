@@ -18,7 +18,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation, transactional_id
-from odradek.broker.coordination.answer import Answer
+from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.registry import handler
 from odradek.coordinators.reply import Reply
 from odradek.coordinators.transactions.commands import Expected, ProducerResult
@@ -79,7 +79,7 @@ def _initialise(
     context: RequestContext, name: str, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | asyncio.Future[InitProducerIdResponse]:
     broker, version = context.broker, context.api_version
-    answer: Answer[InitProducerIdResponse] = Answer()
+    answer: ResponseFuture[InitProducerIdResponse] = ResponseFuture()
 
     def deliver(result: ProducerResult) -> None:
         error = error_for_version(result.error, "InitProducerId", version)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import group as group_resource
-from odradek.broker.coordination.answer import Answer
+from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.registry import handler
 from odradek.coordinators.groups.classic_group import join_error
 from odradek.coordinators.groups.env import Caller
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FIRST_VERSION_WITH_NULL_PROTOCOL = 7
 
 
-class _Answer(Answer[JoinGroupResponse]):
+class _VersionedResponse(ResponseFuture[JoinGroupResponse]):
     """Gives the response the form that old versions can carry."""
 
     __slots__ = ("_version",)
@@ -56,7 +56,7 @@ def handle(
     """Join, at once or when the rebalance is through."""
     if not context.authorize(Operation.READ, group_resource(request.group_id)):
         return _error_response(request, context.api_version, ErrorCode.GROUP_AUTHORIZATION_FAILED, "")
-    answer = _Answer(context.api_version)
+    answer = _VersionedResponse(context.api_version)
     caller = Caller(context.client_id, context.client_host, context.api_version)
     give_up = context.broker.groups.coordinator.join_group(caller, request, answer.deliver)
     # The coordinator has what it needs of them: while others are waited for, they need not be held twice.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import group as group_resource
-from odradek.broker.coordination.answer import Answer
+from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.registry import handler
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FIRST_VERSION_WITH_MEMBERS = 3
 
 
-class _SingleAnswer(Answer[LeaveGroupResponse]):
+class _OneMembersResponse(ResponseFuture[LeaveGroupResponse]):
     """The one member's error on top."""
 
     __slots__ = ()
@@ -41,10 +41,10 @@ def handle(
     """Remove the members and let the others rebalance."""
     if not context.authorize(Operation.READ, group_resource(request.group_id)):
         return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    answer: Answer[LeaveGroupResponse]
+    answer: ResponseFuture[LeaveGroupResponse]
     if context.api_version < FIRST_VERSION_WITH_MEMBERS:
-        answer, leaving = _SingleAnswer(), [MemberIdentity(member_id=request.member_id)]
+        answer, leaving = _OneMembersResponse(), [MemberIdentity(member_id=request.member_id)]
     else:
-        answer, leaving = Answer(), request.members
+        answer, leaving = ResponseFuture(), request.members
     context.broker.groups.coordinator.leave_group(request.group_id, leaving, answer.deliver)
     return answer.result(context.broker.loop)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import group as group_resource
-from odradek.broker.coordination.answer import Answer
+from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.groups.committing import commit_in_pieces, take_refused
 from odradek.broker.registry import handler
 from odradek.broker.slices import Steps
@@ -61,7 +61,7 @@ def handle(context: RequestContext, request: OffsetCommitRequest) -> Steps[Offse
         if context.api_version == 0:
             _ = context.broker.groups
             return context.broker.controller.event_queue.run(lambda: _commit_to_store(context, piece))  # type: ignore[no-any-return]
-        answer: Answer[OffsetCommitResponse] = Answer()
+        answer: ResponseFuture[OffsetCommitResponse] = ResponseFuture()
         context.broker.groups.coordinator.commit_offsets(context.api_version, piece, answer.deliver)
         return answer.result(context.broker.loop)
 

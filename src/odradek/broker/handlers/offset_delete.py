@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import group as group_resource
 from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.coordination.answer import Answer
+from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.registry import handler
 from odradek.broker.slices import Steps, wait
 from odradek.errors import GroupAuthorizationError
@@ -49,7 +49,7 @@ def handle(context: RequestContext, request: OffsetDeleteRequest) -> Steps[Offse
             if not piece.topics or piece.topics[-1].name != name:
                 piece.topics.append(OffsetDeleteRequestTopic(name=name, partitions=[]))
             piece.topics[-1].partitions.append(OffsetDeleteRequestPartition(partition_index=index))
-        answer: Answer[OffsetDeleteResponse] = Answer()
+        answer: ResponseFuture[OffsetDeleteResponse] = ResponseFuture()
         context.broker.groups.coordinator.delete_offsets(piece, answer.deliver)
         response: OffsetDeleteResponse = yield from wait(answer.result(context.broker.loop))
         if response.error_code:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import group as group_resource
 from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.coordination.answer import Answer
+from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.registry import handler
 from odradek.broker.slices import Steps, each, take_all, wait
 from odradek.cluster.store import StoreError
@@ -171,7 +171,7 @@ def _fetch_in_pieces(
     group's."""
     whole: OffsetFetchResponseGroup | None = None
     for topics, goes_on in _pieces(wanted):
-        answer: Answer[OffsetFetchResponseGroup] = Answer()
+        answer: ResponseFuture[OffsetFetchResponseGroup] = ResponseFuture()
         piece = copy(group)
         piece.topics = topics
         context.broker.groups.coordinator.fetch_offsets(piece, answer.deliver, require_stable=require_stable)

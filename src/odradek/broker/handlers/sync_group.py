@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import group as group_resource
-from odradek.broker.coordination.answer import Answer
+from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.registry import handler
 from odradek.coordinators.groups.classic_group import sync_error
 from odradek.errors.codes import ErrorCode
@@ -40,6 +40,6 @@ def handle(
         return sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not context.authorize(Operation.READ, group_resource(request.group_id)):
         return sync_error(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    answer: Answer[SyncGroupResponse] = Answer()
+    answer: ResponseFuture[SyncGroupResponse] = ResponseFuture()
     context.broker.groups.coordinator.sync_group(request, answer.deliver)
     return answer.result(context.broker.loop)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation, transactional_id
 from odradek.broker.authorization import group as group_resource
-from odradek.broker.coordination.answer import Answer
+from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.groups.committing import commit_in_pieces, take_refused
 from odradek.broker.registry import handler
 from odradek.broker.slices import Steps
@@ -66,7 +66,7 @@ def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Steps[Tx
 def _commit(
     context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
-    answer: Answer[TxnOffsetCommitResponse] = Answer()
+    answer: ResponseFuture[TxnOffsetCommitResponse] = ResponseFuture()
 
     def deliver(response: TxnOffsetCommitResponse) -> None:
         if context.api_version < FIRST_VERSION_THAT_KNOWS_LOADING:

@@ -31,7 +31,7 @@ from odradek.wire.messages.write_txn_markers import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
-    from odradek.coordinators.transactions.transaction import Partition
+    from odradek.coordinators.transactions.transaction import TopicPartition
 
 _AT_A_TIME = 200
 """Markers that are written before others get their turn."""
@@ -97,7 +97,7 @@ async def _write(context: RequestContext, markers: list[WritableTxnMarker]) -> W
     return _response(found)
 
 
-def _partitions(marker: WritableTxnMarker) -> list[Partition]:
+def _partitions(marker: WritableTxnMarker) -> list[TopicPartition]:
     return [(topic.name, index) for topic in marker.topics for index in topic.partition_indexes]
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from odradek.broker.groups.runtime import GroupRuntime
     from odradek.broker.replicas import Replicas
     from odradek.coordinators.transactions.coordinator import PartitionErrors
-    from odradek.coordinators.transactions.transaction import Partition as PartitionKey
+    from odradek.coordinators.transactions.transaction import TopicPartition
     from odradek.replication.delayed import Purgatory
     from odradek.replication.partition import Partition
     from odradek.util.clock import Clock
@@ -69,7 +69,7 @@ class MarkerWriter:
         self,
         producer_id: int,
         producer_epoch: int,
-        partitions: Iterable[PartitionKey],
+        partitions: Iterable[TopicPartition],
         *,
         coordinator_epoch: int,
         commit: bool,
@@ -92,7 +92,7 @@ class MarkerWriter:
             deliver(errors)
             return
 
-        def settle(key: PartitionKey, error: ErrorCode) -> None:
+        def settle(key: TopicPartition, error: ErrorCode) -> None:
             errors[key] = error
             if len(errors) == len(wanted):
                 deliver(errors)
@@ -121,7 +121,7 @@ class MarkerWriter:
         else:
             self._slicer.run(write_all())
 
-    def _is_late(self, key: PartitionKey, producer_id: int, epoch: int) -> bool:
+    def _is_late(self, key: TopicPartition, producer_id: int, epoch: int) -> bool:
         """Whether a marker with an epoch of its own belongs to a transaction before the present one."""
         partition = self._replicas.find(*key)
         entry = None if partition is None else partition.log.producers.entries.get(producer_id)
@@ -134,11 +134,11 @@ class MarkerWriter:
 
     def _append(
         self,
-        key: PartitionKey,
+        key: TopicPartition,
         batch: bytes,
         producer_id: int,
         commit: bool,
-        settle: Callable[[PartitionKey, ErrorCode], None],
+        settle: Callable[[TopicPartition, ErrorCode], None],
     ) -> None:
         groups = self._groups() if key[0] == GROUP_METADATA_TOPIC else None
         try:

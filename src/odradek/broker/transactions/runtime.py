@@ -15,8 +15,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from odradek.broker.coordination.answer import Answer
 from odradek.broker.coordination.replicated_log import ReplicatedLog
+from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.coordination.shell import CoordinatorShell
 from odradek.broker.metrics import VerificationMetrics
 from odradek.broker.transactions.markers import MarkerWriter
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from odradek.broker.replicas import Replicas
     from odradek.cluster.controller import Controller
     from odradek.cluster.image import ClusterDelta, ClusterImage
-    from odradek.coordinators.transactions.transaction import Partition
+    from odradek.coordinators.transactions.transaction import TopicPartition
     from odradek.replication.delayed import Purgatory
     from odradek.util.clock import Clock
     from odradek.util.timers import Timers
@@ -133,7 +133,7 @@ class TransactionRuntime(CoordinatorShell):
         self._loop = loop
         self.send_markers: MarkerSender = LocalMarkers(broker_id, writer)
         self.writer = writer
-        self.leader_of: Callable[[Partition], int | None] = self._leader_in_the_image
+        self.leader_of: Callable[[TopicPartition], int | None] = self._leader_in_the_image
         self._without_leader: dict[str, int] = {}
         self.verified = VerificationMetrics()
         self._claim: asyncio.Future[None] | None = None
@@ -183,7 +183,11 @@ class TransactionRuntime(CoordinatorShell):
     # ------------------------------------------------------------------ what the produce path asks
 
     def verify(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[Partition]
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
     ) -> PartitionErrors | asyncio.Future[PartitionErrors]:
         """Whether partitions belong to a producer's open transaction; NONE where they do.
 
@@ -193,7 +197,11 @@ class TransactionRuntime(CoordinatorShell):
         return self._ask(transactional_id, producer_id, producer_epoch, partitions, verify_only=True)
 
     def add(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[Partition]
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
     ) -> PartitionErrors | asyncio.Future[PartitionErrors]:
         """Let partitions join a producer's transaction, which begins if there is none; NONE where they have.
 
@@ -207,11 +215,11 @@ class TransactionRuntime(CoordinatorShell):
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
-        partitions: Sequence[Partition],
+        partitions: Sequence[TopicPartition],
         *,
         verify_only: bool,
     ) -> PartitionErrors | asyncio.Future[PartitionErrors]:
-        answer: Answer[PartitionErrors] = Answer()
+        answer: ResponseFuture[PartitionErrors] = ResponseFuture()
         self.coordinator.add_partitions(
             transactional_id,
             producer_id,
@@ -271,7 +279,7 @@ class TransactionRuntime(CoordinatorShell):
         if self.coordinator.partition_count:
             self.coordinator.markers_answered(markers, errors)
 
-    def _leader_in_the_image(self, partition: Partition) -> int | None:
+    def _leader_in_the_image(self, partition: TopicPartition) -> int | None:
         image = self._replicas.image
         state = image.partition(*partition)
         if state is None or partition[0] in image.marked:

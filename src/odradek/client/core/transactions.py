@@ -3,7 +3,7 @@
 KIP-98; KIP-360 (a producer that goes on after an error raises its epoch); KIP-447 (offsets prove the
 consumer's generation); KIP-890 (partitions join by themselves, every transaction has an epoch); KIP-939 (two
 phases). The states stand in `transaction_states`, the meaning of errors in `transaction_errors`, what they do
-in `transaction_standing`; what is due is kept by `transaction_queue`.
+in `transaction_state_machine`; what is due is kept by `transaction_queue`.
 
 Nothing here sends, waits or reads a clock. A shell asks `next_request`, sends it, and hands the answer to
 `answered`, or says `not_answered`. One request is on its way at a time. `add_partition` and `next_request`
@@ -27,7 +27,7 @@ from odradek.client.core.transaction_requests import (
     TxnRequest,
     partition_errors,
 )
-from odradek.client.core.transaction_standing import Standing
+from odradek.client.core.transaction_state_machine import TransactionStateMachine
 from odradek.client.core.transaction_states import TxnState
 from odradek.client.errors import IllegalStateError, TransactionAbortedError
 from odradek.client.types import (
@@ -43,7 +43,7 @@ FIRST_ADD_BACKOFF_MS = 20.0
 """The pause before the first partition is added again: the transaction before is just being completed."""
 
 
-class TransactionManager(Standing):
+class TransactionManager(TransactionStateMachine):
     """The transactions of one producer.
 
     Args:

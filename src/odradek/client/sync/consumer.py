@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
-Partition = TopicPartition | tuple[str, int]
+TopicPartitionLike = TopicPartition | tuple[str, int]
 
 
 class _Invocation:
@@ -186,7 +186,7 @@ class Consumer:
         """
         self._run(self._engine.subscribe(topics, pattern, listener))
 
-    def assign(self, partitions: Iterable[Partition]) -> None:
+    def assign(self, partitions: Iterable[TopicPartitionLike]) -> None:
         """Read exactly these, without the group's help. Raises `IllegalStateError` if subscribed."""
         self._call(self._engine.assign, list(partitions))
 
@@ -280,27 +280,27 @@ class Consumer:
 
     # Positions
 
-    def seek(self, partition: Partition, offset: int, leader_epoch: int = -1) -> None:
+    def seek(self, partition: TopicPartitionLike, offset: int, leader_epoch: int = -1) -> None:
         """Go on at `offset`. Raises `IllegalStateError` if the partition is not assigned."""
         self._call(self._engine.seek, TopicPartition(*partition), offset, leader_epoch)
 
-    def seek_to_beginning(self, *partitions: Partition) -> None:
+    def seek_to_beginning(self, *partitions: TopicPartitionLike) -> None:
         """Go on at the first offset; without arguments all assigned partitions."""
         self._call(self._engine.seek_to, EARLIEST, partitions)
 
-    def seek_to_end(self, *partitions: Partition) -> None:
+    def seek_to_end(self, *partitions: TopicPartitionLike) -> None:
         """Go on after the last offset; without arguments all assigned partitions."""
         self._call(self._engine.seek_to, LATEST, partitions)
 
-    def position(self, partition: Partition, timeout_ms: float | None = None) -> int:
+    def position(self, partition: TopicPartitionLike, timeout_ms: float | None = None) -> int:
         """The offset of the next record. Raises `ClientTimeoutError`."""
         return self._run(self._engine.position(TopicPartition(*partition), timeout_ms))
 
-    def pause(self, *partitions: Partition) -> None:
+    def pause(self, *partitions: TopicPartitionLike) -> None:
         """Give out no records of these until `resume`; heartbeats go on."""
         self._call(self._engine.set_paused, True, partitions)
 
-    def resume(self, *partitions: Partition) -> None:
+    def resume(self, *partitions: TopicPartitionLike) -> None:
         """The end of `pause`."""
         self._call(self._engine.set_paused, False, partitions)
 
@@ -328,7 +328,7 @@ class Consumer:
         self._call(engine.group_needed().commits.commit_in_background, wanted, callback)
 
     def committed(
-        self, partitions: Iterable[Partition], timeout_ms: float | None = None
+        self, partitions: Iterable[TopicPartitionLike], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """The group's committed offsets, None where there is none."""
         timeout = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
@@ -338,14 +338,14 @@ class Consumer:
     # Questions
 
     def beginning_offsets(
-        self, partitions: Iterable[Partition], timeout_ms: float | None = None
+        self, partitions: Iterable[TopicPartitionLike], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
         """The first offset of each."""
         found = self._run(self._engine.offsets(dict.fromkeys(partitions, EARLIEST), timeout_ms))
         return {tp: entry.offset for tp, entry in found.items()}
 
     def end_offsets(
-        self, partitions: Iterable[Partition], timeout_ms: float | None = None
+        self, partitions: Iterable[TopicPartitionLike], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
         """The offset after the last record that can be read of each."""
         found = self._run(self._engine.offsets(dict.fromkeys(partitions, LATEST), timeout_ms))
@@ -362,7 +362,7 @@ class Consumer:
         """The partitions of a topic."""
         return self._run(self._engine.partitions_for(topic, timeout_ms))
 
-    def lag(self, partition: Partition) -> int | None:
+    def lag(self, partition: TopicPartitionLike) -> int | None:
         """Records between the position and the end as of the last fetch; None before the first."""
         return self._engine.lag(TopicPartition(*partition))
 

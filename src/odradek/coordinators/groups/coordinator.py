@@ -26,7 +26,7 @@ from odradek.coordinators.groups.sync import sync
 from odradek.coordinators.outcome import CoordinatorRecord, Outcome
 from odradek.coordinators.partitioner import partition_for
 from odradek.coordinators.reply import Reply
-from odradek.coordinators.runtime import Answer, CoordinatorRuntime, RecordLog
+from odradek.coordinators.runtime import CoordinatorRuntime, DeferredResponse, RecordLog
 from odradek.errors import (
     CoordinatorLoadInProgressError,
     ErrorCode,
@@ -108,7 +108,7 @@ class GroupCoordinator:
             codec=codec,
         )
 
-    def _new_shard(self, partition: int) -> tuple[GroupShard, list[Answer]]:
+    def _new_shard(self, partition: int) -> tuple[GroupShard, list[DeferredResponse]]:
         def run(name: str, command: Command) -> None:
             self.runtime.run(partition, name, lambda shard: command())
 

@@ -20,7 +20,7 @@ from odradek.coordinators.transactions.transaction import (
     NO_EPOCH,
     NO_ID,
     TRANSACTIONS_V2,
-    Partition,
+    TopicPartition,
     Transaction,
     add_partitions,
     is_exhausted,
@@ -161,7 +161,7 @@ def add(
     transactional_id: str,
     producer_id: int,
     epoch: int,
-    partitions: Iterable[Partition],
+    partitions: Iterable[TopicPartition],
 ) -> Outcome:
     """AddPartitionsToTxn and AddOffsetsToTxn (`handleAddPartitionsToTransaction`): one error for all.
 
@@ -185,7 +185,7 @@ def verify(
     transactional_id: str,
     producer_id: int,
     epoch: int,
-    partitions: Iterable[Partition],
+    partitions: Iterable[TopicPartition],
 ) -> Outcome:
     """AddPartitionsToTxn, verify only (`handleVerifyPartitionsInTransaction`): an error per partition.
 

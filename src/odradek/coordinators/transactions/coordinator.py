@@ -15,14 +15,14 @@ from odradek.coordinators.deadlines import Deadlines
 from odradek.coordinators.outcome import Outcome
 from odradek.coordinators.partitioner import partition_for
 from odradek.coordinators.reply import Reply
-from odradek.coordinators.runtime import Answer, CoordinatorRuntime, RecordLog, ShardState
+from odradek.coordinators.runtime import CoordinatorRuntime, DeferredResponse, RecordLog, ShardState
 from odradek.coordinators.transactions.commands import Expected, ProducerResult, add, end, verify
 from odradek.coordinators.transactions.commands import init_producer_id as init
 from odradek.coordinators.transactions.config import TransactionConfig
 from odradek.coordinators.transactions.markers import Markers
 from odradek.coordinators.transactions.shard import TransactionEnv, TransactionShard
 from odradek.coordinators.transactions.states import STATE_BY_TITLE
-from odradek.coordinators.transactions.transaction import Partition, Transaction
+from odradek.coordinators.transactions.transaction import TopicPartition, Transaction
 from odradek.errors import (
     CoordinatorLoadInProgressError,
     ErrorCode,
@@ -43,7 +43,7 @@ _FIRST_VERSION_WITH_FENCED = {
 
 _LOAD_TIMES_KEPT = 1_000
 
-PartitionErrors = dict[Partition, ErrorCode]
+PartitionErrors = dict[TopicPartition, ErrorCode]
 
 
 def error_for_version(error: ErrorCode, api: str, version: int) -> ErrorCode:
@@ -65,7 +65,7 @@ class Added(NamedTuple):
     transactional_id: str
     producer_id: int
     epoch: int
-    partitions: Sequence[Partition]
+    partitions: Sequence[TopicPartition]
     verify_only: bool
 
 
@@ -121,7 +121,7 @@ class TransactionCoordinator:
             commit_timeout_ms=config.commit_timeout_ms,
         )
 
-    def _new_shard(self, partition: int) -> tuple[TransactionShard, list[Answer]]:
+    def _new_shard(self, partition: int) -> tuple[TransactionShard, list[DeferredResponse]]:
         began_ms = self._clock.monotonic_ms()
 
         def run(name: str, command: Callable[[], Outcome]) -> None:
@@ -198,7 +198,7 @@ class TransactionCoordinator:
         transactional_id: str,
         producer_id: int,
         epoch: int,
-        partitions: Sequence[Partition],
+        partitions: Sequence[TopicPartition],
         reply: Reply[PartitionErrors],
         *,
         verify_only: bool = False,
@@ -217,7 +217,7 @@ class TransactionCoordinator:
         transactional_id: str,
         producer_id: int,
         epoch: int,
-        offsets_partition: Partition,
+        offsets_partition: TopicPartition,
         reply: Reply[PartitionErrors],
     ) -> None:
         """AddOffsetsToTxn: adds the partition of `__consumer_offsets` that has the group."""
@@ -272,7 +272,7 @@ class TransactionCoordinator:
             if runtime.state(partition) is ShardState.ACTIVE
         )
 
-    def markers_answered(self, markers: Markers, results: Mapping[Partition, ErrorCode]) -> None:
+    def markers_answered(self, markers: Markers, results: Mapping[TopicPartition, ErrorCode]) -> None:
         """Take what came of markers that were given out; see `TransactionShard.markers_answered`."""
         self.runtime.run(
             self.partition_of(markers.transactional_id),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from odradek.coordinators.transactions.transaction import Partition
+from odradek.coordinators.transactions.transaction import TopicPartition
 from odradek.errors import ErrorCode
 
 
@@ -36,7 +36,7 @@ class Markers:
     producer_epoch: int
     coordinator_epoch: int
     commit: bool
-    partitions: frozenset[Partition]
+    partitions: frozenset[TopicPartition]
     transaction_version: int = 0
     decision: int = field(default=0, compare=False)
 
@@ -67,7 +67,7 @@ def effect_of(error: ErrorCode) -> Effect:
 
 
 def by_leader(
-    markers: Iterable[Markers], leader_of: Callable[[Partition], int | None]
+    markers: Iterable[Markers], leader_of: Callable[[TopicPartition], int | None]
 ) -> tuple[dict[int, list[Markers]], list[Markers]]:
     """Sort markers by the broker that they go to.
 
@@ -82,7 +82,7 @@ def by_leader(
     sends: dict[int, list[Markers]] = {}
     gone: list[Markers] = []
     for entry in markers:
-        parts: dict[int | None, set[Partition]] = {}
+        parts: dict[int | None, set[TopicPartition]] = {}
         for partition in sorted(entry.partitions):
             parts.setdefault(leader_of(partition), set()).add(partition)
         for leader, partitions in parts.items():

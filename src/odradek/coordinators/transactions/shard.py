@@ -23,7 +23,7 @@ from odradek.coordinators.transactions.transaction import (
     NEVER_MS,
     NO_ID,
     TRANSACTIONS_V2,
-    Partition,
+    TopicPartition,
     Transaction,
     complete,
     fence_and_abort,
@@ -85,7 +85,7 @@ class TransactionShard:
         self.env = env
         self.transactions: dict[str, Transaction] = {}
         self.ongoing: set[str] = set()
-        self.owed: dict[str, set[Partition]] = {}
+        self.owed: dict[str, set[TopicPartition]] = {}
         self._decisions: dict[str, int] = {}
         """The number of the decision whose markers are owed."""
         self._last_decision = 0
@@ -192,7 +192,7 @@ class TransactionShard:
         self.owed[transaction.transactional_id] = set(transaction.partitions)
         self._give_out(transaction.transactional_id, transaction.partitions)
 
-    def _give_out(self, transactional_id: str, partitions: Iterable[Partition]) -> None:
+    def _give_out(self, transactional_id: str, partitions: Iterable[TopicPartition]) -> None:
         """Have markers sent once the decision is committed: before, the log could still lose it."""
         transaction = self.transactions[transactional_id]
         markers = Markers(
@@ -234,7 +234,7 @@ class TransactionShard:
     def _nothing_owed(self, transactional_id: str) -> None:
         del self.owed[transactional_id], self._decisions[transactional_id]
 
-    def _give_out_later(self, transactional_id: str, partitions: frozenset[Partition]) -> None:
+    def _give_out_later(self, transactional_id: str, partitions: frozenset[TopicPartition]) -> None:
         decision = self._decisions.get(transactional_id)
 
         def again() -> Outcome:
@@ -248,7 +248,7 @@ class TransactionShard:
             lambda: self.env.run("markers", again),
         )
 
-    def markers_answered(self, markers: Markers, results: Mapping[Partition, ErrorCode]) -> Outcome:
+    def markers_answered(self, markers: Markers, results: Mapping[TopicPartition, ErrorCode]) -> Outcome:
         """Take what the partitions' leaders have said.
 
         Args:
@@ -258,7 +258,7 @@ class TransactionShard:
         if not self._is_owed(markers) or markers.coordinator_epoch != self.env.coordinator_epoch:
             return NOTHING
         owed = self.owed[markers.transactional_id]
-        again: set[Partition] = set()
+        again: set[TopicPartition] = set()
         for partition in markers.partitions & owed:
             error = results.get(partition, ErrorCode.NETWORK_EXCEPTION)
             effect = effect_of(error)

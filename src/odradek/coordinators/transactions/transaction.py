@@ -34,7 +34,7 @@ NEVER_MS = 2**31 - 1
 MAX_EPOCH = 0x7FFF
 TRANSACTIONS_V2 = 2
 
-Partition = tuple[str, int]
+TopicPartition = tuple[str, int]
 _S = TransactionState
 
 
@@ -69,7 +69,7 @@ class Transaction:
     timeout_ms: int
     state: TransactionState
     updated_ms: int
-    partitions: frozenset[Partition] = frozenset()
+    partitions: frozenset[TopicPartition] = frozenset()
     start_ms: int = -1
     previous_producer_id: int = NO_ID
     next_producer_id: int = NO_ID
@@ -158,7 +158,7 @@ def _initialised(
     )
 
 
-def add_partitions(before: Transaction, partitions: frozenset[Partition], now_ms: int) -> Transaction:
+def add_partitions(before: Transaction, partitions: frozenset[TopicPartition], now_ms: int) -> Transaction:
     """Begin a transaction, or widen the one that is ongoing."""
     check_move(before, _S.ONGOING)
     return replace(

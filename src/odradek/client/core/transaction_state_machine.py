@@ -1,4 +1,4 @@
-"""Where a transactional producer stands, and what errors do to it.
+"""The state of a transactional producer, and what errors do to it.
 
 Errors come from three sides: answers to the transaction's requests, batches that failed, and the application,
 which could not even queue what it meant to send.
@@ -21,14 +21,14 @@ from odradek.client.errors import CommitFailedError, IllegalStateError
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
 
 
-class Standing:
+class TransactionStateMachine:
     """The state of one producer, the error that led there, and the call that is under way.
 
     Args:
         transactional_id: the producer's name over its restarts.
 
     Attributes:
-        state: where it stands.
+        state: one of the table of `transaction_states`.
         last_error: why, where that is an error; else None.
         v2: whether transactions are KIP-890's.
         can_bump: whether the coordinator raises the epoch on request (KIP-360).

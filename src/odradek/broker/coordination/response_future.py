@@ -1,4 +1,4 @@
-"""Answers of a coordinator, which come through a callback: at once, or when something has been committed."""
+"""Responses of a coordinator. They come through a callback: at once, or when something has been committed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 R = TypeVar("R")
 
 
-class Answer(Generic[R]):
+class ResponseFuture(Generic[R]):
     """Bridges the coordinator's callback to a handler's return value: the response, or a future of it."""
 
     __slots__ = ("_future", "_response")
