@@ -6,10 +6,13 @@
 
 from __future__ import annotations
 
+import importlib
+
 from odradek.wire import programs
 
 try:
-    from odradek import _codec
+    # By name: taken out of the package, it would look like an import of all that the package exports.
+    _codec: Any = importlib.import_module("odradek._codec")
 except ImportError:
     _codec = None
 

@@ -43,6 +43,7 @@ BESIDES_HANDLERS = (
     "odradek.broker.config.docs",
     "odradek.cluster.topic_config_docs",
     "odradek.log.segments.segment_scan",
+    "odradek.wire.encoder",
 )
 """Modules that are imported in the middle of a request."""
 
