@@ -25,6 +25,7 @@ from libc.string cimport memcpy
 from odradek._frames cimport Reader, put32, put64, put_uvarint, read16, read32, read64, read8, read_uvarint
 
 cdef extern from "Python.h":
+    Py_ssize_t PY_SSIZE_T_MAX
     object PyUnicode_DecodeUTF8(const char *, Py_ssize_t, const char *)
     const char *PyUnicode_AsUTF8AndSize(object, Py_ssize_t *) except NULL
     int PyUnicode_CheckExact(object)
@@ -190,7 +191,7 @@ cdef inline int64_t read_length(Reader *r, bint compact, bint short) noexcept:
 
 
 cdef object decode_struct(Program program, Reader *r, object view):
-    """The struct; None, and the reader failed, where something is not in order."""
+    """The struct; None, and the reader failed, where something is not in order or there are too many."""
     cdef PyObject *made = odradek_alloc(program.type)
     cdef object held, value
     cdef int index
@@ -299,7 +300,8 @@ cdef object decode_value(Op *op, int kind, bint nullable, bint compact, Reader *
             r.failed = True
         return None
     if kind == ARRAY:
-        if length * op.smallest > r.end - r.at:
+        r.elements -= length
+        if length * op.smallest > r.end - r.at or r.elements < 0:
             r.failed = True
             return None
         items = PyList_New(length)
@@ -654,6 +656,10 @@ cdef class Codec:
         self.has_records = has_records
 
     def decode(self, buffer, Py_ssize_t position):
+        found = self.decode_within(buffer, position, PY_SSIZE_T_MAX)
+        return self.twin.decode(buffer, position) if found is None else found
+
+    def decode_within(self, buffer, Py_ssize_t position, Py_ssize_t elements):
         cdef Py_buffer taken
         cdef Reader r
         cdef object message
@@ -662,15 +668,14 @@ cdef class Codec:
             view = buffer if type(buffer) is memoryview else PyMemoryView_FromObject(buffer)
         PyObject_GetBuffer(buffer, &taken, PyBUF_SIMPLE)
         r.data, r.at, r.end = <const uint8_t *>taken.buf, position, taken.len
+        r.elements = elements
         r.failed = position < 0 or position > taken.len
         try:
             if not r.failed:
                 message = decode_struct(self.program, &r, view)
         finally:
             PyBuffer_Release(&taken)
-        if r.failed:
-            return self.twin.decode(buffer, position)
-        return message, r.at
+        return None if r.failed else (message, r.at)
 
     def encode(self, message):
         cdef Writer w

@@ -10,6 +10,7 @@ cdef struct Reader:
     const uint8_t *data
     Py_ssize_t at
     Py_ssize_t end
+    Py_ssize_t elements  # how many elements of arrays may still come, for who counts them
     bint failed
 
 

@@ -259,6 +259,17 @@ def test_records_are_views_and_larger_ones_are_not_copied() -> None:
     assert second.records == b"SMALL"
 
 
+def test_more_elements_than_allowed_are_left_to_others() -> None:
+    topics = [TopicProduceData(name="t", partition_data=[PartitionProduceData()] * 3)] * 2
+    for version in (3, 9):
+        compiled, twin = both(ProduceRequest, version)
+        data = twin.encode(ProduceRequest(topic_data=topics))
+        assert compiled.decode_within(data, 0, 7) is None
+        assert compiled.decode_within(data, 0, 8) == twin.decode(data, 0)
+        assert twin.decode_within(data, 0, len(data)) == twin.decode(data, 0)
+        assert twin.decode_within(data, 0, 4) is None
+
+
 def test_nothing_is_kept(cases: list[Case]) -> None:
     some = random.Random(SEED).sample([case for case in cases if len(case[2]) <= 500], 100)
 

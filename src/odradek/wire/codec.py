@@ -30,6 +30,14 @@ if TYPE_CHECKING:
             """The message that begins there, and the position behind it. Raises `ProtocolError`."""
             ...
 
+        def decode_within(self, buffer: Buffer, position: int, elements: int) -> tuple[Any, int] | None:
+            """As `decode` for what is quickly done: None for a message that is not.
+
+            Args:
+                elements: how many elements of arrays it may have. A malformed message may give None as well.
+            """
+            ...
+
         def encode(self, message: Any) -> bytes:
             """The message's bytes. Raises `InvalidMessageError`."""
             ...
@@ -67,6 +75,10 @@ class GeneratedCodec:
             self._decode = compile_decoder(self._cls, self._version)
         found: tuple[Any, int] = self._decode(buffer, position)
         return found
+
+    def decode_within(self, buffer: Buffer, position: int, elements: int) -> tuple[Any, int] | None:
+        """See `Codec`. By the bytes, as there is no counting in between: two may be an element."""
+        return self.decode(buffer, position) if len(buffer) - position <= 2 * elements else None
 
     def _encoder(self) -> Any:
         if self._encode is None:

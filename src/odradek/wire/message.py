@@ -90,6 +90,11 @@ class Message(Struct):
     _encoders_in_steps: ClassVar[dict[int, SteppedEncoder]]
 
     @classmethod
+    def codec(cls, version: int) -> Codec:
+        """What decodes and encodes one version. Raises `ValueError` if there is no such version."""
+        return cls._codecs[version]
+
+    @classmethod
     def decode(cls, buffer: Buffer, version: int) -> Self:
         """Decode a whole buffer.
 

@@ -26,7 +26,13 @@ from odradek.broker.slices import NobodyWaits, Slicer, Steps, is_in_steps, take_
 from odradek.errors import KafkaError, ProtocolError
 from odradek.errors.codes import ErrorCode
 from odradek.util.repeats import Repeats
-from odradek.wire.api import ApiKey, request_class
+from odradek.wire.api import (
+    ApiKey,
+    request_class,
+    request_header_version,
+    response_class,
+    response_header_version,
+)
 from odradek.wire.errors import InvalidMessageError
 from odradek.wire.headers import (
     RequestHeader,
@@ -35,6 +41,7 @@ from odradek.wire.headers import (
     encode_response_in_steps,
 )
 from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from odradek.wire.programs import has_records
 
 if TYPE_CHECKING:
     from odradek.broker.handler_types import FastPath
@@ -44,13 +51,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
+_KEY_AND_VERSION = struct.Struct(">I")
+_RESPONSE_HEAD = struct.Struct(">ii")
 
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
 """The largest request that is made of many small things: decoded they take twenty times the memory, and
 while they are looked at everybody else waits. It has room for 100,000 partitions."""
 
-QUICK_REQUEST_BYTES = 1024
-"""Longer frames are decoded in steps: one of 1 KiB may hold five hundred structs, which take 1 ms."""
+QUICK_ELEMENTS = 512
+"""Requests with more elements of arrays are decoded in steps: without the compiled codec these take 1 ms."""
 
 LARGE_REQUEST_BYTES = 256 * 1024
 """Longer frames of many small things are worked on one at a time."""
@@ -63,26 +72,57 @@ _MORE_REQUEST_BYTES = {
 """Requests whose bytes are mostly one piece; for Produce `socket.request.max.bytes` is the only bound."""
 
 
-class _Exchange:
-    """A request that has been decoded, and what is to be said of it when it is answered."""
+class _Route:
+    """The way of all requests of one API in one version.
 
-    __slots__ = ("context", "handler", "metrics", "request", "request_bytes", "started_ms")
+    Attributes:
+        handler, version, metrics: the API's.
+        request_class: of the message.
+        header_codec, request_codec, response_codec: see `odradek.wire.codec.Codec`.
+        most_bytes: larger requests are refused; `takes_more`: whether most of such a request is one piece.
+        keeps_frame: whether the request may hold views into the frame.
+    """
 
-    def __init__(
-        self,
-        handler: Handler,
-        context: RequestContext,
-        request: Any,
-        request_bytes: int,
-        started_ms: float,
-        metrics: Any,
-    ) -> None:
+    __slots__ = (
+        "handler",
+        "header_codec",
+        "keeps_frame",
+        "metrics",
+        "most_bytes",
+        "request_class",
+        "request_codec",
+        "response_codec",
+        "response_tail",
+        "takes_more",
+        "version",
+    )
+
+    def __init__(self, handler: Handler, version: int, metrics: Any) -> None:
+        key = handler.api_key
         self.handler = handler
+        self.version = version
+        self.metrics = metrics
+        self.request_class = request_class(key)
+        self.header_codec = RequestHeader.codec(request_header_version(key, version))
+        self.request_codec = self.request_class.codec(version)
+        self.response_codec = response_class(key).codec(version)
+        self.response_tail = b"\0" if response_header_version(key, version) else b""
+        self.takes_more = key in _MORE_REQUEST_BYTES
+        self.most_bytes = _MORE_REQUEST_BYTES.get(key, MAX_REQUEST_BYTES)
+        self.keeps_frame = has_records(self.request_class, version)
+
+
+class _Exchange:
+    """A request on its way, and what is to be said of it when it is answered."""
+
+    __slots__ = ("context", "request", "request_bytes", "route", "started_ms")
+
+    def __init__(self, route: _Route, context: RequestContext, request_bytes: int, started_ms: float) -> None:
+        self.route = route
         self.context = context
-        self.request = request
+        self.request: Any = None
         self.request_bytes = request_bytes
         self.started_ms = started_ms
-        self.metrics = metrics
 
 
 class Dispatcher:
@@ -100,8 +140,8 @@ class Dispatcher:
         self._clock = broker.clock
         self._handlers = handlers
         self._request_metrics = broker.metrics.requests
-        # Per API key, filled on first use: (handler, request class, metrics).
-        self._routes: dict[int, tuple[Handler, Any, Any]] = {}
+        # By API key and version, as the first four bytes of a frame have them; filled on first use.
+        self._routes: dict[int, _Route] = {}
         self._fast: dict[int, FastPath] = {}
         self._repeats = Repeats(log)
         self._silent = handlers.release is not None and handlers.release.is_silent
@@ -121,53 +161,36 @@ class Dispatcher:
         Raises:
             ProtocolError: the connection is to be closed, with this reason.
         """
-        if len(frame) >= 4:
-            fast = self._fast.get(frame[0] << 8 | frame[1])
-            if fast is not None:
-                answer = fast(peer, frame, later)
-                if answer is not NotImplemented:
-                    return answer
-        frame = later.own(frame)
-        if self._silent and len(frame) >= 4 and self._handlers.ignores(frame[0] << 8 | frame[1]):
-            return NO_ANSWER
-        header, body_offset = decode_request_header(frame)
-        route = self._routes.get(header.api_key)
+        if len(frame) < 4:
+            raise ProtocolError(f"a request of {len(frame)} bytes is too short for its header")
+        (key_and_version,) = _KEY_AND_VERSION.unpack_from(frame)
+        fast = self._fast.get(key_and_version >> 16)
+        if fast is not None:
+            answer = fast(peer, frame, later)
+            if answer is not NotImplemented:
+                return answer
+        route = self._routes.get(key_and_version)
         if route is None:
-            if self._before_groups:
-                refusal = before_groups.answer(header.api_key, memoryview(frame)[body_offset:])
-                if refusal is not None:
-                    size, correlation_id = len(refusal) + 4, header.correlation_id
-                    return Answer([struct.pack(">ii", size, correlation_id), refusal])
-            route = self._find_route(header)
-        handler, message_class, metrics = route
-        version = header.api_version
-        if version not in handler.versions:
-            if handler.api_key == _API_VERSIONS:
-                return self._answer_unsupported_api_versions(header)
-            other = self._handlers.read_as(header.api_key, version)
-            if other is not None:
-                # The oldest releases did not look at the version.
-                return self.dispatch(peer, b"%b%b%b" % (frame[:2], other.to_bytes(2), frame[4:]), later)
-            if self._handlers.ignores(header.api_key, version):
-                return NO_ANSWER
+            found = self._find_route(frame, peer, later)
+            if not isinstance(found, _Route):
+                return found
+            route = found
+        size = len(frame)
+        if size > route.most_bytes:
             raise ProtocolError(
-                f"version {version} of {handler.api_key.api_name} is not supported "
-                f"({handler.versions[0]} to {handler.versions[-1]} are)"
+                f"a {route.handler.api_key.api_name} request of {size} bytes: the most is {route.most_bytes}"
             )
-        if len(frame) > MAX_REQUEST_BYTES:
-            most = _MORE_REQUEST_BYTES.get(handler.api_key, MAX_REQUEST_BYTES)
-            if len(frame) > most:
-                raise ProtocolError(
-                    f"a {handler.api_key.api_name} request of {len(frame)} bytes: the most is {most}"
-                )
-        if len(frame) > QUICK_REQUEST_BYTES:
-            whole = self._in_steps(handler, message_class, header, frame, body_offset, peer, metrics, later)
-            is_large = len(frame) > LARGE_REQUEST_BYTES and handler.api_key not in _MORE_REQUEST_BYTES
-            return self._slice(whole, later, large=is_large)
+        header, body = route.header_codec.decode(frame, 0)
+        if route.keeps_frame:
+            frame = later.own(frame)
         # What stands behind the request is passed over, as Kafka does: librdkafka sends three bytes too many
         # with a Metadata request for all topics.
-        request, _ = message_class.decode_from(frame, version, body_offset)
-        exchange = self._begin(handler, header, peer, request, frame, metrics)
+        decoded = route.request_codec.decode_within(frame, body, QUICK_ELEMENTS)
+        exchange = self._begin(route, header, peer, size)
+        if decoded is None:
+            whole = self._in_steps(exchange, later.own(frame), body, later)
+            return self._slice(whole, later, large=size > LARGE_REQUEST_BYTES and not route.takes_more)
+        exchange.request = decoded[0]
         response = self._call(exchange)
         if is_in_steps(response):
             return self._slice(self._finish_in_steps(exchange, response, later), later)
@@ -181,6 +204,48 @@ class Dispatcher:
         if exchange.context.mute_ms:
             self._mute(exchange, later)
         return answer
+
+    # ------------------------------------------------------------------ routes
+
+    def _find_route(self, frame: Any, peer: Peer, later: Later) -> _Route | Answer | None:
+        """The way of the first frame of an API and version, or what a frame gets that goes no way."""
+        key = frame[0] << 8 | frame[1]
+        if self._silent and self._handlers.ignores(key):
+            return NO_ANSWER
+        header, body = decode_request_header(frame)
+        if self._before_groups:
+            refusal = before_groups.answer(header.api_key, memoryview(frame)[body:])
+            if refusal is not None:
+                return Answer([struct.pack(">ii", len(refusal) + 4, header.correlation_id), refusal])
+        handler = self._handlers.get(header.api_key)
+        if handler is None:
+            raise ProtocolError(f"API key {header.api_key} is not served here")
+        version = header.api_version
+        if version not in handler.versions:
+            return self._answer_other_version(handler, header, frame, peer, later)
+        if handler.fast is not None:
+            self._fast[header.api_key] = handler.fast(self._broker)
+        route = _Route(handler, version, self._request_metrics.of(handler.api_key.api_name))
+        self._routes[header.api_key << 16 | version] = route
+        return route
+
+    def _answer_other_version(
+        self, handler: Handler, header: RequestHeader, frame: Any, peer: Peer, later: Later
+    ) -> Answer | None:
+        """The answer to a request in a version that the handler does not have."""
+        version = header.api_version
+        if handler.api_key == _API_VERSIONS:
+            return self._answer_unsupported_api_versions(header)
+        other = self._handlers.read_as(header.api_key, version)
+        if other is not None:
+            # The oldest releases did not look at the version.
+            return self.dispatch(peer, b"%b%b%b" % (frame[:2], other.to_bytes(2), frame[4:]), later)
+        if self._handlers.ignores(header.api_key, version):
+            return NO_ANSWER
+        raise ProtocolError(
+            f"version {version} of {handler.api_key.api_name} is not supported "
+            f"({handler.versions[0]} to {handler.versions[-1]} are)"
+        )
 
     # ------------------------------------------------------------------ in slices
 
@@ -209,19 +274,9 @@ class Dispatcher:
         running.add_done_callback(end)
         return None
 
-    def _in_steps(
-        self,
-        handler: Handler,
-        message_class: Any,
-        header: RequestHeader,
-        frame: Any,
-        body_offset: int,
-        peer: Peer,
-        metrics: Any,
-        later: Later,
-    ) -> Steps[Answer | None]:
-        request, _ = yield from message_class.decode_in_steps(frame, header.api_version, body_offset)
-        exchange = self._begin(handler, header, peer, request, frame, metrics)
+    def _in_steps(self, exchange: _Exchange, frame: Any, body: int, later: Later) -> Steps[Answer | None]:
+        route = exchange.route
+        exchange.request, _ = yield from route.request_class.decode_in_steps(frame, route.version, body)
         return (yield from self._finish_in_steps(exchange, self._call(exchange), later))
 
     def _finish_in_steps(self, exchange: _Exchange, response: Any, later: Later) -> Steps[Answer | None]:
@@ -254,7 +309,7 @@ class Dispatcher:
             response = yield from response
         buffers = None
         if response is not None:
-            key, version = exchange.handler.api_key, exchange.context.api_version
+            key, version = exchange.route.handler.api_key, exchange.route.version
             correlation_id = exchange.context.header.correlation_id
             try:
                 buffers = yield from encode_response_in_steps(key, version, correlation_id, response)
@@ -268,33 +323,18 @@ class Dispatcher:
 
     # ------------------------------------------------------------------ steps of one request
 
-    def _begin(
-        self, handler: Handler, header: RequestHeader, peer: Peer, request: Any, frame: Any, metrics: Any
-    ) -> _Exchange:
+    def _begin(self, route: _Route, header: RequestHeader, peer: Peer, size: int) -> _Exchange:
+        metrics = route.metrics
         metrics.requests += 1
-        metrics.request_bytes += len(frame)
+        metrics.request_bytes += size
         context = RequestContext.of_frame(self._broker, header, peer)
-        return _Exchange(handler, context, request, len(frame), self._clock.monotonic_ms(), metrics)
+        return _Exchange(route, context, size, self._clock.monotonic_ms())
 
     def _call(self, exchange: _Exchange) -> Any:
         try:
-            return exchange.handler.function(exchange.context, exchange.request)
+            return exchange.route.handler.function(exchange.context, exchange.request)
         except Exception as error:
             return self._failed(exchange, error)
-
-    def _find_route(self, header: RequestHeader) -> tuple[Handler, Any, Any]:
-        handler = self._handlers.get(header.api_key)
-        if handler is None:
-            raise ProtocolError(f"API key {header.api_key} is not served here")
-        route = (
-            handler,
-            request_class(handler.api_key),
-            self._request_metrics.of(handler.api_key.api_name),
-        )
-        self._routes[header.api_key] = route
-        if handler.fast is not None:
-            self._fast[header.api_key] = handler.fast(self._broker)
-        return route
 
     def _answer_unsupported_api_versions(self, header: RequestHeader) -> Answer:
         """Kafka answers in version 0, which every client can read, and from 2.4 on names the versions that it
@@ -329,7 +369,7 @@ class Dispatcher:
 
     def _failed(self, exchange: _Exchange, error: BaseException) -> Any:
         """The response for an exception out of a handler; None closes the connection."""
-        handler, context = exchange.handler, exchange.context
+        handler, context = exchange.route.handler, exchange.context
         if isinstance(error, KafkaError):
             code, message = error.code, error.message
         elif isinstance(error, Exception):
@@ -350,45 +390,39 @@ class Dispatcher:
             return error_in_steps(
                 handler.error_response, exchange.request, context.api_version, code, message
             )
-        response_class = self._response_class(handler)
-        if "error_code" in getattr(response_class, "__slots__", ()):
-            response = response_class()
+        made: Any = response_class(handler.api_key)
+        if "error_code" in made.__slots__:
+            response = made()
             response.error_code = int(code)
-            if message and "error_message" in response_class.__slots__:
+            if message and "error_message" in made.__slots__:
                 response.error_message = message
             return response
         context.close_connection = True
         return None
 
     @staticmethod
-    def _response_class(handler: Handler) -> Any:
-        from odradek.wire.api import response_class
-
-        return response_class(handler.api_key)
-
-    @staticmethod
-    def _encode(handler: Handler, context: RequestContext, response: Any) -> Buffers:
-        key, version, correlation_id = handler.api_key, context.api_version, context.header.correlation_id
+    def _encode(route: _Route, context: RequestContext, response: Any) -> Buffers:
+        head = _RESPONSE_HEAD.pack(0, context.header.correlation_id) + route.response_tail
         try:
-            return encode_response(key, version, correlation_id, response)
+            return route.response_codec.encode_parts(response, head, 0)
         except InvalidMessageError:
             # Error messages quote what was asked for, which may be as long as any text can be.
             from odradek.broker.long_messages import shorten_messages
 
             if not shorten_messages(response):
                 raise
-            return encode_response(key, version, correlation_id, response)
+            return route.response_codec.encode_parts(response, head, 0)
 
     def _finish(self, exchange: _Exchange, response: Any, buffers: Buffers | None = None) -> Answer:
         """Make the answer of a response, whose buffers may be there already, and count the request."""
-        handler, context = exchange.handler, exchange.context
+        handler, context = exchange.route.handler, exchange.context
         if response is None:
             answer = CLOSE if context.close_connection else NO_ANSWER
             size = 0
         else:
             try:
                 if buffers is None:
-                    buffers = self._encode(handler, context, response)
+                    buffers = self._encode(exchange.route, context, response)
             except Exception as error:
                 self._repeats.log(
                     logging.ERROR,
@@ -404,7 +438,7 @@ class Dispatcher:
             answer = Answer(buffers, context.close_connection, ranges)
             size = sum(map(len, buffers))
         elapsed_ms = self._clock.monotonic_ms() - exchange.started_ms
-        exchange.metrics.observe(elapsed_ms, size)
+        exchange.route.metrics.observe(elapsed_ms, size)
         request_log = self._broker.request_log
         if request_log is not None:
             request_log.write(
