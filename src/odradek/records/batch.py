@@ -112,69 +112,71 @@ class BatchHeader(NamedTuple):
                 f"{len(buffer) - offset} bytes cannot hold the header of a record batch",
             )
         header = cls._make(HEADER_STRUCT.unpack_from(buffer, offset))
-        if header[3] != MAGIC_V2 or header[1] < _MIN_LENGTH:
-            check_magic_and_length(header[3], header[1])
+        if header.magic != MAGIC_V2 or header.length < _MIN_LENGTH:
+            check_magic_and_length(header.magic, header.length)
         return header
 
     @property
     def size(self) -> int:
         """The whole batch, header included, in bytes."""
-        return LOG_OVERHEAD + self[1]
+        return LOG_OVERHEAD + self.length
 
     @property
     def last_offset(self) -> int:
         """The offset of the batch's last record (as it was before any compaction)."""
-        return self[0] + self[6]
+        return self.base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
         """The offset after the batch."""
-        return self[0] + self[6] + 1
+        return self.base_offset + self.last_offset_delta + 1
 
     @property
     def codec_id(self) -> int:
         """The codec's number, also when it is none that is known (5 to 7)."""
-        return self[5] & CODEC_MASK
+        return self.attributes & CODEC_MASK
 
     @property
     def codec(self) -> Codec:
         """The codec; `KafkaError` UNSUPPORTED_COMPRESSION_TYPE when it is none that is known."""
         try:
-            return Codec(self[5] & CODEC_MASK)
+            return Codec(self.attributes & CODEC_MASK)
         except ValueError:
             raise UnsupportedCompressionTypeError(f"unknown compression type {self.codec_id}") from None
 
     @property
     def timestamp_type(self) -> TimestampType:
         """Whether the records' own timestamps count, or the batch's max timestamp for all of them."""
-        return TimestampType.LOG_APPEND_TIME if self[5] & TIMESTAMP_TYPE_BIT else TimestampType.CREATE_TIME
+        if self.attributes & TIMESTAMP_TYPE_BIT:
+            return TimestampType.LOG_APPEND_TIME
+        return TimestampType.CREATE_TIME
 
     @property
     def is_transactional(self) -> bool:
         """Part of a transaction."""
-        return bool(self[5] & TRANSACTIONAL_BIT)
+        return bool(self.attributes & TRANSACTIONAL_BIT)
 
     @property
     def is_control(self) -> bool:
         """Holds markers that no application sees."""
-        return bool(self[5] & CONTROL_BIT)
+        return bool(self.attributes & CONTROL_BIT)
 
     @property
     def has_producer_id(self) -> bool:
         """Written by an idempotent or transactional producer."""
-        return self[9] > NO_PRODUCER_ID
+        return self.producer_id > NO_PRODUCER_ID
 
     @property
     def delete_horizon_ms(self) -> int | None:
         """From when on the cleaner may drop the batch's tombstones and markers (KIP-534), if it is set."""
-        return self[7] if self[5] & DELETE_HORIZON_BIT else None
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
     @property
     def last_sequence(self) -> int:
         """The sequence of the last record; wraps from 2^31-1 to 0. -1 without a sequence."""
-        if self[11] == NO_SEQUENCE:
+        if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
-        return increment_sequence(self[11], self[6])
+        return increment_sequence(self.base_sequence, self.last_offset_delta)
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
@@ -212,7 +214,7 @@ def iter_batches(buffer: Buffer, offset: int = 0) -> Iterator[tuple[BatchHeader,
     end = len(view)
     while end - offset >= HEADER_BYTES:
         header = BatchHeader.parse(view, offset)
-        batch_end = offset + header[1] + LOG_OVERHEAD
+        batch_end = offset + header.length + LOG_OVERHEAD
         if batch_end > end:
             return
         yield header, view[offset:batch_end]
@@ -229,7 +231,7 @@ def compute_crc(batch: Buffer) -> int:
 def check_crc(header: BatchHeader, batch: Buffer) -> None:
     """Raise `KafkaError` CORRUPT_MESSAGE unless the batch's bytes have the CRC that its header says."""
     computed = compute_crc(batch)
-    if computed != header[4]:
+    if computed != header.crc:
         raise CorruptRecordError(
             f"the record batch at offset {header.base_offset} is corrupt: its CRC is {computed:#010x}, "
             f"its header says {header.crc:#010x}",
@@ -239,10 +241,10 @@ def check_crc(header: BatchHeader, batch: Buffer) -> None:
 def records_section(header: BatchHeader, batch: Buffer, max_size: int = MAX_DECOMPRESSED_BYTES) -> memoryview:
     """The records of a whole batch, unpacked to at most `max_size` bytes; raises as `decompress` does."""
     section = memoryview(batch)[HEADER_BYTES:]
-    if header[5] & CODEC_MASK == 0:
+    if header.attributes & CODEC_MASK == 0:
         return section
     # Empty batches that compaction leaves behind keep their codec but have nothing to unpack.
-    if header[12] == 0 and not section:
+    if header.record_count == 0 and not section:
         return section
     return decompress(header.codec, section, max_size)
 

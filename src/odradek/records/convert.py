@@ -24,7 +24,7 @@ def needs_recompression(headers: Sequence[BatchHeader], codec: Codec | None) -> 
 
 def _differs(header: BatchHeader, codec: Codec) -> bool:
     # Markers that were written uncompressed stay so, as in Kafka.
-    return header[5] & CODEC_MASK != codec and not (header.is_control and header[5] & CODEC_MASK == 0)
+    return header.codec_id != codec and not (header.is_control and header.codec_id == Codec.NONE)
 
 
 def recompress(

@@ -56,17 +56,17 @@ def assign_offsets(
     position = 0
     view = memoryview(buffer)
     for header in headers:
-        size = header[1] + LOG_OVERHEAD
-        _OFFSET_LENGTH_EPOCH.pack_into(buffer, position, base_offset, header[1], leader_epoch)
-        attributes = header[5]
+        size = header.length + LOG_OVERHEAD
+        _OFFSET_LENGTH_EPOCH.pack_into(buffer, position, base_offset, header.length, leader_epoch)
+        attributes = header.attributes
         if timestamp_type is TimestampType.LOG_APPEND_TIME:
             attributes |= TIMESTAMP_TYPE_BIT
             max_timestamp = now_ms
         else:
-            max_timestamp = header[8]
-        crc = header[4]
+            max_timestamp = header.max_timestamp
+        crc = header.crc
         (stored,) = _INT64.unpack_from(buffer, position + MAX_TIMESTAMP_AT)
-        if attributes != header[5] or max_timestamp != stored:
+        if attributes != header.attributes or max_timestamp != stored:
             _INT16.pack_into(buffer, position + ATTRIBUTES_AT, attributes)
             _INT64.pack_into(buffer, position + MAX_TIMESTAMP_AT, max_timestamp)
             crc = compute_crc(view[position : position + size])
@@ -74,17 +74,20 @@ def assign_offsets(
         patched.append(
             BatchHeader(
                 base_offset,
-                header[1],
+                header.length,
                 leader_epoch,
-                header[3],
+                header.magic,
                 crc,
                 attributes,
-                header[6],
-                header[7],
+                header.last_offset_delta,
+                header.base_timestamp,
                 max_timestamp,
-                *header[9:],
+                header.producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                header.record_count,
             )
         )
-        base_offset += header[6] + 1
+        base_offset += header.last_offset_delta + 1
         position += size
     return patched

@@ -99,7 +99,7 @@ class BatchFilter:
 
     def _retain(self, header: BatchHeader, section: memoryview, horizon: int | None) -> _Retained:
         append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
-        found = self.keys.retain(
+        problem, looked_at, records, keyless, tombstones, base, max_timestamp, kept = self.keys.retain(
             section,
             header.record_count,
             header.base_offset,
@@ -108,9 +108,9 @@ class BatchFilter:
             header.delete_horizon_ms is None or self.now_ms < header.delete_horizon_ms,
             horizon,
         )
-        if found[0]:
-            raise_for_problem(found[0], found[1], header.base_offset)
-        return _Retained(*found[2:])
+        if problem:
+            raise_for_problem(problem, looked_at, header.base_offset)
+        return _Retained(records, keyless, tombstones, base, max_timestamp, kept)
 
     def _control(self, header: BatchHeader, batch: memoryview, done: bool) -> Kept | None:
         horizon = header.delete_horizon_ms

@@ -33,7 +33,8 @@ class TransactionReader:
             return False
         entry = self._ongoing_aborted.get(header.producer_id)
         if entry is not None:
-            self._ongoing_aborted[header.producer_id] = (entry[0], True)
+            txn, _ = entry
+            self._ongoing_aborted[header.producer_id] = (txn, True)
             return True
         self._ongoing_committed.add(header.producer_id)
         return False

@@ -57,11 +57,11 @@ class BatchMetadata(NamedTuple):
     @classmethod
     def of(cls, header: BatchHeader) -> BatchMetadata:
         """What is kept of a batch."""
-        base_offset, delta, base_sequence = header[0], header[6], header[11]
+        base_offset, delta, base_sequence = header.base_offset, header.last_offset_delta, header.base_sequence
         last_sequence = (
             NO_SEQUENCE if base_sequence == NO_SEQUENCE else (base_sequence + delta) & _SEQUENCE_MASK
         )
-        return cls(last_sequence, base_offset + delta, delta, header[8])
+        return cls(last_sequence, base_offset + delta, delta, header.max_timestamp)
 
     @property
     def first_sequence(self) -> int:
@@ -204,13 +204,13 @@ class ProducerState:
     def is_next(self, header: BatchHeader) -> bool:
         """True where `find_duplicate` certainly finds nothing and `check` certainly does not object: the
         usual batch of a producer that goes on, without transactions or within the one that is open."""
-        entry = self.entries.get(header[9])
+        entry = self.entries.get(header.producer_id)
         return (
             entry is not None
-            and entry.epoch == header[10]
-            and (entry.txn_first_offset < 0 or header[5] & TRANSACTIONAL_BIT != 0)
+            and entry.epoch == header.producer_epoch
+            and (entry.txn_first_offset < 0 or header.attributes & TRANSACTIONAL_BIT != 0)
             and len(entry.batches) > 0
-            and header[11] == (entry.batches[-1][0] + 1) & _SEQUENCE_MASK
+            and header.base_sequence == (entry.batches[-1].last_sequence + 1) & _SEQUENCE_MASK
         )
 
     def in_transaction(self, producer_id: int, epoch: int | None = None) -> bool:
@@ -398,8 +398,8 @@ def replay(
 
     Returns the transaction that it ended and the last stable offset then.
     """
-    entry = state.entries.get(header[9])
-    plain = entry is not None and entry.epoch == header[10] and not header[5] & _NOT_PLAIN
+    entry = state.entries.get(header.producer_id)
+    plain = entry is not None and entry.epoch == header.producer_epoch and not header.attributes & _NOT_PLAIN
     if plain and entry is not None and entry.txn_first_offset < 0:
         # Nearly all batches: the producer goes on, without transactions.
         state.append(header, None)

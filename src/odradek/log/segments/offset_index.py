@@ -64,7 +64,8 @@ class OffsetIndex(IndexFile):
     def _found(self, entry: tuple[int, ...] | None) -> OffsetPosition:
         if entry is None:
             return OffsetPosition(self.base_offset, 0)
-        return OffsetPosition(self.base_offset + entry[0], entry[1])
+        relative_offset, position = entry
+        return OffsetPosition(self.base_offset + relative_offset, position)
 
     def at(self, slot: int) -> OffsetPosition:
         """The entry of that number."""

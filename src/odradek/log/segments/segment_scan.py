@@ -101,8 +101,9 @@ def _scan(scan: SegmentScan, file: File, index_interval: int) -> None:
                     scan.torn = True
                     break
         if magic == MAGIC_V2:
-            header = unpack(block, start)
-            offset, length, epoch, magic, crc, _, delta, _, max_timestamp, producer_id, _, _, _ = header
+            offset, length, epoch, magic, crc, _, delta, _, max_timestamp, producer_id, _, _, _ = unpack(
+                block, start
+            )
         if 0 <= magic < MAGIC_V2:
             message = _message_at(scan, file, block, start, position, next_offset)
             if message is None:
@@ -111,7 +112,7 @@ def _scan(scan: SegmentScan, file: File, index_interval: int) -> None:
             epoch = producer_id = -1
         else:
             end = position + length + LOG_OVERHEAD
-            scan.problem = _header_problem(header, next_offset, base_offset)
+            scan.problem = _header_problem(offset, length, magic, delta, next_offset, base_offset)
             if scan.problem is not None:
                 break
             if end > size:
@@ -201,14 +202,16 @@ def _add_time_entry(scan: SegmentScan) -> int:
     return timestamp
 
 
-def _header_problem(header: tuple[int, ...], next_offset: int, base_offset: int) -> str | None:
+def _header_problem(
+    offset: int, length: int, magic: int, last_offset_delta: int, next_offset: int, base_offset: int
+) -> str | None:
     """What is wrong with a batch header, the batch's length and CRC aside."""
-    if header[3] != MAGIC_V2:
-        return f"no batch begins there (magic {header[3]})"
-    if header[1] + LOG_OVERHEAD < HEADER_BYTES:
-        return f"the batch there has length {header[1]}"
-    if header[0] < next_offset:
-        return f"the batch there begins with offset {header[0]}, not at or above {next_offset}"
-    if header[6] < 0 or header[0] + header[6] - base_offset > MAX_RELATIVE_OFFSET:
-        return f"the batch there ends {header[6]} after offset {header[0]}"
+    if magic != MAGIC_V2:
+        return f"no batch begins there (magic {magic})"
+    if length + LOG_OVERHEAD < HEADER_BYTES:
+        return f"the batch there has length {length}"
+    if offset < next_offset:
+        return f"the batch there begins with offset {offset}, not at or above {next_offset}"
+    if last_offset_delta < 0 or offset + last_offset_delta - base_offset > MAX_RELATIVE_OFFSET:
+        return f"the batch there ends {last_offset_delta} after offset {offset}"
     return None

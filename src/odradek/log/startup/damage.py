@@ -22,6 +22,7 @@ from odradek.records.batch import (
     LOG_OVERHEAD,
     MAGIC_AT,
     MAGIC_V2,
+    BatchHeader,
 )
 from odradek.records.message_set import HEAD, MIN_LENGTH
 
@@ -100,14 +101,16 @@ def _valid_batch_at(file: File, position: int, size: int) -> tuple[int, int] | N
         return _valid_message_at(file, head, position, size)
     if len(head) < HEADER_BYTES:
         return None
-    header = HEADER_STRUCT.unpack(head)
-    batch_size = header[1] + LOG_OVERHEAD
-    if header[3] != MAGIC_V2 or not HEADER_BYTES <= batch_size <= size - position or header[6] < 0:
+    header = BatchHeader._make(HEADER_STRUCT.unpack(head))
+    batch_size = header.length + LOG_OVERHEAD
+    if header.magic != MAGIC_V2 or header.last_offset_delta < 0:
+        return None
+    if not HEADER_BYTES <= batch_size <= size - position:
         return None
     batch = memoryview(file.pread(batch_size, position))
-    if crc32.iscsi(batch[ATTRIBUTES_AT:]) != header[4]:
+    if crc32.iscsi(batch[ATTRIBUTES_AT:]) != header.crc:
         return None
-    return position + batch_size, header[0] + header[6] + 1
+    return position + batch_size, header.next_offset
 
 
 def _valid_message_at(file: File, head: bytes, position: int, size: int) -> tuple[int, int] | None:
