@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from odradek.client.core.chunk import Chunk
 from odradek.client.core.fetched import end_of_fetched, visible_batches
-from odradek.client.core.positions import Position
+from odradek.client.core.subscription_state import Position
 from odradek.client.types import TopicPartition
 from odradek.errors import KafkaError
 from odradek.records.compression import Codec

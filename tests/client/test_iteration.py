@@ -21,7 +21,7 @@ from odradek.client import (
 )
 from odradek.client.core.chunk import Chunk
 from odradek.client.core.fetch_buffer import FetchBuffer
-from odradek.client.core.positions import Position, Positions
+from odradek.client.core.subscription_state import Position, SubscriptionState
 from odradek.client.errors import SerializationError
 from odradek.errors import CorruptRecordError
 from odradek.records.builder import BatchBuilder
@@ -118,7 +118,7 @@ def test_an_iteration_ends_when_something_else_takes_records() -> None:
 
 def test_records_of_what_was_paused_or_revoked_are_not_handed_out() -> None:
     for_others = TopicPartition("t", 1)
-    positions = Positions("earliest")
+    positions = SubscriptionState("earliest")
     positions.assign([TP, for_others])
     for position in positions:
         position.seek(0)

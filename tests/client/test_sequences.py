@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.client.core.accumulator import Accumulator
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.batches import ProducerBatch
 from odradek.client.core.produce import Verdict, judge
+from odradek.client.core.record_accumulator import RecordAccumulator
 from odradek.client.core.sequences import IdState, Sequences
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode as E
@@ -217,7 +217,7 @@ def test_whatever_gets_lost_every_record_is_in_the_log_once_and_in_order(seed: i
     """Requests and answers are lost at random, with up to five in flight; splits happen, too."""
     rng = random.Random(seed)
     sequences = ready()
-    accumulator = Accumulator(
+    accumulator = RecordAccumulator(
         batch_size=300,
         linger_ms=0,
         buffer_memory=10**9,

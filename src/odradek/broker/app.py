@@ -40,7 +40,7 @@ from odradek.broker.process.loop_timers import LoopTimers
 from odradek.broker.producer_id_throttle import ProducerIdThrottle
 from odradek.broker.producer_ids import ProducerIds
 from odradek.broker.registry import SERVED, Handlers
-from odradek.broker.replicas import Replicas
+from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.slices import Slicer
 from odradek.broker.upkeep.housekeeping import Housekeeping
 from odradek.cluster import nodes, paths
@@ -107,7 +107,7 @@ class Broker:
     logs: LogManager
     store: MetadataStore
     controller: Controller
-    replicas: Replicas
+    replicas: ReplicaManager
     fetch_sessions: FetchSessionCache
     producer_ids: ProducerIds
     features: Features
@@ -286,7 +286,7 @@ class Broker:
         self._bind(Dispatcher(self, self.handlers, self.slicer))
         self._open_logs()
         self._open_metadata()
-        self.replicas = Replicas(
+        self.replicas = ReplicaManager(
             broker_id=self.broker_id,
             logs=self.logs,
             purgatory=self.purgatory,

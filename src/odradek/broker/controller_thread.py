@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
-    from odradek.broker.replicas import Replicas
+    from odradek.broker.replica_manager import ReplicaManager
     from odradek.cluster.image import ClusterDelta, ClusterImage
     from odradek.log.folders.log_manager import LogManager
 
@@ -30,7 +30,7 @@ Handle = Callable[["RequestContext", Any], Any]
 class ControllerThread:
     """See `odradek.cluster.event_queue.EventQueue`. Made in the loop's thread."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, replicas: Replicas, logs: LogManager) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, replicas: ReplicaManager, logs: LogManager) -> None:
         """
         Args:
             loop: where the image is read.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from odradek.broker.network.server import Listener
-    from odradek.broker.replicas import Replicas
+    from odradek.broker.replica_manager import ReplicaManager
     from odradek.broker.services import BrokerServices
     from odradek.log.folders.log_manager import LogManager
 
@@ -55,7 +55,7 @@ def _count_leaderless(broker: BrokerServices) -> int:
     )
 
 
-def _count_producer_ids(replicas: Replicas) -> int:
+def _count_producer_ids(replicas: ReplicaManager) -> int:
     return sum(len(one.log.producers.entries) for one in replicas)
 
 

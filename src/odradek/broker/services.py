@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from odradek.broker.network.request_log import RequestLog
     from odradek.broker.producer_id_throttle import ProducerIdThrottle
     from odradek.broker.producer_ids import ProducerIds
-    from odradek.broker.replicas import Replicas
+    from odradek.broker.replica_manager import ReplicaManager
     from odradek.broker.served_apis import ServedApis
     from odradek.broker.slices import Slicer
     from odradek.broker.telemetry import ClientTelemetry
@@ -59,7 +59,7 @@ class BrokerServices(Protocol):
     files: FileSystem
     controller: Controller
     logs: LogManager
-    replicas: Replicas
+    replicas: ReplicaManager
     purgatory: Purgatory
     producer_id_throttle: ProducerIdThrottle
     producer_ids: ProducerIds

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from odradek.client.core.positions import Position
+from odradek.client.core.subscription_state import Position
 from odradek.client.errors import IllegalArgumentError
 from odradek.records.columns import schema
 

@@ -11,7 +11,7 @@ from odradek.records.compression import Buffer
 from odradek.records.message_set import iter_entries
 
 if TYPE_CHECKING:
-    from odradek.broker.replicas import Replicas
+    from odradek.broker.replica_manager import ReplicaManager
     from odradek.replication.delayed import Purgatory
     from odradek.replication.partition import Partition
     from odradek.util.clock import Clock
@@ -25,7 +25,7 @@ _COMMIT_RECHECK_MS = 60_000
 class ReplicatedLog:
     """`coordinators.runtime.RecordLog` over the partitions on this broker."""
 
-    def __init__(self, replicas: Replicas, purgatory: Purgatory, clock: Clock) -> None:
+    def __init__(self, replicas: ReplicaManager, purgatory: Purgatory, clock: Clock) -> None:
         self._replicas = replicas
         self._purgatory = purgatory
         self._clock = clock

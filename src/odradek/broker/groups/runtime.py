@@ -19,7 +19,7 @@ from odradek.records.compression import Codec
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
-    from odradek.broker.replicas import Replicas
+    from odradek.broker.replica_manager import ReplicaManager
     from odradek.cluster.controller import Controller
     from odradek.cluster.image import ClusterDelta, ClusterImage
     from odradek.replication.delayed import Purgatory
@@ -48,7 +48,7 @@ class GroupRuntime(CoordinatorShell):
         self,
         *,
         broker_id: int,
-        replicas: Replicas,
+        replicas: ReplicaManager,
         purgatory: Purgatory,
         controller: Controller,
         clock: Clock,

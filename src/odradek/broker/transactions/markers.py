@@ -22,7 +22,7 @@ from odradek.records.control import ControlType, end_marker_batch
 
 if TYPE_CHECKING:
     from odradek.broker.groups.runtime import GroupRuntime
-    from odradek.broker.replicas import Replicas
+    from odradek.broker.replica_manager import ReplicaManager
     from odradek.coordinators.transactions.coordinator import PartitionErrors
     from odradek.coordinators.transactions.transaction import TopicPartition
     from odradek.replication.delayed import Purgatory
@@ -51,7 +51,7 @@ class MarkerWriter:
 
     def __init__(
         self,
-        replicas: Replicas,
+        replicas: ReplicaManager,
         purgatory: Purgatory,
         groups: Callable[[], GroupRuntime],
         clock: Clock,

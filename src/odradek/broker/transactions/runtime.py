@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.broker.metrics import Metrics
     from odradek.broker.producer_ids import ProducerIdBlock, ProducerIds
-    from odradek.broker.replicas import Replicas
+    from odradek.broker.replica_manager import ReplicaManager
     from odradek.cluster.controller import Controller
     from odradek.cluster.image import ClusterDelta, ClusterImage
     from odradek.coordinators.transactions.transaction import TopicPartition
@@ -116,7 +116,7 @@ class TransactionRuntime(CoordinatorShell):
         self,
         *,
         broker_id: int,
-        replicas: Replicas,
+        replicas: ReplicaManager,
         purgatory: Purgatory,
         controller: Controller,
         producer_ids: ProducerIds,

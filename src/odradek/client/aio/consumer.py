@@ -18,7 +18,7 @@ from odradek.client.config import ConsumerConfig, build, split_mapping
 from odradek.client.core.assignors import resolve_assignors
 from odradek.client.core.fetch_requests import EARLIEST, LATEST
 from odradek.client.core.handled import Handled
-from odradek.client.core.positions import Position
+from odradek.client.core.subscription_state import Position
 from odradek.client.errors import IllegalStateError
 from odradek.client.types import (
     ConsumerGroupMetadata,

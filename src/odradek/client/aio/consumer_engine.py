@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.client.aio.cluster import Cluster
-from odradek.client.aio.coordinator import GroupCoordinator, Invoke
+from odradek.client.aio.consumer_coordinator import ConsumerCoordinator, Invoke
 from odradek.client.aio.fetcher import Fetcher
 from odradek.client.aio.offsets import list_offsets
 from odradek.client.aio.resolver import PositionResolver
@@ -19,7 +19,7 @@ from odradek.client.config import ConsumerConfig
 from odradek.client.core.assignors import resolve_assignors
 from odradek.client.core.fetch_buffer import FetchBuffer
 from odradek.client.core.interceptors import Interceptors
-from odradek.client.core.positions import Positions, Subscribing
+from odradek.client.core.subscription_state import Subscribing, SubscriptionState
 from odradek.client.errors import (
     ClosedError,
     IllegalArgumentError,
@@ -63,7 +63,7 @@ class ConsumerEngine:
     def __init__(self, config: ConsumerConfig, invoke: Invoke | None = None) -> None:
         self.config = config
         self.closed = False
-        self.positions = Positions(config.auto_offset_reset)
+        self.positions = SubscriptionState(config.auto_offset_reset)
         self.buffer = FetchBuffer(
             config.check_crcs,
             resolve(config.key_deserializer, "deserialize", "key.deserializer"),
@@ -72,10 +72,10 @@ class ConsumerEngine:
         self.cluster = Cluster(config, allow_auto_create=config.allow_auto_create_topics)
         self._news = asyncio.Event()
         self.fetcher = Fetcher(config, self.cluster, self.positions, self.buffer, self._news.set)
-        self.group: GroupCoordinator | None = None
+        self.group: ConsumerCoordinator | None = None
         assignors = resolve_assignors(config.partition_assignment_strategy)
         if config.group_id is not None:
-            self.group = GroupCoordinator(
+            self.group = ConsumerCoordinator(
                 config,
                 self.cluster,
                 self.positions,
@@ -411,7 +411,7 @@ class ConsumerEngine:
         self.buffer.committed(wanted)
         return wanted
 
-    def group_needed(self) -> GroupCoordinator:
+    def group_needed(self) -> ConsumerCoordinator:
         """The group; raises `IllegalStateError` without one."""
         if self.group is None:
             raise IllegalStateError("committed offsets belong to a group: configure group.id")

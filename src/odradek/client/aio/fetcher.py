@@ -16,10 +16,10 @@ from odradek.client.config import ConsumerConfig
 from odradek.client.core.chunk import Chunk
 from odradek.client.core.fetch_buffer import FetchBuffer
 from odradek.client.core.fetch_requests import NAMES_UNTIL, FetchAt, fetch_ceiling, fetch_request
-from odradek.client.core.fetch_session import FetchSession
+from odradek.client.core.fetch_session_handler import FetchSessionHandler
 from odradek.client.core.fetched import batch_too_large, end_of_fetched
-from odradek.client.core.positions import Position, Positions
 from odradek.client.core.produce import to_code
+from odradek.client.core.subscription_state import Position, SubscriptionState
 from odradek.client.errors import ClosedError, NoOffsetForPartitionError
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
@@ -63,7 +63,7 @@ class Fetcher:
         self,
         config: ConsumerConfig,
         cluster: Cluster,
-        positions: Positions,
+        positions: SubscriptionState,
         buffer: FetchBuffer,
         changed: Callable[[], None],
     ) -> None:
@@ -73,11 +73,11 @@ class Fetcher:
         self._buffer = buffer
         self._changed = changed
         self._loop = asyncio.get_running_loop()
-        self._sessions: dict[int, FetchSession] = {}
+        self._sessions: dict[int, FetchSessionHandler] = {}
         self._busy: set[int] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
-        self._looking = False
+        self._wake_scheduled = False
         self.failure: OdradekError | None = None
         self.bytes_fetched = 0
         self.fetches = 0
@@ -85,11 +85,11 @@ class Fetcher:
 
     def wake(self) -> None:
         """Something changed: see who can be asked. Call from the loop."""
-        if not self._looking and not self._cluster.closed:
-            self._looking = True
-            self._loop.call_soon(self._look)
+        if not self._wake_scheduled and not self._cluster.closed:
+            self._wake_scheduled = True
+            self._loop.call_soon(self._send_fetches)
 
-    def _look_later(self, delay_ms: float) -> None:
+    def _wake_later(self, delay_ms: float) -> None:
         when = self._loop.time() + max(0.0, delay_ms) / 1000
         if self._timer is not None:
             if self._timer_at <= when:
@@ -103,8 +103,8 @@ class Fetcher:
         self._timer_at = float("inf")
         self.wake()
 
-    def _look(self) -> None:
-        self._looking = False
+    def _send_fetches(self) -> None:
+        self._wake_scheduled = False
         if self._cluster.closed:
             return
         now = self._cluster.now_ms()
@@ -119,7 +119,7 @@ class Fetcher:
                 self._cluster.request_update()
                 continue
             if position.not_before_ms > now:
-                self._look_later(position.not_before_ms - now)
+                self._wake_later(position.not_before_ms - now)
                 continue
             by_node.setdefault(node, []).append(position)
             if waiting.get(id(position), 0) > 1:
@@ -129,7 +129,7 @@ class Fetcher:
                 continue
             wait = self._cluster.backoff_left_ms(node, FETCH)
             if wait > 0 and self._cluster.open_connection(node, FETCH) is None:
-                self._look_later(wait)
+                self._wake_later(wait)
                 continue
             self._busy.add(node)
             self._cluster.spawn(self._fetch(node, positions))
@@ -145,7 +145,7 @@ class Fetcher:
         return self._cluster.metadata.leader(position.tp)
 
     async def _fetch(self, node: int, positions: list[Position]) -> None:
-        session = self._sessions.setdefault(node, FetchSession())
+        session = self._sessions.setdefault(node, FetchSessionHandler())
         asked: dict[TopicPartition, tuple[Position, int, int]] = {}
         try:
             connection = await self._cluster.connection(node, FETCH)
@@ -172,7 +172,7 @@ class Fetcher:
             log.debug("fetch from broker %d failed: %s", node, problem)
             session.failed()
             self._cluster.request_update()
-            self._look_later(self._config.retry_backoff_ms)
+            self._wake_later(self._config.retry_backoff_ms)
             if isinstance(problem, KafkaError) and problem.code == ErrorCode.UNSUPPORTED_VERSION:
                 self._fail(problem)
             return
@@ -183,7 +183,7 @@ class Fetcher:
             self.wake()
 
     def _request(
-        self, session: FetchSession, wanted: list[FetchAt], ids: dict[str, bytes], version: int
+        self, session: FetchSessionHandler, wanted: list[FetchAt], ids: dict[str, bytes], version: int
     ) -> Any:
         if version < 7:
             named, forgotten, number = wanted, [], (0, -1)
@@ -210,7 +210,10 @@ class Fetcher:
         return request
 
     def _answered(
-        self, session: FetchSession, response: Any, asked: dict[TopicPartition, tuple[Position, int, int]]
+        self,
+        session: FetchSessionHandler,
+        response: Any,
+        asked: dict[TopicPartition, tuple[Position, int, int]],
     ) -> None:
         self.fetches += 1
         session.answered(response.error_code, response.session_id)
@@ -218,7 +221,7 @@ class Fetcher:
             log.debug("fetch session: %s", to_code(response.error_code).name)
             if to_code(response.error_code).refreshes_metadata:
                 self._cluster.request_update()
-            self._look_later(0 if response.error_code in (70, 71) else self._config.retry_backoff_ms)
+            self._wake_later(0 if response.error_code in (70, 71) else self._config.retry_backoff_ms)
             return
         names = self._cluster.metadata.names_by_id
         came = False

@@ -20,8 +20,8 @@ from odradek.client.core.group_protocol import (
     encode_subscription,
 )
 from odradek.client.core.membership import Call, Generation, Membership, MemberState, Reaction
-from odradek.client.core.positions import Positions
 from odradek.client.core.produce import to_code
+from odradek.client.core.subscription_state import SubscriptionState
 from odradek.client.errors import ClosedError, UnsupportedByBrokerError
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, KafkaError, error_for
@@ -52,7 +52,7 @@ class GroupJoin:
         cluster: Cluster,
         link: GroupLink,
         member: Membership,
-        positions: Positions,
+        positions: SubscriptionState,
         assignors: list[Assignor],
     ) -> None:
         self.group_id = link.group_id

@@ -14,7 +14,6 @@ from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.sender import Sender
 from odradek.client.aio.transactions import Transactions, no_transactions
 from odradek.client.config import ProducerConfig
-from odradek.client.core.accumulator import Accumulator
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.batches import Callback, record_size
 from odradek.client.core.delivery import BatchOutcome, DeliveryFuture, wait_for_outcomes
@@ -22,6 +21,7 @@ from odradek.client.core.interceptors import Interceptors
 from odradek.client.core.kernel import Gate, TopicLanes
 from odradek.client.core.known_topics import KnownTopic, KnownTopics
 from odradek.client.core.partitioners import StickyPartitions, resolve_partitioner
+from odradek.client.core.record_accumulator import RecordAccumulator
 from odradek.client.core.sequences import Sequences
 from odradek.client.core.serialized_record import SerializedRecord
 from odradek.client.core.transactions import TransactionManager
@@ -93,7 +93,7 @@ class ProducerEngine:
         self.sequences = (
             Sequences(transactional=self.manager is not None) if config.enable_idempotence else None
         )
-        self.accumulator = Accumulator(
+        self.accumulator = RecordAccumulator(
             batch_size=config.batch_size,
             linger_ms=config.linger_ms,
             buffer_memory=config.buffer_memory,

@@ -9,11 +9,11 @@ import logging
 from collections.abc import Callable
 
 from odradek.client.aio.cluster import Cluster
-from odradek.client.aio.coordinator import GroupCoordinator
+from odradek.client.aio.consumer_coordinator import ConsumerCoordinator
 from odradek.client.aio.offsets import epoch_end_offsets_once, list_offsets_once
 from odradek.client.config import ConsumerConfig
 from odradek.client.core.backoff import Backoff
-from odradek.client.core.positions import Position, Positions
+from odradek.client.core.subscription_state import Position, SubscriptionState
 from odradek.client.errors import ClosedError, NoOffsetForPartitionError
 from odradek.errors import ErrorCode, KafkaError, OdradekError
 
@@ -33,8 +33,8 @@ class PositionResolver:
         self,
         config: ConsumerConfig,
         cluster: Cluster,
-        positions: Positions,
-        group: GroupCoordinator | None,
+        positions: SubscriptionState,
+        group: ConsumerCoordinator | None,
         changed: Callable[[], None],
     ) -> None:
         self._config = config

@@ -17,7 +17,6 @@ from odradek.client.aio.connection import Connection
 from odradek.client.aio.producer_ids import NO_IDEMPOTENCE, ProducerIds
 from odradek.client.aio.transactions import TransactionRequests
 from odradek.client.config import ProducerConfig
-from odradek.client.core.accumulator import Accumulator
 from odradek.client.core.batches import ProducerBatch
 from odradek.client.core.kernel import report
 from odradek.client.core.produce import (
@@ -29,6 +28,7 @@ from odradek.client.core.produce import (
     to_code,
     too_new,
 )
+from odradek.client.core.record_accumulator import RecordAccumulator
 from odradek.client.core.sequences import IdState, Sequences
 from odradek.client.core.transaction_requests import at_most
 from odradek.client.core.transaction_states import TxnState
@@ -66,7 +66,7 @@ class Sender:
         self,
         config: ProducerConfig,
         cluster: Cluster,
-        accumulator: Accumulator,
+        accumulator: RecordAccumulator,
         sequences: Sequences | None,
         lock: AbstractContextManager[Any],
         on_memory: Callable[[], None],

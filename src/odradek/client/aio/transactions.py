@@ -13,9 +13,9 @@ from odradek.client.aio.cluster import Cluster
 from odradek.client.aio.connection import Connection
 from odradek.client.aio.group_requests import COORDINATOR
 from odradek.client.config import ProducerConfig
-from odradek.client.core.accumulator import Accumulator
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.find_coordinator import learn_coordinator
+from odradek.client.core.record_accumulator import RecordAccumulator
 from odradek.client.core.transaction_calls import Call
 from odradek.client.core.transaction_requests import TxnRequest, build
 from odradek.client.core.transaction_states import TxnState
@@ -118,7 +118,7 @@ class Transactions:
         self,
         config: ProducerConfig,
         cluster: Cluster,
-        accumulator: Accumulator,
+        accumulator: RecordAccumulator,
         manager: TransactionManager,
         lock: AbstractContextManager[Any],
         wake: Callable[[], None],

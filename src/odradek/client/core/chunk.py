@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from odradek.client.core.fetched import AbortedFilter
-from odradek.client.core.positions import Position
+from odradek.client.core.subscription_state import Position
 from odradek.client.types import ConsumerRecord
 from odradek.errors import KafkaError
 from odradek.records.batch import BatchHeader, TimestampType, check_crc, records_section

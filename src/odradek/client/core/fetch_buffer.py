@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from odradek.client.core.chunk import Chunk, offset_of
-from odradek.client.core.positions import Handed, Position
+from odradek.client.core.subscription_state import Handed, Position
 from odradek.client.errors import SerializationError
 from odradek.client.serialization import Serialize
 from odradek.client.types import ConsumerRecord, OffsetAndMetadata, TopicPartition

@@ -151,7 +151,7 @@ class Position:
         return self.offset is not None and not self.validate and not self.paused and not self.revoking
 
 
-class Positions:
+class SubscriptionState:
     """Subscription and assignment of one consumer.
 
     Args:

@@ -33,7 +33,7 @@ class SessionRequest:
     session: tuple[int, int]
 
 
-class FetchSession:
+class FetchSessionHandler:
     """The session with one broker."""
 
     def __init__(self) -> None:

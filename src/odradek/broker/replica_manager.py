@@ -37,7 +37,7 @@ PARTITIONS_AT_ONCE = 20
 """Partitions that are taken up or removed before others on the event loop get their turn: some 5 ms."""
 
 
-class Replicas:
+class ReplicaManager:
     """All partitions of which this broker holds a replica.
 
     Attributes:

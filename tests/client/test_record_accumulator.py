@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from odradek.client.core.accumulator import Accumulator
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.batches import ProducerBatch, stamp
 from odradek.client.core.delivery import BatchOutcome, DeliveryFuture
 from odradek.client.core.kernel import report
 from odradek.client.core.partitioners import RoundRobinPartitioner, StickyPartitions, resolve_partitioner
+from odradek.client.core.record_accumulator import RecordAccumulator
 from odradek.client.errors import ClientTimeoutError, ConfigError
 from odradek.client.types import RecordMetadata, TopicPartition
 from odradek.records.batch import BatchHeader, check_crc, iter_records
@@ -24,7 +24,7 @@ from odradek.records.compression import Codec
 A, B, C = (TopicPartition("t", n) for n in range(3))
 
 
-def make(**more: Any) -> Accumulator:
+def make(**more: Any) -> RecordAccumulator:
     settings: dict[str, Any] = {
         "batch_size": 500,
         "linger_ms": 10.0,
@@ -32,10 +32,10 @@ def make(**more: Any) -> Accumulator:
         "delivery_timeout_ms": 1_000.0,
         "backoff": Backoff(100, 1_000),
     }
-    return Accumulator(**{**settings, **more})
+    return RecordAccumulator(**{**settings, **more})
 
 
-def put(accumulator: Accumulator, tp: TopicPartition, now: float, size: int = 50) -> DeliveryFuture:
+def put(accumulator: RecordAccumulator, tp: TopicPartition, now: float, size: int = 50) -> DeliveryFuture:
     return accumulator.append(tp, 0, None, b"x" * size, (), None, size + 21, now)[0]
 
 

@@ -23,15 +23,20 @@ _BATCH_OVERHEAD = 61
 
 @dataclass(slots=True)
 class Readiness:
-    """What `Accumulator.ready` found: brokers with something to send, when to look again (monotonic ms; None:
-    when something happens), and topics whose leaders must be asked for."""
+    """The result of `RecordAccumulator.ready`.
+
+    Attributes:
+        nodes: brokers for which something is ready to be sent.
+        next_check_ms: when to look again, monotonic ms; None: when something happens.
+        unknown_leaders: topics whose leaders must be asked for.
+    """
 
     nodes: set[int] = field(default_factory=set)
     next_check_ms: float | None = None
     unknown_leaders: set[str] = field(default_factory=set)
 
 
-class Accumulator:
+class RecordAccumulator:
     """Batches by partition.
 
     Args:

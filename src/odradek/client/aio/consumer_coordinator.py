@@ -22,8 +22,8 @@ from odradek.client.aio.group_link import GroupLink
 from odradek.client.config import ConsumerConfig
 from odradek.client.core.assignors import Assignor, RebalanceProtocol
 from odradek.client.core.membership import Call, Generation, Membership, MemberState, Reaction
-from odradek.client.core.positions import Positions
 from odradek.client.core.produce import to_code
+from odradek.client.core.subscription_state import SubscriptionState
 from odradek.client.errors import ClosedError
 from odradek.client.types import ConsumerGroupMetadata, ConsumerRebalanceListener, TopicPartition
 from odradek.errors import ErrorCode, OdradekError, error_for
@@ -38,7 +38,7 @@ Invoke = Callable[[Callable[..., Any], tuple[TopicPartition, ...]], Awaitable[No
 _REBALANCE_COMMIT_MS = 5_000
 
 
-class GroupCoordinator:
+class ConsumerCoordinator:
     """One consumer's group membership.
 
     Args:
@@ -55,7 +55,7 @@ class GroupCoordinator:
         self,
         config: ConsumerConfig,
         cluster: Cluster,
-        positions: Positions,
+        positions: SubscriptionState,
         assignors: list[Assignor],
         invoke: Invoke,
         changed: Callable[[], None],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odradek.client.core.fetch_requests import FetchAt, fetch_ceiling, fetch_request
-from odradek.client.core.fetch_session import FetchSession
+from odradek.client.core.fetch_session_handler import FetchSessionHandler
 from odradek.client.types import TopicPartition
 from odradek.wire.messages.fetch import FetchRequest
 
@@ -15,13 +15,13 @@ def at(tp: TopicPartition, offset: int) -> FetchAt:
     return FetchAt(tp, offset, 3, 1_000)
 
 
-def ask(session: FetchSession, *wanted: FetchAt, topic_id: bytes = ID, with_ids: bool = True):  # type: ignore[no-untyped-def]
+def ask(session: FetchSessionHandler, *wanted: FetchAt, topic_id: bytes = ID, with_ids: bool = True):  # type: ignore[no-untyped-def]
     plan = session.next_request(list(wanted), {"t": topic_id}, with_ids)
     return [f.tp for f in plan.named], [tp for tp, _ in plan.forgotten], plan.session
 
 
 def test_only_what_changed_is_named() -> None:
-    session = FetchSession()
+    session = FetchSessionHandler()
     assert ask(session, at(A, 0), at(B, 0)) == ([A, B], [], (0, 0))
     session.answered(0, 77)
     assert ask(session, at(A, 5), at(B, 0)) == ([A], [], (77, 1))
@@ -34,7 +34,7 @@ def test_only_what_changed_is_named() -> None:
 
 
 def test_a_session_that_is_gone_is_begun_anew() -> None:
-    session = FetchSession()
+    session = FetchSessionHandler()
     ask(session, at(A, 0))
     session.answered(0, 77)
     session.answered(70, 0)  # FETCH_SESSION_ID_NOT_FOUND
@@ -46,14 +46,14 @@ def test_a_session_that_is_gone_is_begun_anew() -> None:
 
 
 def test_a_broker_without_sessions_gets_full_requests() -> None:
-    session = FetchSession()
+    session = FetchSessionHandler()
     for _ in range(3):
         assert ask(session, at(A, 0)) == ([A], [], (0, 0))
         session.answered(0, 0)
 
 
 def test_a_topic_made_anew_is_forgotten_and_named_again() -> None:
-    session = FetchSession()
+    session = FetchSessionHandler()
     ask(session, at(A, 0))
     session.answered(0, 77)
     plan = session.next_request([at(A, 0)], {"t": OTHER}, True)
@@ -62,14 +62,14 @@ def test_a_topic_made_anew_is_forgotten_and_named_again() -> None:
 
 
 def test_names_and_ids_do_not_mix_in_a_session() -> None:
-    session = FetchSession()
+    session = FetchSessionHandler()
     ask(session, at(A, 0), with_ids=False)
     session.answered(0, 77)
     assert ask(session, at(A, 0), with_ids=True) == ([A], [], (0, 0))
 
 
 def test_the_epoch_wraps_to_one() -> None:
-    session = FetchSession()
+    session = FetchSessionHandler()
     ask(session, at(A, 0))
     session.answered(0, 7)
     session._epoch = 2**31 - 1

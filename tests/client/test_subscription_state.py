@@ -23,7 +23,7 @@ from odradek.client.core.chunk import Chunk
 from odradek.client.core.fetch_buffer import FetchBuffer
 from odradek.client.core.fetch_requests import EARLIEST
 from odradek.client.core.metadata import MetadataCache
-from odradek.client.core.positions import Position, Positions
+from odradek.client.core.subscription_state import Position, SubscriptionState
 from odradek.client.errors import (
     ConfigError,
     IllegalStateError,
@@ -79,7 +79,7 @@ def test_what_was_fetched_before_a_seek_is_thrown_away() -> None:
 
 @pytest.mark.parametrize("revoking", [True, False])
 def test_what_was_fetched_of_a_partition_that_went_is_thrown_away(revoking: bool) -> None:
-    positions = Positions("latest")
+    positions = SubscriptionState("latest")
     positions.assign([TP, TopicPartition("t", 1)])
     position, stays = positions[TP], positions[TopicPartition("t", 1)]
     position.seek(0)
@@ -154,7 +154,7 @@ def test_aborted_transactions_and_markers_are_not_seen() -> None:
 
 
 def test_the_three_ways_to_subscribe_exclude_each_other() -> None:
-    positions = Positions("latest")
+    positions = SubscriptionState("latest")
     assert positions.subscribe(["t"])
     assert not positions.subscribe(["t"])
     with pytest.raises(IllegalStateError):
@@ -170,14 +170,14 @@ def test_the_three_ways_to_subscribe_exclude_each_other() -> None:
 def test_policies() -> None:
     position = Position(TP)
     assert position.needs_committed
-    Positions("earliest").apply_policy(position)
+    SubscriptionState("earliest").apply_policy(position)
     assert position.reset == EARLIEST
     with pytest.raises(NoOffsetForPartitionError):
-        Positions("none").apply_policy(Position(TP))
+        SubscriptionState("none").apply_policy(Position(TP))
 
 
 def test_a_new_leader_makes_a_position_doubtful() -> None:
-    positions = Positions("latest")
+    positions = SubscriptionState("latest")
     positions.assign([TP])
     position = positions[TP]
     positions.leader_changed(TP, 3)
@@ -202,7 +202,7 @@ def test_a_new_leader_makes_a_position_doubtful() -> None:
     ],
 )
 def test_a_doubtful_position_is_confirmed_or_moved(policy: str, epoch: int, end: int, expected: Any) -> None:
-    positions = Positions(policy)
+    positions = SubscriptionState(policy)
     positions.assign([TP])
     position = positions[TP]
     position.seek(10, epoch=3)
