@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
+
+import forking
 
 # Small segments and frequent checkpoints: a short life meets every kind of file.
 SETTINGS = {
@@ -23,12 +23,12 @@ class Server:
     """One life of a broker, on a folder that other lives have had before it."""
 
     def __init__(self, data: Path, port: int, settings: Mapping[str, str] = SETTINGS) -> None:
-        command = [sys.executable, "-m", "odradek", "server", "--data", str(data), "--port", str(port)]
+        arguments = ["server", "--data", str(data), "--port", str(port)]
         for name, value in settings.items():
-            command += ["--set", f"{name}={value}"]
+            arguments += ["--set", f"{name}={value}"]
         self.errors = (data.parent / "server.log").open("ab")
         self.ready = False
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        self.process = forking.start(arguments, self.errors)
 
     def wait_ready(self) -> None:
         if self.ready:
