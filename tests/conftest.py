@@ -8,10 +8,16 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from spark import java_classes
+
+java_classes.use()
 
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None, max_examples=2000, print_blob=True)
@@ -36,6 +42,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return 0 if {"slow", "spark"} <= has else 1 if "spark" in has else 2 if "slow" in has else 3
 
     items.sort(key=rank)
+
+
+#: Spark's archive, while it is made; tests that start this many Sparks have it made.
+_making: list[subprocess.Popen[bytes]] = []
+_WORTH_AN_ARCHIVE = 10
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Have Spark's classes archived beside the first of many tests that start it."""
+    starts = sum(
+        1 for item in session.items if {"slow", "spark"} <= {mark.name for mark in item.iter_markers()}
+    )
+    if starts >= _WORTH_AN_ARCHIVE and (making := java_classes.begin()) is not None:
+        _making.append(making)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Leave no process behind."""
+    for making in _making:
+        with suppress(ProcessLookupError):
+            os.killpg(making.pid, signal.SIGKILL)
+        making.wait()
 
 
 #: Of these files the first test waits half a minute for Spark's session; the others find it there.

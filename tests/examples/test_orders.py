@@ -50,7 +50,6 @@ def run(*command: Any, cwd: Path | None = None, **environment: str) -> str:
             "JAVA_HOME": str(find_java().home),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
-            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             **environment,
         },
         cwd=cwd,

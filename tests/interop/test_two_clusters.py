@@ -67,7 +67,6 @@ def run(old: str, new: str, checkpoint: Path) -> None:
         "JAVA_HOME": str(find_java().home),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     done = subprocess.run(
         [sys.executable, str(EXAMPLE), *arguments],

@@ -11,9 +11,6 @@ import pytest
 
 _numbers = itertools.count()
 
-# Short queries end before the second compiler has paid for itself: they take half the time without it.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-
 
 @pytest.fixture(scope="session")
 def servers() -> Iterator[str]:

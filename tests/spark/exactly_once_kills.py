@@ -27,7 +27,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import forking
 from ports import free_port
+from spark import java_classes
 from spark.killed_job import STEPS
 from spark.small_job import rows_of
 
@@ -37,8 +39,6 @@ Kill = tuple[str, str]
 _CHEAP_VICTIMS = ("self", "workers", "broker")
 _DRIVERS_IN_A_ROUND = 2
 """After the first, which has one at every step: Spark's start takes longer than ten other kills."""
-_WORTH_AN_ARCHIVE = 30
-"""Kills from which on it pays to have Java's classes loaded from an archive that is made first."""
 _SECONDS_TO_REACH_A_STEP = 600
 
 
@@ -53,7 +53,7 @@ class BrokerProcess:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._child: subprocess.Popen[str] | None = None
+        self._child: forking.Forked | None = None
         self.port = free_port()
 
     @property
@@ -61,11 +61,10 @@ class BrokerProcess:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "odradek", "server", "--data", str(self._folder / "data")]
-        command += ["--port", str(self.port), "--set", "transaction.two.phase.commit.enable=true"]
+        arguments = ["server", "--data", str(self._folder / "data"), "--port", str(self.port)]
+        arguments += ["--set", "transaction.two.phase.commit.enable=true"]
         with (self._folder / "broker.log").open("ab") as log:
-            self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-        assert self._child.stdout is not None
+            self._child = forking.start(arguments, log)
         line = self._child.stdout.readline()
         assert line.startswith("ready "), (self._folder / "broker.log").read_text()[-3000:]
         (self._folder / "broker.pid").write_text(str(self._child.pid))
@@ -73,7 +72,6 @@ class BrokerProcess:
     def revive(self) -> None:
         """Start it again if it is dead."""
         if self._child is not None and self._child.poll() is not None:
-            assert self._child.stdout is not None
             self._child.stdout.close()
             self.start()
 
@@ -84,9 +82,8 @@ class BrokerProcess:
 
     def stop(self) -> None:
         if self._child is not None:
-            self._child.terminate()
+            self._child.send_signal(signal.SIGTERM)
             self._child.wait(30)
-            assert self._child.stdout is not None
             self._child.stdout.close()
 
 
@@ -98,18 +95,14 @@ class Job:
         words = [str(Path(__file__).with_name(program)), servers, "source", "target", str(folder)]
         self._command = [sys.executable, *words, *options]
         self._child: subprocess.Popen[bytes] | None = None
-        self.java_options = ""
         self.starts = 0
 
     def revive(self) -> None:
         """Start it if it does not run."""
         if self._child is None or self._child.poll() is not None:
             self.starts += 1
-            env = {**_env(), "KILL_JAVA_OPTIONS": self.java_options}
             with (self._folder / "driver.log").open("ab") as log:
-                self._child = subprocess.Popen(
-                    self._command, stdout=log, stderr=log, start_new_session=True, env=env
-                )
+                self._child = subprocess.Popen(self._command, stdout=log, stderr=log, start_new_session=True)
 
     def finish(self, broker: BrokerProcess) -> None:
         """Let it copy what is there and end, started again as often as it takes."""
@@ -191,11 +184,6 @@ def cluster(folder: Path) -> Iterator[BrokerProcess]:
         broker.stop()
 
 
-def _env() -> dict[str, str]:
-    # Most drivers do not live long enough for the second compiler to pay.
-    return {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", **os.environ}
-
-
 def _last_words(folder: Path) -> str:
     files = [folder / name for name in ("failures", "driver.log", "broker.log")]
     return "\n".join(f"{file.name}: {file.read_text()[-2500:]}" for file in files if file.exists())
@@ -236,8 +224,6 @@ def run(folder: Path, kills: Sequence[Kill], options: Sequence[str] = (), *, spa
         create_topics(broker.servers)
         job = Job(folder, broker.servers, options, "killed_job.py" if spark else "small_job.py")
         try:
-            if spark and len(kills) >= _WORTH_AN_ARCHIVE:
-                _archive_classes(job, broker, folder / "classes.jsa")
             with rows_coming(broker.servers):
                 began = time.monotonic()
                 for number, (step, victim) in enumerate(kills, 1):
@@ -261,15 +247,6 @@ def run(folder: Path, kills: Sequence[Kill], options: Sequence[str] = (), *, spa
         f"{list(more)[:5]}"
     )
     return Outcome(expected.total(), written.total() - found.total(), job.starts)
-
-
-def _archive_classes(job: Job, broker: BrokerProcess, archive: Path) -> None:
-    """Have Java write down the classes that a copy needs; with them Spark starts twice as fast."""
-    job.java_options = f"-XX:ArchiveClassesAtExit={archive} -Xlog:disable"
-    with rows_coming(broker.servers):
-        pass
-    job.finish(broker)
-    job.java_options = f"-XX:SharedArchiveFile={archive} -Xlog:disable"
 
 
 def _kill(folder: Path, step: str, victim: str, broker: BrokerProcess, job: Job) -> float:
@@ -300,6 +277,9 @@ def main() -> None:
     say(f"seed {given.seed}")
     spark = not given.without_spark
     kills = plan(given.kills, given.seed, spark=spark)
+    if spark:
+        java_classes.use()
+        java_classes.make()
     with tempfile.TemporaryDirectory() as folder:
         outcome = run(Path(folder), kills, given.option, spark=spark)
     for name, whats in zip(("step", "victim"), zip(*kills, strict=True), strict=True):

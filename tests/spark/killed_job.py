@@ -169,9 +169,7 @@ def main(servers: str, source: str, target: str, folder: Path, *options: str) ->
 
     (folder / "driver.pid").write_text(str(os.getpid()))
     os.environ["KILL_FOLDER"] = str(folder)
-    java = os.environ.get("KILL_JAVA_OPTIONS", "")
-    settings = {"spark.driver.extraJavaOptions": java} if java else {}
-    spark = session("killed", "local[2,4]", log_level="ERROR", conf=settings)
+    spark = session("killed", "local[2,4]", log_level="ERROR")
     spark.dataSource.register(KilledSource)
     frame = (
         spark.readStream.format("odradek")
