@@ -21,6 +21,13 @@ from odradek.broker.app import Broker
 from odradek.broker.registry import SERVED
 from odradek.wire.api import ApiKey, request_class
 from odradek.wire.headers import encode_request
+from odradek.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from odradek.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
 from . import live, many_items
 from .net import run
@@ -154,3 +161,61 @@ def test_many_items_leave_room_for_others(part: int, tmp_path: Path, monkeypatch
         assert not found, "\n".join(found)
 
     run(main, loop="asyncio")  # whose handles can be counted
+
+
+TOPICS = 2
+EACH = 800
+"""Partitions of each topic: told of in one go, all of them take more than `MOST_LINES` lines."""
+
+
+async def held(broker: Broker, message: Any, version: int, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What held the loop for too long while a request was answered; empty for nothing."""
+    frame = b"".join(encode_request(message.API_KEY, version, 1, "many", message))
+    with counting(broker, monkeypatch) as lines:
+        await raw(broker, frame)
+    return f"{ApiKey(message.API_KEY).api_name} {lines.told()}" if lines.most > MOST_LINES else ""
+
+
+def commit_of_all() -> OffsetCommitRequest:
+    """The partition's number as the offset of each."""
+    offsets = [
+        OffsetCommitRequestPartition(partition_index=index, committed_offset=index) for index in range(EACH)
+    ]
+    topics = [OffsetCommitRequestTopic(name=f"many-{n}", partitions=offsets) for n in range(TOPICS)]
+    return OffsetCommitRequest(group_id=many_items.GROUP, topics=topics)
+
+
+def test_few_words_that_ask_for_much_leave_room_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group's offsets, all folders' logs: what is answered is long, not what is asked."""
+
+    async def main() -> None:
+        async with live.running(tmp_path, offsets_topic_num_partitions=1) as broker:
+            broker.groups.ensure_topic()
+            for number in range(TOPICS):
+                live.create_topic(broker, f"many-{number}", EACH)
+            client = await live.connect(broker)
+            await client.call(commit_of_all(), 8)
+            of_group = OffsetFetchRequest(
+                groups=[OffsetFetchRequestGroup(group_id=many_items.GROUP, topics=None)]
+            )
+            for _ in range(2):  # what a first request imports is not its work
+                found = [
+                    await held(
+                        broker, OffsetFetchRequest(group_id=many_items.GROUP, topics=None), 2, monkeypatch
+                    ),
+                    await held(broker, of_group, 8, monkeypatch),
+                    await held(broker, DescribeLogDirsRequest(topics=None), 4, monkeypatch),
+                ]
+            assert not any(found), "\n".join(found)
+            (group,) = (await client.call(of_group, 8)).groups
+            assert {
+                topic.name: [(one.partition_index, one.committed_offset) for one in topic.partitions]
+                for topic in group.topics
+            } == {f"many-{n}": [(index, index) for index in range(EACH)] for n in range(TOPICS)}
+            (folder,) = (await client.call(DescribeLogDirsRequest(topics=None), 4)).results
+            assert sum(len(topic.partitions) for topic in folder.topics) == TOPICS * EACH + 1
+            client.close()
+
+    run(main, loop="asyncio")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.broker.slices import take_all
 from odradek.errors import KafkaStorageError
 from odradek.log import DataDirectoryError, LogConfig, LogManager, PartitionLog
 from odradek.log.storage.memory_files import MemoryFileSystem
@@ -206,7 +207,7 @@ def test_what_is_told_of_the_folders() -> None:
     manager, logs = with_logs(files)
     logs[0].append(batch([b"not committed"]), leader_epoch=0, now_ms=NOW_MS)
     manager.fail_directory(SECOND, "why")
-    first, second = manager.describe()
+    first, second = take_all(manager.describe())
     assert (first.path, first.failure, first.total_bytes) == (FIRST, None, 10_000_000)
     assert 0 < first.usable_bytes < 10_000_000
     assert [(state.topic, state.partition, state.offset_lag) for state in first.replicas] == [

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from odradek.broker.slices import take_all
 from odradek.log.producers.producer_state import Origin
 from odradek.log.storage.gap_marker import note_gaps
 from odradek.log.storage.memory_files import Killed, MemoryFileSystem
@@ -340,7 +341,7 @@ def test_what_is_told_of_a_copy() -> None:
     lags: list[int] = []
 
     def look(number: int) -> None:
-        (state,) = [one for one in world.manager.describe() if one.path == B]
+        (state,) = [one for one in take_all(world.manager.describe()) if one.path == B]
         if not move.has_swapped:
             (copy,) = state.replicas
             assert copy.is_future
@@ -352,7 +353,7 @@ def test_what_is_told_of_a_copy() -> None:
     assert lags == sorted(lags, reverse=True)
     assert lags[0] == len(world.acknowledged)
     assert 0 <= lags[-1] < 3
-    states = {one.path: one.replicas for one in world.manager.describe()}
+    states = {one.path: one.replicas for one in take_all(world.manager.describe())}
     assert states[A] == []
     assert [(one.topic, one.is_future) for one in states[B]] == [("t", False)]
 

@@ -47,7 +47,7 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Steps[De
                 wanted.add((topic.topic, index))
                 yield
             yield
-    for state in context.broker.logs.describe():
+    for state in (yield from context.broker.logs.describe()):
         result = yield from _describe(state, wanted)
         if context.api_version >= _SPACE_FROM:
             result.total_bytes, result.usable_bytes = state.total_bytes, state.usable_bytes

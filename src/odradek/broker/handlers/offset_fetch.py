@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING
@@ -42,6 +42,7 @@ from odradek.wire.messages.offset_fetch import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.coordinators.groups.coordinator import GroupCoordinator
 
 log = logging.getLogger(__name__)
 repeats = Repeats(log)
@@ -167,19 +168,31 @@ def _fetch_in_pieces(
     wanted: list[OffsetFetchRequestTopics] | None,
     require_stable: bool,
 ) -> Steps[OffsetFetchResponseGroup]:
-    """Ask the coordinator for at most `PARTITIONS_AT_ONCE` partitions at a time; the first error is the
-    group's."""
+    """Ask the coordinator for at most `PARTITIONS_AT_ONCE` partitions at a time, of all that have an offset
+    where none are named; the first error is the group's."""
     whole: OffsetFetchResponseGroup | None = None
-    for topics, goes_on in _pieces(wanted):
+    coordinator = context.broker.groups.coordinator
+    try:
+        pieces = _pieces(_committed(coordinator, group.group_id) if wanted is None else wanted)
+    except KafkaError as error:
+        return fetch_error(group.group_id, error.code)
+    for topics, goes_on in pieces:
         answer: ResponseFuture[OffsetFetchResponseGroup] = ResponseFuture()
         piece = copy(group)
         piece.topics = topics
-        context.broker.groups.coordinator.fetch_offsets(piece, answer.deliver, require_stable=require_stable)
+        coordinator.fetch_offsets(
+            piece, answer.deliver, require_stable=require_stable, only_committed=wanted is None
+        )
         response = yield from wait(answer.result(context.broker.loop))
         if whole is None or response.error_code:
             whole = response
         else:
-            if goes_on:
+            if (
+                goes_on
+                and response.topics
+                and whole.topics
+                and response.topics[0].name == whole.topics[-1].name
+            ):
                 whole.topics[-1].partitions += response.topics.pop(0).partitions
             whole.topics += response.topics
         if response.error_code:
@@ -189,14 +202,25 @@ def _fetch_in_pieces(
     return whole
 
 
+def _committed(coordinator: GroupCoordinator, group_id: str) -> Iterator[OffsetFetchRequestTopics]:
+    """The partitions of which a group has offsets.
+
+    Raises:
+        KafkaError: the group is not coordinated here.
+    """
+    return (
+        OffsetFetchRequestTopics(name=topic, partition_indexes=indexes)
+        for topic, indexes in coordinator.committed_partitions(group_id)
+    )
+
+
 def _pieces(
-    wanted: list[OffsetFetchRequestTopics] | None,
-) -> Iterator[tuple[list[OffsetFetchRequestTopics] | None, bool]]:
+    wanted: Iterable[OffsetFetchRequestTopics],
+) -> Iterator[tuple[list[OffsetFetchRequestTopics], bool]]:
     """Topics with at most `PARTITIONS_AT_ONCE` partitions together, each of which counts as one, too; and
-    whether the first goes on with the partitions of the last one before."""
-    if not wanted:
-        yield wanted, False
-        return
+    whether the first goes on with the partitions of the last one before. Of no topics one piece without any.
+    """
+    any_yet = False
     piece: list[OffsetFetchRequestTopics] = []
     room, goes_on = PARTITIONS_AT_ONCE, False
     for topic in wanted:
@@ -209,11 +233,12 @@ def _pieces(
                 OffsetFetchRequestTopics(name=topic.name, topic_id=topic.topic_id, partition_indexes=part)
             )
             if room <= 0:
+                any_yet = True
                 yield piece, goes_on
                 piece, room, goes_on = [], PARTITIONS_AT_ONCE, at < len(indexes)
             if at >= len(indexes):
                 break
-    if piece:
+    if piece or not any_yet:
         yield piece, goes_on
 
 

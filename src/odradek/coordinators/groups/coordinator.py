@@ -6,7 +6,7 @@ the request's response. Answers come through a `Reply`-like callback, perhaps be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from odradek.coordinators.deadlines import Deadlines
@@ -296,8 +296,15 @@ class GroupCoordinator:
         deliver: Callable[[OffsetFetchResponseGroup], None],
         *,
         require_stable: bool,
+        only_committed: bool = False,
     ) -> None:
-        """OffsetFetch of one group. Waits for commits that are under way. An empty group id is allowed."""
+        """OffsetFetch of one group. Waits for commits that are under way. An empty group id is allowed.
+
+        Args:
+            request: the group and the partitions.
+            deliver: gets the answer.
+            require_stable, only_committed: see `offsets.fetch`.
+        """
         reply = Reply(deliver, lambda error: fetch_error(request.group_id, error))
         try:
             partition = self.partition_of(request.group_id)
@@ -308,10 +315,29 @@ class GroupCoordinator:
         def command(shard: GroupShard) -> Outcome:
             known = request.group_id in shard.groups
             return Outcome(
-                response=offset_commands.fetch(shard.offsets, known, request, require_stable=require_stable)
+                response=offset_commands.fetch(
+                    shard.offsets,
+                    known,
+                    request,
+                    require_stable=require_stable,
+                    only_committed=only_committed,
+                )
             )
 
         self.runtime.run(partition, "OffsetFetch", command, reply)
+
+    def committed_partitions(self, group_id: str) -> Iterator[tuple[str, list[int]]]:
+        """The partitions of which a group has committed offsets, by topic: of the topics that it has now,
+        those that each has when it is its turn.
+
+        Raises:
+            KafkaError: the group's coordinator is not here, or not yet.
+        """
+        shard = self.runtime.shard(self.partition_of(group_id))
+        if group_id not in shard.groups:
+            return iter(())
+        topics = shard.offsets.of_group(group_id)
+        return ((topic, list(topics.get(topic, ()))) for topic in tuple(topics))
 
     def delete_offsets(
         self, request: OffsetDeleteRequest, deliver: Callable[[OffsetDeleteResponse], None]

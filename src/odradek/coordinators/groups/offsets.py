@@ -194,7 +194,12 @@ def _entry(
 
 
 def fetch(
-    offsets: OffsetStore, known: bool, request: OffsetFetchRequestGroup, *, require_stable: bool
+    offsets: OffsetStore,
+    known: bool,
+    request: OffsetFetchRequestGroup,
+    *,
+    require_stable: bool,
+    only_committed: bool = False,
 ) -> OffsetFetchResponseGroup:
     """The offsets asked for, -1 where there is none; all of the group's for a null list of topics.
 
@@ -203,6 +208,7 @@ def fetch(
         known: whether the group exists; one that does not has no offsets, which is no error.
         request: the group and the partitions.
         require_stable: answer UNSTABLE_OFFSET_COMMIT where a transaction is open (KIP-447).
+        only_committed: leave out the partitions, and topics, without one.
     """
     group_id = request.group_id
     committed = offsets.of_group(group_id) if known else {}
@@ -217,6 +223,8 @@ def fetch(
         results: list[OffsetFetchResponsePartitions] = []
         for partition in partitions:
             entry = of_topic.get(partition)
+            if entry is None and only_committed:
+                continue
             error = ErrorCode.NONE
             if require_stable and offsets.is_pending(group_id, name, partition):
                 entry, error = None, ErrorCode.UNSTABLE_OFFSET_COMMIT
@@ -229,7 +237,8 @@ def fetch(
                     error_code=error,
                 )
             )
-        topics.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=results))
+        if results or not only_committed:
+            topics.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=results))
     return OffsetFetchResponseGroup(group_id=group_id, topics=topics, error_code=ErrorCode.NONE)
 
 

@@ -11,7 +11,7 @@ asked of them is answered with KAFKA_STORAGE_ERROR, and whoever set `on_failure`
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
@@ -171,9 +171,9 @@ class LogManager:
         if self.on_failure is not None:
             self.on_failure(path, keys, reason)
 
-    def describe(self) -> list[DirectoryState]:
-        """All folders with the logs in them, for DescribeLogDirs."""
-        states = []
+    def describe(self) -> Generator[None, None, list[DirectoryState]]:
+        """All folders with the logs in them, for DescribeLogDirs; pauses after each log."""
+        states: dict[Path, DirectoryState] = {}
         for directory in self._dirs:
             path, total, usable = directory.path, -1, -1
             if directory.is_online:
@@ -181,14 +181,17 @@ class LogManager:
                     total, usable = self._files.space(path)
                 except OSError as error:
                     logger.warning("the size of %s cannot be told: %s", path, error)
-            replicas = [
-                ReplicaState(*key, log.size_bytes, max(0, log.log_end_offset - log.high_watermark))
-                for key, log in self._logs.items()
-                if log.directory.parent == path
-            ]
-            replicas += self.moves.describe(path)
-            states.append(DirectoryState(path, directory.failure, total, usable, replicas))
-        return states
+            states[path] = DirectoryState(path, directory.failure, total, usable, [])
+        for key, log in list(self._logs.items()):
+            # In a pause it may have been deleted.
+            if self._logs.get(key) is log and (state := states.get(log.directory.parent)) is not None:
+                lag = max(0, log.log_end_offset - log.high_watermark)
+                state.replicas.append(ReplicaState(*key, log.size_bytes, lag))
+            yield
+        for path, state in states.items():
+            state.replicas.extend(self.moves.describe(path))
+            yield
+        return list(states.values())
 
     # Identity.
 
