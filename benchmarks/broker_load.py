@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import random
 import statistics
+import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from benchmarks import load
-from benchmarks.peers import BROKERS, KAFKA, KFAKE, OURS, Peer, running
+from benchmarks.peers import BROKERS, FLOOR, KAFKA, KFAKE, OURS, ROOT, WITH_FLOOR, Peer, running
 from benchmarks.results import Measure, Outcome
 from benchmarks.sections import Context
+from odradek.records.builder import build_batch
+from odradek.records.compression import Codec
 
 LABELS = {
     "requests_per_s": ("requests/s", False),
@@ -48,15 +53,31 @@ BYTES = ("mb_per_s", "cpu_us_per_request", "cpu_s_per_gib", "p99_ms", "server_rs
 ONE = {"records": 1, "record_bytes": 100}
 FOUR_BY_FIVE = {"connections": 4, "in_flight": 5, "partitions": 8}
 FULL = FOUR_BY_FIVE | {"batch_bytes": 16_384, "requests": 8_192, "warmup": 0}
-AHEAD = {"requests_per_s": {KAFKA: 2.0, KFAKE: 1.0}}
+
+
+def _bars(requests: dict[str, float], cpu: dict[str, float]) -> dict[str, dict[str, float]]:
+    return {"requests_per_s": requests, "cpu_us_per_request": cpu}
+
 
 SCENARIOS: dict[str, tuple[str, list[Scenario]]] = {
     "small": (
         "One record of 100 B per produce request",
         [
             Scenario("1 connection, 1 in flight", "produce", ONE, RATE),
-            Scenario("1 connection, 5 in flight", "produce", ONE | {"in_flight": 5}, RATE, AHEAD),
-            Scenario("100 connections, 1 in flight each", "produce", ONE | {"connections": 100}, RATE, AHEAD),
+            Scenario(
+                "1 connection, 5 in flight",
+                "produce",
+                ONE | {"in_flight": 5},
+                RATE,
+                _bars({KAFKA: 4.0, KFAKE: 1.3}, {FLOOR: 2.0, KAFKA: 0.2, KFAKE: 0.7}),
+            ),
+            Scenario(
+                "100 connections, 1 in flight each",
+                "produce",
+                ONE | {"connections": 100},
+                RATE,
+                _bars({KAFKA: 1.0, KFAKE: 1.0}, {FLOOR: 2.0, KAFKA: 0.6, KFAKE: 0.9}),
+            ),
         ],
     ),
     "produce": (
@@ -67,9 +88,22 @@ SCENARIOS: dict[str, tuple[str, list[Scenario]]] = {
                 "produce",
                 FOUR_BY_FIVE,
                 BYTES,
-                {"mb_per_s": {KAFKA: 2.0}, "cpu_us_per_request": {KAFKA: 0.5}},
+                {"mb_per_s": {KAFKA: 1.5}, "cpu_us_per_request": {KAFKA: 0.4, FLOOR: 1.4}},
             ),
             Scenario("acks=all, idempotent", "produce", FOUR_BY_FIVE | {"acks": -1, "idempotent": 1}, BYTES),
+        ],
+    ),
+    "compressed": (
+        "Produce, the same 147 records compressed, 4 connections, 5 in flight, 8 partitions",
+        [
+            Scenario(
+                codec,
+                "produce",
+                FOUR_BY_FIVE | {"codec": codec},
+                RATE,
+                _bars({KAFKA: 1.5}, {KAFKA: 0.4}),
+            )
+            for codec in ("lz4", "zstd", "gzip", "snappy")
         ],
     ),
     "large": (
@@ -80,7 +114,7 @@ SCENARIOS: dict[str, tuple[str, list[Scenario]]] = {
                 "produce",
                 FOUR_BY_FIVE | {"batch_bytes": size, "record_bytes": 1024},
                 BYTES,
-                {"mb_per_s": {KAFKA: 1.2}},
+                {"mb_per_s": {KAFKA: 1.2}, "cpu_us_per_request": {FLOOR: 1.1}},
             )
             for label, size in (("512 KiB", 512 << 10), ("1 MiB", 1 << 20))
         ],
@@ -93,7 +127,7 @@ SCENARIOS: dict[str, tuple[str, list[Scenario]]] = {
                 "produce",
                 ONE | FOUR_BY_FIVE | {"partitions": 50, "per_request": 50},
                 RATE,
-                AHEAD,
+                _bars({KAFKA: 2.5, KFAKE: 1.2}, {FLOOR: 2.0, KAFKA: 0.3, KFAKE: 0.7}),
             )
         ],
     ),
@@ -120,6 +154,15 @@ SCENARIOS: dict[str, tuple[str, list[Scenario]]] = {
                 "fetch",
                 {"max_bytes": 1_000},
                 RATE,
+                _bars({KAFKA: 1.5}, {KAFKA: 0.4}),
+                fill=ONE | {"requests": 20_000, "in_flight": 5, "warmup": 0},
+            ),
+            Scenario(
+                "at most 1,000 B per response, 100 connections",
+                "fetch",
+                {"max_bytes": 1_000, "connections": 100},
+                RATE,
+                _bars({KAFKA: 1.5}, {KAFKA: 0.4}),
                 fill=ONE | {"requests": 20_000, "in_flight": 5, "warmup": 0},
             ),
         ],
@@ -132,7 +175,7 @@ SCENARIOS: dict[str, tuple[str, list[Scenario]]] = {
                 "latency",
                 ONE,
                 ("p50_ms", "p99_ms", "p999_ms", "requests_per_s", "cpu_us_per_request"),
-                {"p50_ms": {KAFKA: 1.0}, "p99_ms": {KAFKA: 1.0}},
+                {"p50_ms": {KAFKA: 1.0}, "p99_ms": {KAFKA: 1.0}, "cpu_us_per_request": {KAFKA: 0.4}},
             )
         ],
     ),
@@ -150,6 +193,18 @@ SCENARIOS: dict[str, tuple[str, list[Scenario]]] = {
         ],
     ),
 }
+
+
+def compressed_batch(codec: str) -> Path:
+    """A file with one batch of 147 records of 100 B, as compressible as the load generator's own."""
+    rng = random.Random(16)
+    now_ms = time.time_ns() // 1_000_000
+    values = [bytes(rng.choices(range(33, 123), k=100)) for _ in range(147)]
+    batch = build_batch([(now_ms, None, value, ()) for value in values], codec=Codec[codec.upper()])
+    path = ROOT / "build" / f"{codec}.batch"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(batch)
+    return path
 
 
 class Case:
@@ -189,12 +244,12 @@ class Case:
             load.run("produce", **self._at(name) | scenario.fill, topic=self.topic)
         topic = self.topic if scenario.fill else f"{self.topic}-{self._runs}"
         self._runs += 1
+        given = dict(scenario.options)
+        codec = given.pop("codec", None)
+        if codec is not None:
+            given["batch_file"] = compressed_batch(str(codec))
         seconds = self._warmup_s(name) if warming else context.seconds
-        options = (
-            self._at(name)
-            | scenario.options
-            | {"topic": topic, "seconds": seconds, "delete": not scenario.fill}
-        )
+        options = self._at(name) | given | {"topic": topic, "seconds": seconds, "delete": not scenario.fill}
         figures = load.run(scenario.mode, **options, warmup=0.5)
         if warming:
             return
@@ -230,7 +285,8 @@ def run(name: str, context: Context) -> Outcome:
     skipped: dict[str, str] = {}
     measures: list[Measure] = []
     others: list[float] = []
-    with running(list(BROKERS), skipped) as peers:
+    peers_of = WITH_FLOOR if all(one.mode == "produce" for one in scenarios) else BROKERS
+    with running(list(peers_of), skipped) as peers:
         for number, scenario in enumerate(scenarios):
             case = Case(scenario, peers, context, number)
             measures += case.measure(skipped)
@@ -245,4 +301,4 @@ def run(name: str, context: Context) -> Outcome:
         notes.append(
             f"Other processes and the hypervisor took {used:.2f} of a processor, {worst:.2f} at most."
         )
-    return Outcome(name, title, list(BROKERS), versions, measures, settings, notes, skipped)
+    return Outcome(name, title, list(peers_of), versions, measures, settings, notes, skipped)

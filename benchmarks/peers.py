@@ -24,6 +24,7 @@ from interop import kafka_peer  # noqa: E402
 OURS = "odradek"
 KAFKA = "Apache Kafka"
 KFAKE = "kfake"
+FLOOR = "floor"
 
 
 class SkippedError(Exception):
@@ -158,7 +159,31 @@ class Kfake(Peer):
         self._spawn([str(binary), str(self.port)])
 
 
+class Floor(Peer):
+    """The system calls of a produce request alone; see benchmarks/floor."""
+
+    def start(self) -> None:
+        source = ROOT / "benchmarks" / "floor" / "floor.c"
+        compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
+        if compiler is None:
+            raise SkippedError("not on this machine: a C compiler")
+        binary = ROOT / "build" / "floor"
+        binary.parent.mkdir(exist_ok=True)
+        done = subprocess.run(
+            [compiler, "-O2", "-std=gnu11", "-o", str(binary), str(source)], capture_output=True, text=True
+        )
+        if done.returncode:
+            raise SkippedError(f"{compiler}: {done.stderr.strip()[-300:]}")
+        self.version = "system calls alone"
+        self.port = kafka_peer.free_ports(1)[0]
+        data = self.directory / "data"
+        data.mkdir()
+        self._spawn([str(binary), str(self.port), str(data)])
+
+
 BROKERS: dict[str, type[Peer]] = {OURS: Odradek, KAFKA: Kafka, KFAKE: Kfake}
+WITH_FLOOR: dict[str, type[Peer]] = {**BROKERS, FLOOR: Floor}
+"""What takes turns where requests are produced: `Floor` can nothing else."""
 
 
 @contextmanager
@@ -170,7 +195,7 @@ def running(names: list[str], skipped: dict[str, str]) -> Iterator[dict[str, Any
         for name in names:
             directory = Path(folder) / name.replace(" ", "-")
             directory.mkdir()
-            peer = BROKERS[name](name, directory)
+            peer = WITH_FLOOR[name](name, directory)
             try:
                 stack.callback(peer.stop)
                 peer.start()

@@ -47,6 +47,7 @@ SECTIONS = [
     Section("ready", "benchmarks.broker_ready", "time to the first answer, memory of an idle broker"),
     Section("small", "benchmarks.broker_load", "one record of 100 B per request"),
     Section("produce", "benchmarks.broker_load", "batches of 16 KiB"),
+    Section("compressed", "benchmarks.broker_load", "the same batches in every codec"),
     Section("large", "benchmarks.broker_load", "batches of 512 KiB and 1 MiB"),
     Section("partitions", "benchmarks.broker_load", "50 partitions in each request"),
     Section("fetch", "benchmarks.broker_load", "fetches of 1 MiB, 16 KiB and 1,000 B"),

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 struct options {
-    const char *mode, *host, *topic, *pids;
+    const char *mode, *host, *topic, *pids, *batch_file;
     long port, connections, in_flight;
     double seconds, warmup;
     long requests;                /* stop after so many instead of after `seconds` (0: by time) */
@@ -54,7 +54,7 @@ void end_request(struct buf *b, size_t start);
 
 enum { BATCH_HEADER = 61, BATCH_CRC = 17, BATCH_ATTRIBUTES = 21, BATCH_PRODUCER = 43, BATCH_SEQUENCE = 53 };
 uint32_t crc32c(const uint8_t *data, size_t n);
-/* One uncompressed batch with keyless records; returns how many records went in. */
+/* One uncompressed batch with keyless records, or what the batch file holds; returns how many records are in it. */
 int put_batch(struct buf *b, const struct options *o, uint64_t seed);
 /* Walks whole batches, checks length, magic and CRC of each; returns the offset after the last, or `from` when
  * there is none. A cut-off last batch is allowed, as in every fetch response. */

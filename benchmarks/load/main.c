@@ -33,6 +33,7 @@ static const struct {
     {"seconds", .real = &o.seconds, .help = "measured"},
     {"warmup", .real = &o.warmup, .help = "seconds before"},
     {"requests", .number = &o.requests, .help = "measure so many instead of seconds"},
+    {"batch-file", .text = &o.batch_file, .help = "produce: the batch that it holds, in place of ours"},
     {"batch-bytes", .number = &o.batch_bytes, .help = "produce: as many records as fit"},
     {"records", .number = &o.records, .help = "produce: so many in a batch instead"},
     {"record-bytes", .number = &o.record_bytes, .help = "size of each value"},

@@ -1,5 +1,7 @@
 #include "load.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -95,7 +97,19 @@ uint32_t crc32c(const uint8_t *data, size_t n) { return ~crc_raw(~0u, data, n); 
 
 /* ---- batches ---- */
 
+static int put_batch_file(struct buf *b, const char *path) {
+    size_t start = b->len, n;
+    uint8_t part[65536];
+    FILE *file = fopen(path, "rb");
+    if (!file) die("%s: %s", path, strerror(errno));
+    while ((n = fread(part, 1, sizeof part, file)) > 0) put_bytes(b, part, n);
+    fclose(file);
+    if (b->len - start < BATCH_HEADER) die("%s holds no batch", path);
+    return get32(b->data + start + 57);
+}
+
 int put_batch(struct buf *b, const struct options *o, uint64_t seed) {
+    if (o->batch_file) return put_batch_file(b, o->batch_file);
     size_t start = b->len;
     struct timespec wall;
     clock_gettime(CLOCK_REALTIME, &wall);
