@@ -63,9 +63,7 @@ class _Reading:
 
     __slots__ = ("aborted", "decoder", "end", "fail_on_data_loss", "fetch_offset", "tp")
 
-    def __init__(
-        self, tp: TopicPartition, start: int, end: int, fail_on_data_loss: bool, committed: bool
-    ) -> None:
+    def __init__(self, tp: TopicPartition, start: int, end: int, fail_on_data_loss: bool) -> None:
         self.tp = tp
         self.fetch_offset = start
         self.end = end
@@ -176,7 +174,7 @@ class RawReader:
                 raise ValueError(f"{tp} is asked for twice")
             if start >= end:
                 continue
-            reading = readings[tp] = _Reading(tp, start, end, fail_on_data_loss, committed)
+            reading = readings[tp] = _Reading(tp, start, end, fail_on_data_loss)
             reading.decoder = ColumnDecoder(
                 from_offset=start,
                 until_offset=end,

@@ -421,7 +421,7 @@ class Controller(PartitionAdmin):
             NotControllerError: this broker is not the active controller.
             KafkaStorageError: the store cannot be written.
         """
-        self._commit(decisions.set_config(self._image, entity_path, configs))
+        self._commit(decisions.set_config(entity_path, configs))
         self._purge_config_changes()
 
     def _purge_config_changes(self) -> None:

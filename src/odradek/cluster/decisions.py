@@ -198,7 +198,7 @@ def finish_deletion(image: ClusterImage, names: Iterable[str]) -> Decision:
     )
 
 
-def set_config(image: ClusterImage, entity_path: str, configs: Mapping[str, str]) -> Decision:
+def set_config(entity_path: str, configs: Mapping[str, str]) -> Decision:
     """Replace the configs of an entity and leave the notice that other brokers wait for."""
     return Decision(
         (

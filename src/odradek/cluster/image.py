@@ -146,20 +146,6 @@ class ClusterDelta(NamedTuple):
             or self.controller is not None
         )
 
-    def merge(self, later: ClusterDelta) -> ClusterDelta:
-        """This delta and then `later`, as one."""
-        brokers = {k: v for k, v in self.brokers.items() if k not in later.brokers_gone} | dict(later.brokers)
-        topics = {k: v for k, v in self.topics.items() if k not in later.topics_gone} | dict(later.topics)
-        return ClusterDelta(
-            brokers,
-            (self.brokers_gone | later.brokers_gone) - later.brokers.keys(),
-            topics,
-            {**self.topics_gone, **later.topics_gone},
-            (self.topics_marked - later.topics_gone.keys()) | later.topics_marked,
-            {**self.configs, **later.configs},
-            later.controller if later.controller is not None else self.controller,
-        )
-
 
 class ClusterImage(NamedTuple):
     """The cluster at one moment.

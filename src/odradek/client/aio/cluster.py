@@ -253,10 +253,6 @@ class Cluster:
         else:
             self._refresh_again = True
 
-    def update_failed_so_far(self) -> Exception | None:
-        """Why the refresh under way has not succeeded yet."""
-        return self.last_failure
-
     async def wait_update(self, timeout_ms: float, *, asked_after: bool = False) -> bool:
         """Ask for fresh metadata and wait for it. Returns false when it did not come in time.
 

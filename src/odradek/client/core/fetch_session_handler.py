@@ -92,8 +92,3 @@ class FetchSessionHandler:
         self._id = 0
         self._epoch = FULL_EPOCH
         self._known = {}
-
-    @property
-    def in_session(self) -> set[TopicPartition]:
-        """What the broker answers for."""
-        return set(self._known)

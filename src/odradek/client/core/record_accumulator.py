@@ -325,10 +325,6 @@ class RecordAccumulator:
         if self._incomplete.pop(id(batch), None) is not None:
             self.appender.memory_used -= batch.memory
 
-    def is_incomplete(self, batch: ProducerBatch) -> bool:
-        """Whether the batch is still waited for."""
-        return id(batch) in self._incomplete
-
     @property
     def has_incomplete(self) -> bool:
         """Whether any batch is not settled."""

@@ -129,11 +129,6 @@ class ClassicGroup:
         self.state = state
         self.state_timestamp_ms = now_ms
 
-    @property
-    def is_simple(self) -> bool:
-        """Whether it only stores offsets."""
-        return self.protocol_type is None and self.state is GroupState.EMPTY and not self.pending_members
-
     def is_leader(self, member_id: str) -> bool:
         """Whether `member_id` leads."""
         return self.leader == member_id
