@@ -10,6 +10,7 @@ from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.context import RequestContext
 from odradek.broker.features import Features
 from odradek.broker.kafka_versions.release import find
+from odradek.broker.network.peer import Peer
 from odradek.broker.registry import Handlers
 from odradek.broker.slices import is_in_steps, take_all
 from odradek.broker.telemetry import ClientTelemetry
@@ -100,7 +101,7 @@ class World:
         decoded = request_class(key).decode(request.encode(version), version)
         header = RequestHeader(api_key=int(key), api_version=version, correlation_id=1, client_id="test")
         broker: Any = self
-        context = RequestContext(broker, header, now_ms=self.clock.now_ms(), listener_name=listener)
+        context = RequestContext(broker, header, Peer("127.0.0.1", 0, "", listener), self.clock.now_ms())
         registration = self.handlers.get(int(key))
         assert registration is not None
         assert version in registration.versions

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from odradek.broker.services import BrokerServices
     from odradek.wire.headers import RequestHeader
 
-ANONYMOUS = "User:ANONYMOUS"
-
 
 class RequestContext:
     """One request's surroundings, handed to its handler.
@@ -23,11 +21,7 @@ class RequestContext:
             the coordinators, the clock and the purgatory.
         header: the decoded request header (`api_key`, `api_version`, `correlation_id`, `client_id`).
         api_version: the version of the request, and so of the response.
-        client_host: the peer's address as text, without the port.
-        client_port: the peer's port.
-        principal: who asks, in Kafka's form `User:name`.
-        listener_name: the name of the listener that the request came in by.
-        connection_id: Kafka's `local-remote-n`, unique among live connections; keys per-connection state.
+        peer: who asks, and by which listener.
         now_ms: wall-clock milliseconds at which the request was taken up; one reading for the whole request.
         mute_ms: set by a handler that throttles: nothing more is taken up from the connection for so long.
         close_connection: set by a handler that wants the connection closed instead of answered (Produce with
@@ -39,39 +33,20 @@ class RequestContext:
     __slots__ = (
         "api_version",
         "broker",
-        "client_host",
-        "client_port",
         "close_connection",
-        "connection_id",
         "header",
-        "listener_name",
         "mute_ms",
         "now_ms",
         "on_disconnect",
-        "principal",
+        "peer",
     )
 
-    def __init__(
-        self,
-        broker: BrokerServices,
-        header: RequestHeader,
-        *,
-        now_ms: int,
-        client_host: str = "127.0.0.1",
-        client_port: int = 0,
-        principal: str = ANONYMOUS,
-        listener_name: str = "PLAINTEXT",
-        connection_id: str = "",
-    ) -> None:
+    def __init__(self, broker: BrokerServices, header: RequestHeader, peer: Peer, now_ms: int) -> None:
         self.broker = broker
         self.header = header
+        self.peer = peer
         self.api_version: int = header.api_version
         self.now_ms = now_ms
-        self.client_host = client_host
-        self.client_port = client_port
-        self.principal = principal
-        self.listener_name = listener_name
-        self.connection_id = connection_id
         self.mute_ms = 0
         self.close_connection = False
         self.on_disconnect: Callable[[], None] | None = None
@@ -79,15 +54,22 @@ class RequestContext:
     @classmethod
     def of_frame(cls, broker: BrokerServices, header: RequestHeader, peer: Peer) -> RequestContext:
         """For a request that is taken up now."""
-        return cls(
-            broker,
-            header,
-            now_ms=broker.clock.now_ms(),
-            client_host=peer.host,
-            client_port=peer.port,
-            connection_id=peer.connection_id,
-            listener_name=peer.listener_name,
-        )
+        return cls(broker, header, peer, broker.clock.now_ms())
+
+    @property
+    def client_host(self) -> str:
+        """The peer's address as text, without the port."""
+        return self.peer.host
+
+    @property
+    def principal(self) -> str:
+        """Who asks, in Kafka's form `User:name`."""
+        return self.peer.principal
+
+    @property
+    def listener_name(self) -> str:
+        """The name of the listener that the request came in by."""
+        return self.peer.listener_name
 
     @property
     def client_id(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+ANONYMOUS = "User:ANONYMOUS"
+
 
 class Peer:
     """Who is at the other end; what handlers and log lines say of it.
@@ -10,12 +12,14 @@ class Peer:
         host, port: the peer's address.
         connection_id: Kafka's form, `local_host:local_port-host:port-n`.
         listener_name: the listener that it came in by.
+        principal: who it is, in Kafka's form `User:name`.
     """
 
-    __slots__ = ("connection_id", "host", "listener_name", "port")
+    __slots__ = ("connection_id", "host", "listener_name", "port", "principal")
 
     def __init__(self, host: str, port: int, connection_id: str, listener_name: str) -> None:
         self.host = host
         self.port = port
         self.connection_id = connection_id
         self.listener_name = listener_name
+        self.principal = ANONYMOUS

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from odradek.broker.network.peer import Peer
     from odradek.wire.api import ApiKey
     from odradek.wire.headers import RequestHeader
 
@@ -28,10 +29,7 @@ class LoggedRequest(Protocol):
     header: RequestHeader
     api_version: int
     now_ms: int
-    client_host: str
-    client_port: int
-    principal: str
-    listener_name: str
+    peer: Peer
 
     @property
     def client_id(self) -> str:
@@ -72,10 +70,10 @@ class RequestLog:
                 "version": request.api_version,
                 "correlation_id": request.header.correlation_id,
                 "client_id": request.client_id,
-                "client_host": request.client_host,
-                "client_port": request.client_port,
-                "principal": request.principal,
-                "listener": request.listener_name,
+                "client_host": request.peer.host,
+                "client_port": request.peer.port,
+                "principal": request.peer.principal,
+                "listener": request.peer.listener_name,
                 "request_bytes": request_bytes,
                 "response_bytes": response_bytes,
                 "total_ms": round(elapsed_ms, 3),
