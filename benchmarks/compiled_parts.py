@@ -47,29 +47,6 @@ def records(rng: random.Random) -> dict[str, float]:
     }
 
 
-def fetches(rng: random.Random) -> dict[str, float]:
-    """Part `_fetch`."""
-    from odradek.broker.fast.fetch_codec import encode_fetch, parse_fetch
-    from odradek.wire.api import ApiKey
-    from odradek.wire.headers import encode_request
-    from odradek.wire.messages import fetch
-
-    wanted = [
-        fetch.FetchPartition(partition=i, fetch_offset=5, partition_max_bytes=1 << 20) for i in range(4)
-    ]
-    request = fetch.FetchRequest(
-        max_wait_ms=500, min_bytes=1, topics=[fetch.FetchTopic(topic="topic", partitions=wanted)]
-    )
-    frame = b"".join(encode_request(ApiKey.FETCH, 11, 7, "client", request))[4:]
-    answers = [("topic", [(i, 9, 9, 0, rng.randbytes(1000)) for i in range(4)])]
-
-    def both() -> None:
-        parse_fetch(frame)
-        encode_fetch(11, 7, 0, False, answers)
-
-    return {"_fetch: a fetch of 4 partitions": best_us(both, 1000)}
-
-
 def produces(rng: random.Random) -> dict[str, float]:
     """Part `_produce`."""
     from odradek.broker.fast.produce_codec import check_batch, encode_produce, parse_produce
@@ -150,7 +127,7 @@ def compaction(rng: random.Random) -> dict[str, float]:
 def measure() -> None:
     """In this process's mode, as JSON."""
     found: dict[str, float] = {}
-    for part in (records, produces, fetches, old_formats, producer, compaction):
+    for part in (records, produces, old_formats, producer, compaction):
         found |= part(random.Random(1))
     print(json.dumps(found))
 

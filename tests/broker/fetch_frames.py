@@ -1,12 +1,10 @@
-"""Fetch requests drawn at random, and a broker with something to be fetched, by both ways."""
+"""Fetch requests drawn at random, and a broker with something to be fetched."""
 
 from __future__ import annotations
 
 import random
-from typing import Any
 
 from odradek.broker.app import Broker
-from odradek.broker.network.dispatch import Dispatcher
 from odradek.log.producers.producer_state import Origin
 from odradek.records.compression import Codec
 from odradek.records.control import ControlType, end_marker_batch
@@ -20,7 +18,6 @@ from odradek.wire.messages.fetch import (
 )
 
 from .live import append, batch, connect, create_topic
-from .two_ways import dispatchers
 
 TOPICS = ("a", "topic-with-a-longer-name", "many")
 
@@ -139,15 +136,6 @@ class Shape:
         return bytes(data)
 
 
-def metrics_of(broker: Broker) -> dict[Any, float]:
-    return {
-        key: value
-        for key, value in broker.metrics.snapshot().items()
-        if "Fetch" in str(key) or "BytesOut" in str(key)
-        if "Time" not in key[1]
-    }
-
-
 def abort_transaction(broker: Broker, topic: str, index: int) -> None:
     partition = broker.replicas.get(topic, index)
     now_ms = broker.clock.now_ms()
@@ -173,7 +161,3 @@ async def fill(broker: Broker, chance: random.Random) -> dict[str, bytes]:
     broker.replicas.get("a", 1).delete_records_before(-1)
     client.close()
     return ids
-
-
-def two_ways(broker: Broker) -> tuple[Dispatcher, Dispatcher]:
-    return dispatchers(broker, encode_request(1, 4, 1, "x", FetchRequest()))

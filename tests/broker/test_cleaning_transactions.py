@@ -9,8 +9,9 @@ from odradek import Admin, NewTopic
 from odradek.broker.app import Broker as App
 from odradek.log.producers.producer_state import Origin
 from odradek.records.control import ControlType, end_marker_batch
-from odradek.replication.reading import Isolation
+from odradek.replication.reading import read_partition, reader_of
 from odradek.testing import Broker
+from odradek.wire.messages.fetch import FetchPartition
 
 from .live import batch
 from .test_cleaning import COMPACTED, QUICK, active_base, checkpoint, eventually
@@ -63,8 +64,12 @@ def read_committed(broker: Broker) -> list[tuple[int, Any]]:
         found: list[tuple[int, Any]] = []
         offset = partition.log.log_start_offset
         while offset < partition.log.last_stable_offset:
-            result = partition.read(
-                offset, 3_000, isolation=int(Isolation.READ_COMMITTED), min_one_batch=True
+            result = read_partition(
+                partition,
+                FetchPartition(fetch_offset=offset),
+                reader_of(-1, 1, 12),
+                3_000,
+                min_one_batch=True,
             )
             records = bytes(result.records)
             aborted = sorted(result.aborted_transactions, key=lambda one: one.first_offset)

@@ -335,7 +335,7 @@ def test_doctor(run: RunTool) -> None:
     assert {"odradek", "uvloop", "fastcrc", "cramjam", "pyarrow", "compression", "open files"} <= set(
         by_subject
     )
-    assert {f"kernel {part}" for part in ("_kernel", "_fetch", "_client")} <= set(by_subject)
+    assert {f"kernel {part}" for part in ("_kernel", "_sending", "_client")} <= set(by_subject)
     assert all(f["remedy"] for f in findings if not f["well"])
     assert told.exit_code == (0 if all(f["well"] for f in findings) else 1)
 

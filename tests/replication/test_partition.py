@@ -1,8 +1,6 @@
-"""A partition over a real log: leadership, high watermark, epochs, reading, looking up, deleting."""
+"""A partition over a real log: leadership, high watermark, epochs, looking up, deleting."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
@@ -18,53 +16,9 @@ from odradek.errors import (
 )
 from odradek.errors.codes import ErrorCode
 from odradek.log.config import LogConfig
-from odradek.log.producers.producer_state import Origin
-from odradek.log.startup.loading import open_partition_log
-from odradek.log.storage.memory_files import MemoryFileSystem
-from odradek.records.batch import iter_batches
-from odradek.records.builder import BatchBuilder
-from odradek.records.control import ControlType, end_marker_batch
-from odradek.replication.lookups import OffsetLookup
-from odradek.replication.partition import Partition
-from odradek.replication.reading import Isolation
-from odradek.util.clock import ManualClock
+from odradek.replication.lookups import OffsetLookup, look_up
 
-ME, SECOND, THIRD = 1, 2, 3
-NOW = 1_700_000_000_000
-
-
-def batch(count: int = 1, timestamp: int = NOW) -> bytes:
-    builder = BatchBuilder()
-    for number in range(count):
-        builder.append(timestamp + number, b"key%d" % number, b"value", ())
-    return builder.build()
-
-
-def make(config: LogConfig | None = None) -> tuple[Partition, list[Partition]]:
-    clock = ManualClock(NOW)
-    files = MemoryFileSystem()
-    log = open_partition_log(Path("/data/t-0"), "t", 0, config or LogConfig(), files, clock)
-    progress: list[Partition] = []
-    return Partition(log, topic="t", index=0, broker_id=ME, on_progress=progress.append), progress
-
-
-def lead(
-    partition: Partition,
-    epoch: int = 0,
-    replicas: tuple[int, ...] = (ME,),
-    isr: tuple[int, ...] | None = None,
-) -> bool:
-    return partition.make_leader(
-        epoch, replicas=replicas, isr=isr if isr is not None else replicas, partition_epoch=0, now_ms=NOW
-    )
-
-
-def append(partition: Partition, count: int = 1, acks: int = 1) -> int:
-    return partition.append(batch(count), required_acks=acks, now_ms=NOW).last_offset
-
-
-def follow(partition: Partition, replica: int, offset: int, now_ms: int = NOW) -> None:
-    partition.record_follower_fetch(replica, fetch_offset=offset, log_start_offset=0, now_ms=now_ms)
+from .replicas import ME, NOW, SECOND, THIRD, append, follow, lead, make
 
 
 def test_alone_what_is_appended_is_committed() -> None:
@@ -177,93 +131,6 @@ def test_leader_epochs_are_compared(claimed: int, error: type[Exception] | None)
             partition.check_leader_epoch(claimed)
 
 
-@pytest.mark.parametrize(
-    ("isolation", "records"),
-    [(Isolation.READ_UNCOMMITTED, 4), (Isolation.READ_COMMITTED, 4), (Isolation.LOG_END, 10)],
-)
-def test_who_may_read_how_far(isolation: Isolation, records: int) -> None:
-    partition, _ = make()
-    lead(partition, replicas=(ME, SECOND))
-    for _ in range(10):
-        append(partition)
-    follow(partition, SECOND, 4)
-    got = partition.read(0, 10**6, isolation=isolation, min_one_batch=True)
-    assert len(got.records) == records * len(batch())
-    assert (got.high_watermark, got.log_start_offset, got.log_end_offset) == (4, 0, 10)
-    # Between the high watermark and the log end there is nothing to read, and no error.
-    at = partition.read(7, 10**6, isolation=isolation, min_one_batch=True)
-    assert len(at.records) == (3 * len(batch()) if isolation == Isolation.LOG_END else 0)
-
-
-def test_a_committed_reader_is_told_what_was_aborted() -> None:
-    partition, _ = make()
-    lead(partition)
-
-    def transactional(producer_id: int, sequence: int) -> None:
-        builder = BatchBuilder(
-            producer_id=producer_id, producer_epoch=0, base_sequence=sequence, transactional=True
-        )
-        builder.append(NOW, b"k", b"v", ())
-        partition.append(builder.build(), required_acks=1, now_ms=NOW)
-
-    def end(producer_id: int, kind: ControlType) -> None:
-        marker = end_marker_batch(
-            kind, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp=NOW
-        )
-        partition.append(marker, required_acks=1, now_ms=NOW, origin=Origin.COORDINATOR)
-
-    transactional(7, 0)  # 0
-    transactional(8, 0)  # 1
-    end(7, ControlType.ABORT)  # 2
-    end(8, ControlType.COMMIT)  # 3
-    transactional(7, 1)  # 4
-    end(7, ControlType.ABORT)  # 5
-    transactional(9, 0)  # 6: open
-
-    def read(offset: int, isolation: Isolation, max_bytes: int = 10**6) -> tuple[int, list[tuple[int, int]]]:
-        got = partition.read(offset, max_bytes, isolation=isolation, min_one_batch=True)
-        records = sum(header.record_count for header, _ in iter_batches(got.records))
-        return records, [(one.producer_id, one.first_offset) for one in got.aborted_transactions]
-
-    assert partition.readable_end(Isolation.READ_COMMITTED) == 6
-    assert read(0, Isolation.READ_COMMITTED) == (6, [(7, 0), (7, 4)])
-    assert read(3, Isolation.READ_COMMITTED) == (3, [(7, 4)])
-    # What lies behind the records that were read is of no use yet.
-    assert read(0, Isolation.READ_COMMITTED, max_bytes=1) == (1, [(7, 0)])
-    assert read(0, Isolation.READ_UNCOMMITTED) == (7, [])
-
-
-def test_reading_outside_the_log() -> None:
-    partition, _ = make()
-    lead(partition)
-    append(partition, 3)
-    assert partition.read(3, 100, isolation=0, min_one_batch=True).records == b""
-    for offset in (4, -1):
-        with pytest.raises(OffsetOutOfRangeError):
-            partition.read(offset, 100, isolation=0, min_one_batch=True)
-
-
-def test_a_fetcher_that_has_diverged_is_told_where() -> None:
-    partition, _ = make()
-    lead(partition, epoch=1)
-    append(partition, 5)
-    lead(partition, epoch=3)
-    append(partition, 5)
-
-    def read(offset: int, last_epoch: int) -> tuple[int, int] | None:
-        return partition.read(
-            offset, 10**6, isolation=0, min_one_batch=True, last_fetched_epoch=last_epoch
-        ).diverging_epoch
-
-    assert read(5, 1) is None
-    assert read(7, 3) is None
-    assert read(7, 1) == (1, 5)
-    assert read(5, 2) == (1, 5)
-    assert read(5, 0) == (0, 0)
-    with pytest.raises(OffsetOutOfRangeError):
-        read(5, 9)
-
-
 def test_where_an_epoch_ended() -> None:
     partition, _ = make()
     lead(partition, epoch=1)
@@ -294,7 +161,7 @@ def test_offsets_by_time(timestamp: int, found: OffsetLookup) -> None:
     partition, _ = make()
     lead(partition, epoch=2)
     append(partition, 6)
-    assert partition.offset_for_timestamp(timestamp, isolation=0) == found
+    assert look_up(partition, timestamp, isolation=0) == found
 
 
 def test_offsets_are_not_told_while_the_high_watermark_lags_behind_the_leadership() -> None:
@@ -304,14 +171,14 @@ def test_offsets_are_not_told_while_the_high_watermark_lags_behind_the_leadershi
     follow(partition, SECOND, 2)
     lead(partition, epoch=1, replicas=(ME, SECOND))
     with pytest.raises(OffsetNotAvailableError):
-        partition.offset_for_timestamp(-1, isolation=0)
+        look_up(partition, -1, isolation=0)
     with pytest.raises(OffsetNotAvailableError):
-        partition.offset_for_timestamp(NOW + 3, isolation=0)
-    assert partition.offset_for_timestamp(NOW + 1, isolation=0).offset == 1
-    assert partition.offset_for_timestamp(-2, isolation=0).offset == 0
-    assert partition.offset_for_timestamp(-1, isolation=None).offset == 6
+        look_up(partition, NOW + 3, isolation=0)
+    assert look_up(partition, NOW + 1, isolation=0).offset == 1
+    assert look_up(partition, -2, isolation=0).offset == 0
+    assert look_up(partition, -1, isolation=None).offset == 6
     follow(partition, SECOND, 6)
-    assert partition.offset_for_timestamp(-1, isolation=0).offset == 6
+    assert look_up(partition, -1, isolation=0).offset == 6
 
 
 def test_deleting_records() -> None:
@@ -326,8 +193,7 @@ def test_deleting_records() -> None:
         partition.delete_records_before(7)
     with pytest.raises(OffsetOutOfRangeError):
         partition.delete_records_before(-2)
-    with pytest.raises(OffsetOutOfRangeError):
-        partition.read(3, 100, isolation=0, min_one_batch=True)
+    assert partition.log.log_start_offset == 6
 
 
 def test_a_compacted_topic_does_not_delete_records() -> None:

@@ -14,11 +14,15 @@ No socket, no clock: `now_ms` is handed in. Session ids come from the `random.Ra
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from odradek.errors.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from odradek.replication.partition import Partition
+    from odradek.wire.messages.fetch import FetchPartition, PartitionData
 
 MAX_SESSION_PARTITIONS = 10_000
 """A fetch of more partitions than this gets no session, which every client knows how to take: each of the
@@ -37,68 +41,72 @@ def next_epoch(epoch: int) -> int:
     return 1 if epoch == _MAX_EPOCH else epoch + 1
 
 
-class PartitionKey(NamedTuple):
-    """How a request names a partition: by topic id from version 13, by name before.
+NO_TOPIC_ID = bytes(16)
+
+IdOrName = tuple[bytes | str | None, int]
+"""A topic as its requests name it (by id from version 13, by name before), and the partition's number."""
+
+
+class FetchedPartition:
+    """One partition of a fetch: of one request, or of all requests of a session.
 
     Attributes:
-        topic: the name; None when it is not known (an unknown topic id) or not used.
+        topic: the topic's name; None while its id is not known here.
         topic_id: 16 bytes, zero when ids are not used.
-        partition: its number.
+        wanted: what the last request that named the partition says of it.
+        replica: what `topic` means on this broker, kept by whoever has looked it up.
+        high_watermark, log_start_offset: what the session's last response said. The former is -1 after an
+            error, so that the partition is sent again when the error has gone.
+        found_bytes, appended_bytes: of the request that waits: what its first read found, and the replica's
+            `appended_bytes` at that time.
     """
 
-    topic: str | None
-    topic_id: bytes
-    partition: int
+    __slots__ = (
+        "appended_bytes",
+        "found_bytes",
+        "high_watermark",
+        "log_start_offset",
+        "replica",
+        "topic",
+        "topic_id",
+        "wanted",
+    )
 
-
-class FetchSpec(NamedTuple):
-    """What a fetch wants of one partition; names as in FetchRequest."""
-
-    fetch_offset: int
-    partition_max_bytes: int
-    current_leader_epoch: int = -1
-    log_start_offset: int = -1
-    last_fetched_epoch: int = -1
-
-
-class CachedPartition:
-    """A partition in a session: the last request's wish, and what the last response said.
-
-    `high_watermark` is -1 after an error, so that the partition is sent again when the error has gone.
-    `partition` is what the name means on this broker, kept by whoever has looked it up.
-    """
-
-    __slots__ = ("high_watermark", "log_start_offset", "partition", "spec", "topic")
-
-    def __init__(self, spec: FetchSpec, topic: str | None) -> None:
-        self.spec = spec
+    def __init__(self, topic: str | None, topic_id: bytes, wanted: FetchPartition) -> None:
         self.topic = topic
-        self.partition: Any = None
+        self.topic_id = topic_id
+        self.wanted = wanted
+        self.replica: Partition | None = None
         self.high_watermark = -1
         self.log_start_offset = -1
+        self.found_bytes = 0
+        self.appended_bytes = 0
 
-    def must_send(self, response: Any, *, has_records: bool) -> bool:
-        """Whether the response about this partition says anything new; remembers it."""
-        changed = has_records
-        if self.high_watermark != response.high_watermark:
+    def __repr__(self) -> str:
+        return f"<FetchedPartition {self.topic or self.topic_id.hex()}-{self.wanted.partition}>"
+
+    def must_send(self, answer: PartitionData) -> bool:
+        """Whether an answer about this partition says anything new; remembers it."""
+        changed = bool(answer.records)
+        if self.high_watermark != answer.high_watermark:
             changed = True
-            self.high_watermark = response.high_watermark
-        if self.log_start_offset != response.log_start_offset:
+            self.high_watermark = answer.high_watermark
+        if self.log_start_offset != answer.log_start_offset:
             changed = True
-            self.log_start_offset = response.log_start_offset
-        if response.preferred_read_replica != -1:
+            self.log_start_offset = answer.log_start_offset
+        if answer.preferred_read_replica != -1:
             changed = True
-        if response.error_code != 0:
+        if answer.error_code != 0:
             self.high_watermark = -1
             changed = True
-        diverging = response.diverging_epoch
+        diverging = answer.diverging_epoch
         if diverging is not None and diverging.epoch >= 0:
             changed = True
         return changed
 
 
-IdOrName = tuple[bytes | str | None, int]
-"""A topic as its session knows it, and the partition's number."""
+Answers = list[tuple[FetchedPartition, "PartitionData"]]
+"""What is answered of which partition."""
 
 
 class FetchSession:
@@ -123,77 +131,49 @@ class FetchSession:
         self.last_used_ms = now_ms
         # In the order in which partitions are served: one that gave data goes to the end, so that under a
         # small max_bytes none starves.
-        self._partitions: dict[IdOrName, CachedPartition] = {}
+        self._partitions: dict[IdOrName, FetchedPartition] = {}
 
     def __len__(self) -> int:
         """How many partitions it holds."""
         return len(self._partitions)
 
-    def _key(self, key: PartitionKey) -> IdOrName:
-        return (key.topic_id if self.uses_topic_ids else key.topic, key.partition)
+    def _key(self, partition: FetchedPartition) -> IdOrName:
+        topic = partition.topic_id if self.uses_topic_ids else partition.topic
+        return topic, partition.wanted.partition
 
     @property
-    def cached(self) -> dict[IdOrName, CachedPartition]:
-        """The partitions in serving order; not to be changed."""
+    def partitions(self) -> Mapping[IdOrName, FetchedPartition]:
+        """The partitions in serving order."""
         return self._partitions
 
-    def move_to_end(self, key: IdOrName) -> None:
-        """A partition has given data: it is served last now."""
-        self._partitions[key] = self._partitions.pop(key)
-
-    def update(
-        self, wanted: Iterable[tuple[PartitionKey, FetchSpec]], forgotten: Iterable[PartitionKey]
-    ) -> None:
+    def update(self, wanted: Iterable[FetchedPartition], forgotten: Iterable[IdOrName]) -> None:
         """Add and change partitions as a request says, then forget some."""
         partitions = self._partitions
-        for key, spec in wanted:
-            cached = partitions.get(self._key(key))
-            if cached is None:
-                partitions[self._key(key)] = CachedPartition(spec, key.topic)
-            else:
-                cached.spec = spec
+        for one in wanted:
+            known = partitions.setdefault(self._key(one), one)
+            known.wanted = one.wanted
         for key in forgotten:
-            partitions.pop(self._key(key), None)
+            partitions.pop(key, None)
 
-    def partitions(self, names: Any) -> Iterator[tuple[PartitionKey, FetchSpec]]:
-        """Every partition of the session in serving order.
-
-        Args:
-            names: `topic_id -> name or None`, asked for topics that were unknown when they were added.
-        """
-        if self.uses_topic_ids:
-            for (topic_id, index), cached in self._partitions.items():
-                assert isinstance(topic_id, bytes)
-                if cached.topic is None:
-                    cached.topic = names(topic_id)
-                yield PartitionKey(cached.topic, topic_id, index), cached.spec
-        else:
-            for (topic, index), cached in self._partitions.items():
-                assert isinstance(topic, str)
-                yield PartitionKey(topic, bytes(16), index), cached.spec
-
-    def add_answered(self, key: PartitionKey, spec: FetchSpec, response: Any) -> None:
+    def add_answered(self, partition: FetchedPartition, answer: PartitionData) -> None:
         """Take in a partition of the full fetch that opened the session, with what was answered."""
-        cached = self._partitions[self._key(key)] = CachedPartition(spec, key.topic)
-        cached.high_watermark = response.high_watermark
-        cached.log_start_offset = response.log_start_offset
+        self._partitions[self._key(partition)] = partition
+        partition.high_watermark = answer.high_watermark
+        partition.log_start_offset = answer.log_start_offset
 
-    def select(self, answers: Iterable[tuple[PartitionKey, Any]]) -> list[tuple[PartitionKey, Any]]:
+    def select(self, answers: Answers) -> Answers:
         """Keep the answers that say something new, and move what gave data to the end of the order."""
         partitions = self._partitions
         chosen = []
-        for key, response in answers:
-            cached_key = self._key(key)
-            cached = partitions.get(cached_key)
-            if cached is None:
-                continue
-            records = response.records
-            has_records = records is not None and len(records) > 0
-            if cached.must_send(response, has_records=has_records):
-                chosen.append((key, response))
-                if has_records:
-                    del partitions[cached_key]
-                    partitions[cached_key] = cached
+        for one in answers:
+            partition, answer = one
+            key = self._key(partition)
+            if key not in partitions:
+                continue  # another request has forgotten it while this one waited
+            if partition.must_send(answer):
+                chosen.append(one)
+                if answer.records:
+                    partitions[key] = partitions.pop(key)
         return chosen
 
 
@@ -203,13 +183,13 @@ class FetchContext:
 
     Attributes:
         error: what is wrong with the request's session, else NONE; then nothing is fetched.
-        wanted: the partitions to fetch, in order.
+        partitions: what to fetch, in order.
         session: the session of an incremental fetch.
         opens_session: a full fetch that asks for a session.
     """
 
     error: ErrorCode
-    wanted: list[tuple[PartitionKey, FetchSpec]]
+    partitions: list[FetchedPartition]
     session: FetchSession | None = None
     opens_session: bool = False
     expected_epoch: int = 0
@@ -263,11 +243,10 @@ class FetchSessionCache:
         session_id: int,
         session_epoch: int,
         *,
-        wanted: list[tuple[PartitionKey, FetchSpec]],
-        forgotten: list[PartitionKey],
+        wanted: list[FetchedPartition],
+        forgotten: list[IdOrName],
         uses_topic_ids: bool,
         privileged: bool,
-        names: Any,
         now_ms: int,
     ) -> FetchContext:
         """Find out what a request's session fields mean, and what it wants to fetch.
@@ -278,7 +257,6 @@ class FetchSessionCache:
             forgotten: those that an incremental request drops.
             uses_topic_ids: whether the request is of version 13 or later.
             privileged: whether a follower asks.
-            names: `topic_id -> name or None`.
             now_ms: wall clock.
         """
         if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
@@ -306,29 +284,24 @@ class FetchSessionCache:
         if len(session) == 0:
             del self._sessions[session_id]
             return FetchContext(ErrorCode.NONE, wanted)
-        expected_epoch = self.touch(session, now_ms)
+        self._touch(session, now_ms)
         return FetchContext(
-            ErrorCode.NONE, list(session.partitions(names)), session=session, expected_epoch=expected_epoch
+            ErrorCode.NONE,
+            list(session.partitions.values()),
+            session=session,
+            expected_epoch=session.epoch,
         )
 
-    def find(self, session_id: int, session_epoch: int, *, uses_topic_ids: bool) -> FetchSession | None:
-        """The session that an incremental request goes on with; None where `open` is to judge."""
-        session = self._sessions.get(session_id)
-        if session is None or session.epoch != session_epoch or session.uses_topic_ids != uses_topic_ids:
-            return None
-        return session if len(session) else None
-
-    def touch(self, session: FetchSession, now_ms: int) -> int:
-        """A request has been taken up in the session; returns the epoch of the next one."""
+    def _touch(self, session: FetchSession, now_ms: int) -> None:
+        """A request has been taken up in the session: the next one has the next epoch."""
         session.last_used_ms = now_ms
         del self._sessions[session.id]
         self._sessions[session.id] = session
         session.epoch = next_epoch(session.epoch)
-        return session.epoch
 
     def finish(
-        self, context: FetchContext, answers: list[tuple[PartitionKey, Any]], *, now_ms: int
-    ) -> tuple[ErrorCode, int, list[tuple[PartitionKey, Any]]]:
+        self, context: FetchContext, answers: Answers, *, now_ms: int
+    ) -> tuple[ErrorCode, int, Answers]:
         """Decide what of the answers goes into the response, and under which session id.
 
         Returns:
@@ -347,9 +320,8 @@ class FetchSessionCache:
         created = self._create(context, len(answers), now_ms)
         if created is None:
             return ErrorCode.NONE, INVALID_SESSION_ID, answers
-        specs = dict(context.wanted)
-        for key, response in answers:
-            created.add_answered(key, specs[key], response)
+        for partition, answer in answers:
+            created.add_answered(partition, answer)
         return ErrorCode.NONE, created.id, answers
 
     def _create(self, context: FetchContext, size: int, now_ms: int) -> FetchSession | None:

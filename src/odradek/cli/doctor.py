@@ -58,7 +58,6 @@ PARTS = {
         "a produced batch of 16 KiB takes 0.3 ms more, decoding to Arrow 40 times as long",
     ),
     "_produce": ("Produce requests and responses", "20 µs more per request"),
-    "_fetch": ("Fetch requests and responses", "10 µs more per request"),
     "_sending": ("long answers to fetches", "a fifth less throughput of old records"),
     "_client": ("a producer's work per record", "Producer.send takes 4 µs more"),
     "_cleaner": ("compaction", "6 times as long per record"),

@@ -42,7 +42,7 @@ class DelayedOperation:
         keys: tuple[Hashable, ...],
         try_complete: Callable[..., bool],
         on_timeout: Callable[[], None],
-        by_key: bool = False,
+        by_key: bool,
     ) -> None:
         self.done = False
         self._by_key = by_key
@@ -125,9 +125,11 @@ class Purgatory:
     def watch(
         self,
         keys: Iterable[Hashable],
-        try_complete: Callable[[], bool],
+        try_complete: Callable[..., bool],
         on_timeout: Callable[[], None],
         timeout_ms: float,
+        *,
+        by_key: bool = False,
     ) -> DelayedOperation:
         """Try an operation now, and when it cannot complete let it wait for its keys.
 
@@ -137,32 +139,18 @@ class Purgatory:
                 every check, never again after it returned true.
             on_timeout: called instead, once, when `timeout_ms` have passed.
             timeout_ms: how long to wait; zero or less ends an operation that cannot complete at once.
+            by_key: `try_complete` takes the key that was checked, and is not called now: whoever wants to
+                know the key has looked at all of them just before.
 
         Returns:
             The operation, perhaps done already.
         """
-        operation = DelayedOperation(self, tuple(keys), try_complete, on_timeout)
-        if operation._try() or operation.done:
+        operation = DelayedOperation(self, tuple(keys), try_complete, on_timeout, by_key)
+        if not by_key and (operation._try() or operation.done):
             return operation
         if timeout_ms <= 0:
             operation._expire()
             return operation
-        return self._wait(operation, timeout_ms)
-
-    def wait(
-        self,
-        keys: Iterable[Hashable],
-        try_complete: Callable[[Hashable], bool],
-        on_timeout: Callable[[], None],
-        timeout_ms: float,
-    ) -> DelayedOperation:
-        """As `watch`, for what is known to be unable to complete now; `timeout_ms` is positive.
-
-        `try_complete` is told which key was checked.
-        """
-        return self._wait(DelayedOperation(self, tuple(keys), try_complete, on_timeout, True), timeout_ms)
-
-    def _wait(self, operation: DelayedOperation, timeout_ms: float) -> DelayedOperation:
         self._waiting[operation] = None
         watchers = self._watchers
         for key in operation._keys:

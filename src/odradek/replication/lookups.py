@@ -1,13 +1,12 @@
-"""An offset by time, or by one of the special timestamps of ListOffsets.
-
-`Partition.offset_for_timestamp` is the way in, and tells what may be raised.
-"""
+"""An offset of a partition by time, or by one of the special timestamps of ListOffsets."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.errors import OffsetNotAvailableError
+from odradek.replication.leadership import NO_EPOCH
+from odradek.replication.reading import visible_end
 
 if TYPE_CHECKING:
     from odradek.replication.partition import Partition
@@ -34,16 +33,31 @@ class OffsetLookup(NamedTuple):
 def look_up(
     partition: Partition,
     timestamp: int,
+    *,
     isolation: int | None,
-    current_leader_epoch: int,
-    only_leader: bool,
+    current_leader_epoch: int = NO_EPOCH,
+    only_leader: bool = True,
 ) -> OffsetLookup:
-    """See `Partition.offset_for_timestamp`."""
+    """Look an offset up by time, or by one of the special timestamps.
+
+    Args:
+        partition: in which one.
+        timestamp: epoch milliseconds, or -1 latest, -2 earliest, -3 largest timestamp, -4 earliest local,
+            -5 latest tiered, -6 earliest not yet tiered.
+        isolation: what bounds "latest"; None for a follower or a debugging tool: the log end.
+        current_leader_epoch: see `Partition.check_leader_epoch`.
+        only_leader: refuse unless this broker leads.
+
+    Raises:
+        OffsetNotAvailableError: the high watermark has not reached the start of this leadership yet, so
+            that the answer could go back in time (KIP-207).
+        NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError.
+    """
     partition.check_leader_epoch(current_leader_epoch)
     if only_leader:
         partition.require_leader()
     log = partition.log
-    end = log.log_end_offset if isolation is None else partition.readable_end(isolation)
+    end = log.log_end_offset if isolation is None else visible_end(log, isolation)
     lags = (
         isolation is not None
         and partition.is_leader
@@ -73,9 +87,21 @@ def look_up(
 
 
 def look_up_segments(
-    partition: Partition, timestamp: int, most: int, now_ms: int, replica_id: int
+    partition: Partition, timestamp: int, most: int, *, now_ms: int, replica_id: int
 ) -> list[int]:
-    """See `Partition.offsets_before`."""
+    """Offsets at which segments begin that are not newer than a time, the newest first (ListOffsets 0).
+
+    Args:
+        partition: in which one.
+        timestamp: epoch milliseconds, or -1 latest, -2 earliest.
+        most: how many at most.
+        now_ms: wall clock.
+        replica_id: who asks. A consumer (-1) gets the high watermark in place of what is above it; a
+            debugging tool (-2) is also answered by a broker that does not lead.
+
+    Raises:
+        NotLeaderOrFollowerError, KafkaStorageError.
+    """
     if replica_id != _DEBUGGING:
         partition.require_leader()
     offsets = partition.log.offsets_before(timestamp, most, now_ms)

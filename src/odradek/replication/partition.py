@@ -4,7 +4,8 @@ A `Partition` stands over a `PartitionLog` and decides what the log cannot know:
 append (leadership, min.insync.replicas), how far clients may read (the high watermark), and whether a
 client's idea of the leader epoch is current (KIP-320).
 
-How leadership comes and goes, and the high watermark rises, is in `odradek.replication.leadership`.
+How leadership comes and goes, and the high watermark rises, is in `odradek.replication.leadership`; who may
+read how far in `odradek.replication.reading`; offsets by time in `odradek.replication.lookups`.
 """
 
 from __future__ import annotations
@@ -14,12 +15,8 @@ from typing import TYPE_CHECKING
 
 from odradek.errors import NotEnoughReplicasError, OffsetOutOfRangeError, PolicyViolationError
 from odradek.errors.codes import ErrorCode
-from odradek.log.partition.readable_log import NEVER
 from odradek.log.producers.producer_state import Origin
-from odradek.records.message_set import iter_entries
-from odradek.replication.leadership import NO_EPOCH, Leadership
-from odradek.replication.lookups import OffsetLookup, look_up, look_up_segments
-from odradek.replication.reading import FetchedRecords, Isolation
+from odradek.replication.leadership import Leadership
 
 if TYPE_CHECKING:
     from odradek.log.partition.appending import AppendInfo
@@ -176,81 +173,7 @@ class Partition(Leadership):
             return True, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return True, ErrorCode.NONE
 
-    # ------------------------------------------------------------------ reading
-
-    def readable_end(self, isolation: int) -> int:
-        """The offset below which a fetch with this isolation may read."""
-        if isolation == Isolation.READ_UNCOMMITTED:
-            return self.log.high_watermark
-        if isolation == Isolation.READ_COMMITTED:
-            return self.log.last_stable_offset
-        return self.log.log_end_offset
-
-    def read(
-        self,
-        offset: int,
-        max_bytes: int,
-        *,
-        isolation: int,
-        min_one_batch: bool,
-        current_leader_epoch: int = NO_EPOCH,
-        last_fetched_epoch: int = NO_EPOCH,
-        only_leader: bool = True,
-        range_from: int = NEVER,
-    ) -> FetchedRecords:
-        """Read whole batches from `offset` on.
-
-        Args:
-            offset: the first offset wanted.
-            max_bytes: how much at most, except that `min_one_batch` lets the first batch be larger.
-            isolation: an `Isolation`.
-            min_one_batch: whether a first batch larger than `max_bytes` is returned all the same.
-            current_leader_epoch: what the fetcher believes; see `check_leader_epoch`.
-            last_fetched_epoch: the epoch of the last batch that the fetcher has; -1 when it does not say.
-            only_leader: refuse unless this broker leads.
-            range_from: from how many bytes on the records are given as a `FileRange`, where that is possible.
-
-        Raises:
-            OffsetOutOfRangeError, NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError,
-            KafkaStorageError.
-        """
-        if current_leader_epoch != NO_EPOCH:
-            self.check_leader_epoch(current_leader_epoch)
-        if only_leader and self.leader_id != self.broker_id:
-            self.require_leader()
-        log = self.log
-        high_watermark, last_stable = log.high_watermark, log.last_stable_offset
-        start, end = log.log_start_offset, log.log_end_offset
-        if not start <= offset <= end:
-            raise OffsetOutOfRangeError(
-                f"offset {offset} of {self.topic}-{self.index}: the log holds {start} to {end}"
-            )
-        if last_fetched_epoch != NO_EPOCH:
-            epoch, epoch_end = self.end_offset_for_epoch(last_fetched_epoch)
-            if epoch_end < 0 or epoch < 0:
-                raise OffsetOutOfRangeError(
-                    f"{self.topic}-{self.index}: nothing is known of leader epoch {last_fetched_epoch}"
-                )
-            if epoch < last_fetched_epoch or epoch_end < offset:
-                return FetchedRecords(b"", high_watermark, last_stable, start, end, (epoch, epoch_end))
-        if isolation == Isolation.READ_UNCOMMITTED:
-            upper_bound = high_watermark
-        elif isolation == Isolation.READ_COMMITTED:
-            upper_bound = last_stable
-        else:
-            upper_bound = end
-        if offset >= upper_bound or (max_bytes <= 0 and not min_one_batch):
-            return FetchedRecords(b"", high_watermark, last_stable, start, end, None)
-        if isolation == Isolation.READ_COMMITTED:
-            aborted = log.aborted_transactions(offset, upper_bound)
-            if aborted:
-                records = log.slice(offset, max_bytes, upper_bound, min_one_batch)
-                assert isinstance(records, bytes)
-                read_end = max((header.next_offset for header, _ in iter_entries(records)), default=-1)
-                aborted = [one for one in aborted if one.first_offset < read_end]
-                return FetchedRecords(records, high_watermark, last_stable, start, end, None, aborted)
-        records = log.slice(offset, max_bytes, upper_bound, min_one_batch, range_from)
-        return FetchedRecords(records, high_watermark, last_stable, start, end, None)
+    # ------------------------------------------------------------------ epochs
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """The largest known epoch not above `leader_epoch` and where it ended.
@@ -260,45 +183,6 @@ class Partition(Leadership):
         """
         found = self.log.end_offset_for_epoch(leader_epoch)
         return (-1, -1) if found is None else (found[0], found[1])
-
-    def offset_for_timestamp(
-        self,
-        timestamp: int,
-        *,
-        isolation: int | None,
-        current_leader_epoch: int = NO_EPOCH,
-        only_leader: bool = True,
-    ) -> OffsetLookup:
-        """Look an offset up by time, or by one of the special timestamps of ListOffsets.
-
-        Args:
-            timestamp: epoch milliseconds, or -1 latest, -2 earliest, -3 largest timestamp, -4 earliest local,
-                -5 latest tiered, -6 earliest not yet tiered.
-            isolation: what bounds "latest"; None for a follower or a debugging tool: the log end.
-            current_leader_epoch: see `check_leader_epoch`.
-            only_leader: refuse unless this broker leads.
-
-        Raises:
-            OffsetNotAvailableError: the high watermark has not reached the start of this leadership yet, so
-                that the answer could go back in time (KIP-207).
-            NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError.
-        """
-        return look_up(self, timestamp, isolation, current_leader_epoch, only_leader)
-
-    def offsets_before(self, timestamp: int, most: int, *, now_ms: int, replica_id: int) -> list[int]:
-        """Offsets at which segments begin that are not newer than a time, the newest first (ListOffsets 0).
-
-        Args:
-            timestamp: epoch milliseconds, or -1 latest, -2 earliest.
-            most: how many at most.
-            now_ms: wall clock.
-            replica_id: who asks. A consumer (-1) gets the high watermark in place of what is above it; a
-                debugging tool (-2) is also answered by a broker that does not lead.
-
-        Raises:
-            NotLeaderOrFollowerError, KafkaStorageError.
-        """
-        return look_up_segments(self, timestamp, most, now_ms, replica_id)
 
     # ------------------------------------------------------------------ deleting
 

@@ -1,4 +1,18 @@
-"""How far a fetch may read, and what a read of a partition gives."""
+"""What may be read of a partition, by whom and how far; what a read gives.
+
+One rule for everybody who fetches: `readable_end` refuses a reader or says how far it may read now, and
+`read_partition` reads up to there. A first read, a look of a fetch session (KIP-227) and a reader that waits
+all ask here.
+
+| who reads | up to | from a broker that does not lead |
+|---|---|---|
+| a consumer, read_uncommitted | the high watermark | from Fetch 11 on (KIP-392) |
+| a consumer, read_committed | the last stable offset | from Fetch 11 on (KIP-392) |
+| a follower | the log end | never |
+
+A reader that says a leader epoch must know the current one (KIP-320); one that says the epoch of its last
+batch is told where its log has left this one's (KIP-595).
+"""
 
 from __future__ import annotations
 
@@ -6,9 +20,17 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from odradek.errors import OffsetOutOfRangeError
+from odradek.log.partition.readable_log import NEVER
+from odradek.records.message_set import iter_entries
+from odradek.replication.leadership import NO_EPOCH
+
 if TYPE_CHECKING:
+    from odradek.log.partition.partition_log import PartitionLog
     from odradek.log.segments.txn_index import AbortedTxn
     from odradek.log.storage.files import FileRange
+    from odradek.replication.partition import Partition
+    from odradek.wire.messages.fetch import FetchPartition
 
 
 class Isolation(IntEnum):
@@ -24,14 +46,37 @@ class Isolation(IntEnum):
     """Everything: a follower."""
 
 
+class Reader(NamedTuple):
+    """Who fetches; made by `reader_of`.
+
+    Attributes:
+        replica_id: the broker id of a follower, -1 for a consumer.
+        isolation: an `Isolation`, as a plain number.
+        only_leader: whether it may read from the leader alone.
+    """
+
+    replica_id: int
+    isolation: int
+    only_leader: bool
+
+
+def reader_of(replica_id: int, isolation_level: int, version: int) -> Reader:
+    """Who sends a Fetch of this version with these fields."""
+    if replica_id >= 0:
+        return Reader(replica_id, int(Isolation.LOG_END), True)
+    committed = isolation_level == Isolation.READ_COMMITTED
+    isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
+    return Reader(replica_id, int(isolation), version < 11)
+
+
 class FetchedRecords(NamedTuple):
     """What a read of a partition gave.
 
     Attributes:
         records: whole batches, as they lie in the file; empty when there is nothing to read yet.
-        high_watermark, last_stable_offset, log_start_offset, log_end_offset: as they were before the read.
-        diverging_epoch: `(epoch, end_offset)` when the fetcher's log has left the leader's (KIP-595); the
-            fetcher truncates there.
+        high_watermark, last_stable_offset, log_start_offset: as they were before the read.
+        diverging_epoch: `(epoch, end_offset)` when the reader's log has left the leader's (KIP-595); the
+            reader truncates there.
         aborted_transactions: for READ_COMMITTED, those that the reader must leave out of the records.
     """
 
@@ -39,6 +84,115 @@ class FetchedRecords(NamedTuple):
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
-    log_end_offset: int
-    diverging_epoch: tuple[int, int] | None
+    diverging_epoch: tuple[int, int] | None = None
     aborted_transactions: Sequence[AbortedTxn] = ()
+
+
+def visible_end(log: PartitionLog, isolation: int) -> int:
+    """The offset below which a log is visible to readers of this isolation."""
+    if isolation == 0:  # Isolation.READ_UNCOMMITTED; this line runs once for each partition of each fetch
+        return log.high_watermark
+    return log.last_stable_offset if isolation == Isolation.READ_COMMITTED else log.log_end_offset
+
+
+def readable_end(partition: Partition, wanted: FetchPartition, reader: Reader) -> int | None:
+    """The offset below which a reader may read a partition now; nothing is read.
+
+    Args:
+        partition: what is read.
+        wanted: from where, and what the reader knows of leader epochs.
+        reader: who asks.
+
+    Returns:
+        The offset, which may be below the one that is wanted; None when the reader's log has left this one's.
+
+    Raises:
+        OffsetOutOfRangeError, NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError.
+    """
+    epoch = wanted.current_leader_epoch
+    if epoch != NO_EPOCH and epoch != partition.leader_epoch:
+        partition.check_leader_epoch(epoch)
+    if reader.only_leader and partition.leader_id != partition.broker_id:
+        partition.require_leader()
+    log = partition.log
+    offset = wanted.fetch_offset
+    if not log.log_start_offset <= offset <= log.log_end_offset:
+        raise OffsetOutOfRangeError(
+            f"offset {offset} of {partition.topic}-{partition.index}: "
+            f"the log holds {log.log_start_offset} to {log.log_end_offset}"
+        )
+    if wanted.last_fetched_epoch != NO_EPOCH and _diverging_epoch(partition, wanted) is not None:
+        return None
+    return visible_end(log, reader.isolation)
+
+
+def read_partition(
+    partition: Partition,
+    wanted: FetchPartition,
+    reader: Reader,
+    max_bytes: int,
+    *,
+    min_one_batch: bool,
+    range_from: int = NEVER,
+) -> FetchedRecords:
+    """Read whole batches from the wanted offset on, as far as the reader may see them.
+
+    Args:
+        partition, wanted, reader: see `readable_end`.
+        max_bytes: how much at most, except that `min_one_batch` lets the first batch be larger.
+        min_one_batch: whether a first batch larger than `max_bytes` is returned all the same (KIP-74).
+        range_from: from how many bytes on the records are given as a `FileRange`, where that is possible.
+
+    Raises:
+        KafkaStorageError, and what `readable_end` raises.
+    """
+    end = readable_end(partition, wanted, reader)
+    log = partition.log
+    high_watermark, last_stable, start = log.high_watermark, log.last_stable_offset, log.log_start_offset
+    if end is None:
+        return FetchedRecords(b"", high_watermark, last_stable, start, _diverging_epoch(partition, wanted))
+    offset = wanted.fetch_offset
+    if offset >= end or (max_bytes <= 0 and not min_one_batch):
+        return FetchedRecords(b"", high_watermark, last_stable, start)
+    if reader.isolation == Isolation.READ_COMMITTED:
+        aborted = log.aborted_transactions(offset, end)
+        if aborted:
+            records = log.slice(offset, max_bytes, end, min_one_batch)
+            assert isinstance(records, bytes)
+            # What lies behind the records that were read is of no use yet.
+            read_end = max((header.next_offset for header, _ in iter_entries(records)), default=-1)
+            within = [one for one in aborted if one.first_offset < read_end]
+            return FetchedRecords(records, high_watermark, last_stable, start, None, within)
+    records = log.slice(offset, max_bytes, end, min_one_batch, range_from)
+    return FetchedRecords(records, high_watermark, last_stable, start)
+
+
+def note_follower(partition: Partition, wanted: FetchPartition, replica_id: int, now_ms: int) -> None:
+    """Take note of what a follower's fetch says about its log, which may move the high watermark.
+
+    Raises:
+        FencedLeaderEpochError, UnknownLeaderEpochError, NotLeaderOrFollowerError.
+    """
+    partition.check_leader_epoch(wanted.current_leader_epoch)
+    partition.require_leader()
+    partition.record_follower_fetch(
+        replica_id,
+        fetch_offset=wanted.fetch_offset,
+        log_start_offset=wanted.log_start_offset,
+        now_ms=now_ms,
+    )
+
+
+def _diverging_epoch(partition: Partition, wanted: FetchPartition) -> tuple[int, int] | None:
+    """Where the reader's log has left this one's, `(epoch, end_offset)`; None if it has not (KIP-595).
+
+    Raises:
+        OffsetOutOfRangeError: nothing is known of the epoch that the reader fetched last.
+    """
+    last_epoch = wanted.last_fetched_epoch
+    epoch, end = partition.end_offset_for_epoch(last_epoch)
+    if end < 0 or epoch < 0:
+        raise OffsetOutOfRangeError(
+            f"{partition.topic}-{partition.index}: nothing is known of leader epoch {last_epoch}"
+        )
+    return (epoch, end) if epoch < last_epoch or end < wanted.fetch_offset else None

@@ -31,16 +31,22 @@ def then(first: asyncio.Future[T], function: Callable[[T], Any]) -> asyncio.Futu
             after.set_exception(error)
             return
         if isinstance(made, asyncio.Future) or asyncio.isfuture(made):
-            made.add_done_callback(pass_on)
+            pass_on(made, after)
         elif not after.done():
             after.set_result(made)
 
-    def pass_on(done: asyncio.Future[Any]) -> None:
+    first.add_done_callback(go_on)
+    return after
+
+
+def pass_on(first: asyncio.Future[T], after: asyncio.Future[T]) -> None:
+    """Let a future end as another one does: with its result, its error, or its cancellation."""
+
+    def end(done: asyncio.Future[T]) -> None:
         if not _failed(done, after) and not after.done():
             after.set_result(done.result())
 
-    first.add_done_callback(go_on)
-    return after
+    first.add_done_callback(end)
 
 
 def _failed(done: asyncio.Future[Any], after: asyncio.Future[Any]) -> bool:

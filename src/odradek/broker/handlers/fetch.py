@@ -1,7 +1,8 @@
 """Fetch 0-18: read record batches, waiting for them if need be.
 
 - 0-12 name topics, 13 and later have topic ids (UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID).
-- Sessions from version 7: see `odradek.broker.fetch_sessions` (KIP-227).
+- Sessions from version 7: see `odradek.broker.fetch_sessions` (KIP-227). Of a session's partitions that have
+  nothing new no answer is made: they cost one look each.
 - A long poll: the answer comes when `min_bytes` are there, at the latest after `max_wait_ms`; at once when a
   partition has an error, or has diverged.
 - `max_bytes` and `partition_max_bytes` are kept, except that the first batch of the response comes whole
@@ -14,493 +15,273 @@
   the topic's format is newer). 4 and later get what is stored, old messages too. 0-2 know no `max_bytes`; a
   first message that is larger than `partition_max_bytes` they get cut off, by which consumers of their time
   know. 1 and later are told of throttling.
+
+What a reader may see is said in `odradek.replication.reading`, for first reads, sessions and wake-ups alike;
+`odradek.broker.fetch_reading` reads, `odradek.broker.fetch_response` puts what was read into a response.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
-from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.context import RequestContext
-from odradek.broker.conversion.fetch import (
-    ToConvert,
-    convert_answers,
-    cut_off,
-    is_as_old,
-    magic_for,
-)
-from odradek.broker.fast.fetch import RANGE_FROM_BYTES, FastFetch
-from odradek.broker.fetch_sessions import FetchContext, FetchSpec, PartitionKey
-from odradek.broker.leader_hints import LeaderHints
-from odradek.broker.network.answer import Answer
+from odradek.broker.conversion.fetch import convert_answers
+from odradek.broker.fetch_reading import FetchReading
+from odradek.broker.fetch_response import ResponseForm
+from odradek.broker.fetch_sessions import NO_TOPIC_ID, Answers, FetchContext, FetchedPartition, IdOrName
 from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, take_all, wait
-from odradek.errors import KafkaError, UnknownTopicOrPartitionError
-from odradek.errors.codes import ErrorCode
-from odradek.log.storage.files import FileRange
-from odradek.replication.partition import Partition
-from odradek.replication.reading import Isolation
-from odradek.util.repeats import Repeats
+from odradek.broker.slices import Steps, wait
+from odradek.util.futures import pass_on
 from odradek.wire.api import ApiKey
-from odradek.wire.headers import decode_request_header, encode_response
-from odradek.wire.messages.fetch import (
-    AbortedTransaction,
-    EpochEndOffset,
-    FetchableTopicResponse,
-    FetchRequest,
-    FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionData,
-)
+from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
 if TYPE_CHECKING:
-    from odradek.broker.network.peer import Peer
-    from odradek.broker.services import BrokerServices
+    from odradek.cluster.image import ClusterImage
 
-log = logging.getLogger(__name__)
-repeats = Repeats(log)
+T = TypeVar("T")
+
+AT_ONCE = 64
+"""A fetch of more partitions and topics is worked on in pieces of so many, with pauses between them. One piece
+takes half a millisecond where there is little in the partitions, 3 ms where each has as much as is still read
+into memory."""
 
 MAX_WATCHED = 10_000
 """A fetch of more partitions than this is not told when something arrives, but answered after `max_wait_ms`:
 each arrival would otherwise have all of them looked at."""
 
-_ZERO_ID = bytes(16)
-_Answers = list[tuple[PartitionKey, PartitionData]]
-
-_LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+_Response = FetchResponse | asyncio.Future[FetchResponse]
 
 
-def _fast(broker: BrokerServices) -> FastFetch:
-    def answer(peer: Peer, frame: Any, started_ms: float, session: FetchContext | None) -> Answer:
-        return _answer_after_waiting(broker, peer, frame, started_ms, session)
-
-    return FastFetch(broker, answer)
-
-
-@handler(ApiKey.FETCH, versions=range(19), fast=_fast)
-def handle(
-    context: RequestContext, request: FetchRequest
-) -> Steps[FetchResponse | asyncio.Future[FetchResponse]]:
+@handler(ApiKey.FETCH, versions=range(19))
+def handle(context: RequestContext, request: FetchRequest) -> _Response | Steps[_Response]:
     """Read what there is; wait when it is too little."""
-    by_id = context.api_version >= 13
-    wanted = yield from _wanted(request, by_id, context.broker.image)
-    forgotten = yield from _forgotten(request, by_id)
-    fetch = _Fetch(context, request, wanted=wanted, forgotten=forgotten)
-    return (yield from fetch.start())
+    named = len(request.topics) + sum([len(topic.partitions) for topic in request.topics])
+    if request.forgotten_topics_data:
+        named += sum([1 + len(topic.partitions) for topic in request.forgotten_topics_data])
+    fetch = _Fetch(context, request)
+    if named > AT_ONCE:
+        return fetch.start_in_steps()
+    by_id, image = context.api_version >= 13, context.broker.image
+    wanted: list[FetchedPartition] = []
+    for topic in request.topics:
+        wanted += _wanted(topic, topic.partitions, by_id, image)
+    forgotten: list[IdOrName] = []
+    for gone in request.forgotten_topics_data:
+        forgotten += [(gone.topic_id if by_id else gone.topic, index) for index in gone.partitions]
+    fetch.open(wanted, forgotten)
+    return fetch.go_on() if len(fetch.partitions) <= AT_ONCE else fetch.go_on_in_steps()
 
 
-def _answer_after_waiting(
-    broker: BrokerServices, peer: Peer, frame: Any, started_ms: float, session: FetchContext | None
-) -> Answer:
-    """Answer a frame that `FastFetch` has let wait, now, with whatever there is."""
-    header, offset = decode_request_header(frame)
-    version = header.api_version
-    request, _ = FetchRequest.decode_from(frame, version, offset)
-    context = RequestContext.of_frame(broker, header, peer)
-    fetch = _Fetch(context, request, session)
-    # Short frames and sessions are what comes here: no slices.
-    response = take_all(fetch.read_and_respond())
-    buffers = encode_response(ApiKey.FETCH, version, header.correlation_id, response)
-    broker.metrics.requests.of("Fetch").observe(
-        broker.clock.monotonic_ms() - started_ms, sum(map(len, buffers))
-    )
-    return Answer(buffers, False, any(isinstance(one, FileRange) for one in buffers))
+def _wanted(
+    topic: FetchTopic, partitions: Iterable[FetchPartition], by_id: bool, image: ClusterImage
+) -> list[FetchedPartition]:
+    topic_id = topic.topic_id if by_id else NO_TOPIC_ID
+    name = image.topic_name(topic_id) if by_id else topic.topic
+    return [FetchedPartition(name, topic_id, one) for one in partitions]
+
+
+def _pieces(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """What there is in pieces that may be worked on without a pause."""
+    for at in range(0, len(items), AT_ONCE):
+        yield items[at : at + AT_ONCE]
 
 
 class _Fetch:
-    """One fetch request on its way."""
+    """One request on its way: read everything, answer or wait, read again and answer.
+
+    Each step that goes through all partitions is there for few of them, and `in_steps` for many.
+
+    Attributes:
+        session: what the request's session fields mean.
+        partitions: all that is to be read.
+        reading: how, and what has been found.
+        by_key: while the request waits, what it waits for.
+    """
 
     __slots__ = (
         "broker",
+        "by_key",
         "context",
-        "converting",
         "future",
-        "isolation",
-        "max_bytes",
         "max_wait_ms",
         "min_bytes",
-        "only_leader",
-        "replica_id",
+        "partitions",
+        "reading",
+        "request",
         "session",
-        "version",
-        "wanted",
-        "watched",
     )
 
-    def __init__(
-        self,
-        context: RequestContext,
-        request: FetchRequest,
-        session: FetchContext | None = None,
-        wanted: list[tuple[PartitionKey, FetchSpec]] | None = None,
-        forgotten: list[PartitionKey] | None = None,
-    ) -> None:
+    session: FetchContext
+    partitions: list[FetchedPartition]
+    future: asyncio.Future[FetchResponse]
+
+    def __init__(self, context: RequestContext, request: FetchRequest) -> None:
         self.context = context
+        self.request = request
         self.broker = context.broker
-        self.version = context.api_version
-        self.replica_id = request.replica_state.replica_id if self.version >= 15 else request.replica_id
-        is_follower = self.replica_id >= 0
-        self.max_bytes = max(0, min(request.max_bytes, self.broker.config.fetch_max_bytes))
-        self.min_bytes = min(request.min_bytes, self.max_bytes)
+        max_bytes = max(0, min(request.max_bytes, self.broker.config.fetch_max_bytes))
+        self.min_bytes = min(request.min_bytes, max_bytes)
         self.max_wait_ms = request.max_wait_ms
-        if is_follower:
-            self.isolation = int(Isolation.LOG_END)
-        elif request.isolation_level == 1:
-            self.isolation = int(Isolation.READ_COMMITTED)
-        else:
-            self.isolation = int(Isolation.READ_UNCOMMITTED)
-        # From version 11 a consumer may read from a follower (KIP-392).
-        self.only_leader = is_follower or self.version < 11
-        image = self.broker.image
-        by_id = self.version >= 13
-        self.session = session or self.broker.fetch_sessions.open(
-            request.session_id,
-            request.session_epoch,
-            wanted=take_all(_wanted(request, by_id, image)) if wanted is None else wanted,
-            forgotten=take_all(_forgotten(request, by_id)) if forgotten is None else forgotten,
-            uses_topic_ids=by_id,
-            privileged=is_follower,
-            names=image.topic_name,
-            now_ms=context.now_ms,
+        self.reading = FetchReading(context, request, max_bytes)
+        self.by_key: dict[Hashable, FetchedPartition] = {}
+
+    def open(self, wanted: list[FetchedPartition], forgotten: list[IdOrName]) -> None:
+        """Find the session, and with it all that is to be read."""
+        self.session = self.broker.fetch_sessions.open(
+            self.request.session_id,
+            self.request.session_epoch,
+            wanted=wanted,
+            forgotten=forgotten,
+            uses_topic_ids=self.context.api_version >= 13,
+            privileged=self.reading.reader.replica_id >= 0,
+            now_ms=self.context.now_ms,
         )
-        self.wanted = self.session.wanted
-        self.watched: list[tuple[Partition, int, int, int, int]] = []
-        self.future: asyncio.Future[FetchResponse] | None = None
-        self.converting: list[ToConvert] = []
+        self.partitions = self.session.partitions
+        self.reading.incremental = self.session.session is not None
 
-    # ------------------------------------------------------------------ the three steps
+    def start_in_steps(self) -> Steps[_Response]:
+        """As `handle`, where many partitions are named."""
+        by_id, image = self.context.api_version >= 13, self.broker.image
+        wanted: list[FetchedPartition] = []
+        for topic in self.request.topics:
+            for piece in _pieces(topic.partitions):
+                wanted += _wanted(topic, piece, by_id, image)
+                yield
+            yield
+        forgotten: list[IdOrName] = []
+        for gone in self.request.forgotten_topics_data:
+            for indexes in _pieces(gone.partitions):
+                forgotten += [(gone.topic_id if by_id else gone.topic, index) for index in indexes]
+                yield
+            yield
+        self.open(wanted, forgotten)
+        return (yield from self.go_on_in_steps())
 
-    def start(self) -> Steps[FetchResponse | asyncio.Future[FetchResponse]]:
-        if self.session.error or not self.wanted:
-            return (yield from self.respond([]))
-        answers, size, must_answer = yield from self.read_all(first=True)
-        if must_answer or self.max_wait_ms <= 0 or size >= self.min_bytes:
-            return (yield from self.respond_converted(answers))
+    def go_on(self) -> _Response:
+        """Read everything, and answer or wait."""
+        self.reading.read(self.partitions, first=True)
+        if not self.may_wait():
+            return self.respond()
+        self.reading.watch(MAX_WATCHED)
+        return self.wait()
+
+    def go_on_in_steps(self) -> Steps[_Response]:
+        """The same for many partitions."""
+        for piece in _pieces(self.partitions):
+            self.reading.read(piece, first=True)
+            yield
+        if not self.may_wait():
+            return (yield from self.respond_in_steps())
+        self.reading.watch(MAX_WATCHED)
+        if self.has_enough():
+            # It has come while others were read.
+            return (yield from self.read_again_in_steps())
+        return self.wait()
+
+    # ------------------------------------------------------------------ waiting
+
+    def may_wait(self) -> bool:
+        """Whether there is too little yet, and nothing that must be said at once."""
+        reading = self.reading
+        return (
+            reading.total < self.min_bytes
+            and self.max_wait_ms > 0
+            and not reading.is_urgent
+            and bool(reading.watched)
+        )
+
+    def wait(self) -> asyncio.Future[FetchResponse]:
+        """Wait for more, or for the time to run out."""
         self.future = self.broker.loop.create_future()
-        if len(self.watched) > MAX_WATCHED:
-            self.watched = []
+        self.by_key = {one.replica.key: one for one in self.reading.watched if one.replica is not None}
         operation = self.broker.purgatory.watch(
-            [partition.key for partition, *_ in self.watched],
-            self.try_complete,
-            self.complete,
-            self.max_wait_ms,
+            self.by_key, self.try_complete, self.complete, self.max_wait_ms, by_key=True
         )
         self.context.on_disconnect = operation.cancel
         return self.future
 
-    def try_complete(self) -> bool:
-        """Whether enough has arrived, judged without reading; then read and answer."""
-        if not self.watched:
-            return False
-        arrived = 0
-        for partition, offset, size_then, appended_then, limit in self.watched:
-            if self.broker.replicas.find(partition.topic, partition.index) is not partition:
-                break
-            if self.only_leader and not partition.is_leader:
-                break
-            end = partition.readable_end(self.isolation)
-            if end < offset:
-                break
-            if end > offset:
-                arrived += min(limit, size_then + partition.appended_bytes - appended_then)
-        else:
-            if arrived < self.min_bytes:
+    def try_complete(self, key: Hashable) -> bool:
+        """Answer if enough has arrived, judged without reading."""
+        if self.min_bytes <= 1 and len(self.by_key) == len(self.reading.watched):
+            # A single byte of any partition is enough: only the one that was checked needs a look.
+            arrived = self.reading.has_arrived(self.by_key[key])
+            if arrived is not None and arrived < self.min_bytes:
                 return False
+        elif not self.has_enough():
+            return False
         self.complete()
         return True
+
+    def has_enough(self) -> bool:
+        """Whether enough has arrived in all that is watched, or there is something to be said at once."""
+        total = 0
+        for one in self.reading.watched:
+            arrived = self.reading.has_arrived(one)
+            if arrived is None:
+                return True
+            total += arrived
+        return bool(self.reading.watched) and total >= self.min_bytes
 
     def complete(self) -> None:
         """Read again, and answer with whatever is there."""
         future = self.future
-        assert future is not None
         if future.done():
             return
+        response: _Response
         try:
-            response = self.broker.slicer.run(self.read_and_respond())
-        except Exception as error:
-            future.set_exception(error)
-            return
-        if isinstance(response, asyncio.Future) or asyncio.isfuture(response):
-            response.add_done_callback(self.finish)
-        else:
-            future.set_result(response)
-
-    def read_and_respond(self) -> Steps[FetchResponse]:
-        """Read what is there now, and answer with it."""
-        answers, _, _ = yield from self.read_all(first=False)
-        response: FetchResponse = yield from wait((yield from self.respond_converted(answers)))
-        return response
-
-    def finish(self, converted: asyncio.Future[FetchResponse]) -> None:
-        """What was read after waiting has been converted."""
-        future = self.future
-        assert future is not None
-        if future.done():
-            return
-        if converted.cancelled():
-            future.cancel()
-            return
-        error = converted.exception()
-        if error is None:
-            future.set_result(converted.result())
-        else:
-            future.set_exception(error)
-
-    # ------------------------------------------------------------------ reading
-
-    def read_all(self, *, first: bool) -> Steps[tuple[_Answers, int, bool]]:
-        """Read every partition that is wanted.
-
-        Returns:
-            The answers, the bytes read, and whether the answer must go out now.
-        """
-        answers: _Answers = []
-        total = 0
-        must_answer = False
-        self.converting = []
-        refused = self._refused_topics()
-        for key, spec in self.wanted:
-            yield
-            topic = key.topic
-            if topic is None:
-                code = ErrorCode.UNKNOWN_TOPIC_ID
+            if len(self.partitions) > AT_ONCE:
+                response = self.broker.slicer.run(self.read_again_in_steps())
             else:
-                code = refused.get(topic, ErrorCode.NONE)
-            if code:
-                # Kafka answers these at the end of the wait, not at once.
-                answers.append((key, self._failed(key, code)))
-                continue
-            answer, size, urgent = self._read_one(key, spec, self.max_bytes - total, total == 0, first)
-            answers.append((key, answer))
-            total += size
-            must_answer = must_answer or urgent
-        if first and not self.watched:
-            must_answer = True
-        return answers, total, must_answer
-
-    def _refused_topics(self) -> dict[str, ErrorCode]:
-        context = self.context
-        if self.broker.authorizer is None:
-            return {}
-        topics = {key.topic for key, _ in self.wanted if key.topic is not None}
-        if self.replica_id >= 0:
-            if context.authorize(Operation.CLUSTER_ACTION, CLUSTER):
-                return {}
-            return dict.fromkeys(topics, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        return {
-            topic: ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            for topic in topics
-            if not context.authorize(Operation.READ, topic_resource(topic))
-        }
-
-    def _read_one(
-        self, key: PartitionKey, spec: FetchSpec, room: int, nothing_yet: bool, first: bool
-    ) -> tuple[PartitionData, int, bool]:
-        topic = key.topic
-        assert topic is not None
-        metrics = self.broker.metrics.topics
-        try:
-            partition = self.broker.replicas.get(topic, key.partition)
-            per_topic = metrics.of(topic)
-            if first:
-                per_topic.total_fetch_requests += 1
-                metrics.all.total_fetch_requests += 1
-            if key.topic_id != _ZERO_ID:
-                partition.require_topic_id(key.topic_id)
-            if self.replica_id >= 0 and first:
-                partition.check_leader_epoch(spec.current_leader_epoch)
-                partition.require_leader()
-                partition.record_follower_fetch(
-                    self.replica_id,
-                    fetch_offset=spec.fetch_offset,
-                    log_start_offset=spec.log_start_offset,
-                    now_ms=self.context.now_ms,
-                )
-            appended = partition.appended_bytes
-            limit = spec.partition_max_bytes
-            result = partition.read(
-                spec.fetch_offset,
-                min(limit, room),
-                isolation=self.isolation,
-                min_one_batch=nothing_yet and self.version >= 3,
-                current_leader_epoch=spec.current_leader_epoch,
-                last_fetched_epoch=spec.last_fetched_epoch,
-                only_leader=self.only_leader,
-                range_from=RANGE_FROM_BYTES,
-            )
-        except UnknownTopicOrPartitionError as error:
-            # Kafka lets these wait with the others, so that a consumer with old metadata does not spin.
-            return self._failed(key, error.code), 0, False
-        except KafkaError as error:
-            return self._failed(key, error.code), 0, True
+                self.reading.begin()
+                self.reading.read(self.partitions, first=False)
+                response = self.respond()
         except Exception as error:
-            repeats.log(
-                logging.ERROR,
-                (topic, key.partition, type(error)),
-                "fetch failed topic=%s partition=%d",
-                topic,
-                key.partition,
-                exc_info=error,
-            )
-            metrics.all.failed_fetch_requests += 1
-            metrics.of(topic).failed_fetch_requests += 1
-            return self._failed(key, ErrorCode.UNKNOWN_SERVER_ERROR), 0, True
-        records = result.records
-        size = len(records)
-        if size and self.version < 10 and partition.log.config.compression_type == "zstd":
-            return self._failed(key, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), 0, True
-        if first:
-            if (
-                self.isolation == Isolation.READ_COMMITTED
-                and result.last_stable_offset < result.high_watermark
-            ):
-                # What is here already, behind the last stable offset, arrives when that moves.
-                appended -= limit
-            self.watched.append((partition, spec.fetch_offset, size, appended, limit))
-        converts = False
-        if self.version <= 3:
-            magic = magic_for(self.version)
-            config = partition.log.config
-            enabled = config.message_downconversion_enable or self.replica_id >= 0
-            if not enabled and config.record_magic > magic:
-                return self._failed(key, ErrorCode.UNSUPPORTED_VERSION), 0, True
-            try:
-                if size:
-                    converts = enabled and not is_as_old(records, magic)
-                else:
-                    records = self._cut_off(partition, spec.fetch_offset, min(limit, room), magic)
-                    size = len(records)
-            except KafkaError as error:
-                return self._failed(key, error.code), 0, True
-        answer = PartitionData(
-            partition_index=key.partition,
-            high_watermark=result.high_watermark,
-            last_stable_offset=result.last_stable_offset,
-            log_start_offset=result.log_start_offset,
-            aborted_transactions=[
-                AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
-                for one in result.aborted_transactions
-            ]
-            if self.isolation == Isolation.READ_COMMITTED
-            else None,
-            records=records,
-        )
-        if converts:
-            self.converting.append(ToConvert(answer, partition, spec.fetch_offset, magic))
-        diverging = result.diverging_epoch
-        if diverging is not None:
-            answer.diverging_epoch = EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
-            return answer, 0, True
-        return answer, size, False
+            future.set_exception(error)
+            return
+        if isinstance(response, FetchResponse):
+            future.set_result(response)
+        else:
+            pass_on(response, future)
 
-    def _cut_off(self, partition: Partition, offset: int, size: int, magic: int) -> Any:
-        """The beginning of a first batch that is too large, for versions 0 to 2; nothing if there is none."""
-        if self.version == 3 or size <= 0 or partition.readable_end(self.isolation) <= offset:
-            return b""
-        records = partition.read(
-            offset,
-            0,
-            isolation=self.isolation,
-            min_one_batch=True,
-            only_leader=self.only_leader,
-            range_from=RANGE_FROM_BYTES,
-        ).records
-        if len(records) <= size:
-            return b""
-        return cut_off(records, size, not is_as_old(records, magic))
-
-    def _failed(self, key: PartitionKey, code: ErrorCode) -> PartitionData:
-        if code == ErrorCode.KAFKA_STORAGE_ERROR and self.version <= 5:
-            # Clients of that age do not know the code; this one makes them look for the leader and try again.
-            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return PartitionData(
-            partition_index=key.partition,
-            error_code=int(code),
-            high_watermark=-1,
-            aborted_transactions=None,
-            records=b"",
-        )
+    def read_again_in_steps(self) -> Steps[FetchResponse]:
+        """Read many partitions again, and answer with whatever is there."""
+        self.reading.begin()
+        for piece in _pieces(self.partitions):
+            self.reading.read(piece, first=False)
+            yield
+        response: FetchResponse = yield from wait((yield from self.respond_in_steps()))
+        return response
 
     # ------------------------------------------------------------------ answering
 
-    def respond_converted(self, answers: _Answers) -> Steps[FetchResponse | asyncio.Future[FetchResponse]]:
-        """As `respond`, when what has to be has been converted."""
-        if not self.converting:
-            return (yield from self.respond(answers))
-        converted: FetchResponse | asyncio.Future[FetchResponse] = convert_answers(
-            self.broker, self.converting, lambda: take_all(self.respond(answers))
-        )
-        return converted
-
-    def respond(self, answers: _Answers) -> Steps[FetchResponse]:
-        """Let the session choose what is new, and put it in the response's form."""
-        error, session_id, chosen = self.broker.fetch_sessions.finish(
-            self.session, answers, now_ms=self.context.now_ms
-        )
-        response = FetchResponse(error_code=int(error), session_id=session_id, responses=[])
-        metrics = self.broker.metrics.topics
-        last: FetchableTopicResponse | None = None
-        topics: dict[Any, FetchableTopicResponse] = {}
-        for key, answer in chosen:
-            yield
-            name = key.topic_id if self.version >= 13 else key.topic
-            if last is None or name != (last.topic_id if self.version >= 13 else last.topic):
-                last = topics.get(name)
-                if last is None:
-                    last = FetchableTopicResponse(topic=key.topic or "", topic_id=key.topic_id, partitions=[])
-                    topics[name] = last
-                    response.responses.append(last)
-            last.partitions.append(answer)
-            size = len(answer.records or b"")
-            if size and key.topic is not None:
-                metrics.of(key.topic).bytes_out += size
-                metrics.all.bytes_out += size
-        if self.version >= 16:
-            yield from self._add_leaders(response, chosen)
+    def respond(self) -> _Response:
+        """Answer with what was read, when what has to be converted has been."""
+        if not self.reading.converting:
+            return self.respond_at_once()
+        response: _Response = convert_answers(self.broker, self.reading.converting, self.respond_at_once)
         return response
 
-    def _add_leaders(self, response: FetchResponse, chosen: _Answers) -> Steps[None]:
-        hints = None
-        for key, answer in chosen:
+    def respond_at_once(self) -> FetchResponse:
+        """Let the session choose what is new, and put it in the response's form."""
+        form, chosen = self.choose()
+        form.add(chosen)
+        return form.whole()
+
+    def respond_in_steps(self) -> Steps[_Response]:
+        """As `respond`, for many partitions."""
+        if self.reading.converting:
+            return self.respond()
+        form, chosen = self.choose()
+        for piece in _pieces(chosen):
+            form.add(piece)
             yield
-            if answer.error_code in _LEADER_ERRORS and key.topic is not None:
-                hints = hints or LeaderHints(self.broker.image, self.context.listener_name)
-                leader_id, epoch = hints.leader(key.topic, key.partition)
-                answer.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
-        if hints is not None:
-            response.node_endpoints = [NodeEndpoint(**endpoint) for endpoint in hints.endpoints()]
+        return form.whole()
 
-
-def _wanted(request: FetchRequest, by_id: bool, image: Any) -> Steps[list[tuple[PartitionKey, FetchSpec]]]:
-    wanted = []
-    for topic in request.topics:
-        name = image.topic_name(topic.topic_id) if by_id else topic.topic
-        topic_id = topic.topic_id if by_id else _ZERO_ID
-        for partition in topic.partitions:
-            spec = FetchSpec(
-                partition.fetch_offset,
-                partition.partition_max_bytes,
-                partition.current_leader_epoch,
-                partition.log_start_offset,
-                partition.last_fetched_epoch,
-            )
-            wanted.append((PartitionKey(name, topic_id, partition.partition), spec))
-            yield
-        yield
-    return wanted
-
-
-def _forgotten(request: FetchRequest, by_id: bool) -> Steps[list[PartitionKey]]:
-    forgotten: list[PartitionKey] = []
-    for topic in request.forgotten_topics_data:
-        for index in topic.partitions:
-            forgotten.append(
-                PartitionKey(None if by_id else topic.topic, topic.topic_id if by_id else _ZERO_ID, index)
-            )
-            yield
-        yield
-    return forgotten
+    def choose(self) -> tuple[ResponseForm, Answers]:
+        """The response to be, and what goes into it."""
+        error, session_id, chosen = self.broker.fetch_sessions.finish(
+            self.session, self.reading.answers, now_ms=self.context.now_ms
+        )
+        return ResponseForm(self.context, error, session_id), chosen

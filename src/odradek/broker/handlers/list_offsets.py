@@ -35,6 +35,8 @@ from odradek.replication.lookups import (
     LATEST_TIERED_TIMESTAMP,
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
+    look_up,
+    look_up_segments,
 )
 from odradek.replication.reading import Isolation
 from odradek.util.repeats import Repeats
@@ -130,7 +132,8 @@ def _look_up(
             Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED
         )
     try:
-        found = context.broker.replicas.get(topic, index).offset_for_timestamp(
+        found = look_up(
+            context.broker.replicas.get(topic, index),
             wanted.timestamp,
             isolation=isolation,
             current_leader_epoch=wanted.current_leader_epoch,
@@ -166,7 +169,8 @@ def _look_up_segments(
     if wanted.timestamp < EARLIEST_TIMESTAMP:
         return _failed(index, ErrorCode.UNSUPPORTED_VERSION)
     try:
-        offsets = context.broker.replicas.get(topic, index).offsets_before(
+        offsets = look_up_segments(
+            context.broker.replicas.get(topic, index),
             wanted.timestamp,
             wanted.max_num_offsets,
             now_ms=context.now_ms,

@@ -1,0 +1,299 @@
+"""The reading of one Fetch request: partition by partition, within its bounds, into answers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.authorization import CLUSTER, Operation
+from odradek.broker.authorization import topic as topic_resource
+from odradek.broker.conversion.fetch import ToConvert, cut_off, is_as_old, magic_for
+from odradek.broker.fetch_response import answer_of, error_answer
+from odradek.errors import (
+    KafkaError,
+    TopicAuthorizationError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+    UnsupportedCompressionTypeError,
+    UnsupportedVersionError,
+)
+from odradek.errors.codes import ErrorCode
+from odradek.replication.reading import (
+    FetchedRecords,
+    Isolation,
+    note_follower,
+    read_partition,
+    readable_end,
+    reader_of,
+    visible_end,
+)
+from odradek.util.repeats import Repeats
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+    from odradek.broker.fetch_sessions import Answers, FetchedPartition
+    from odradek.broker.metrics import TopicMetrics
+    from odradek.replication.partition import Partition
+    from odradek.wire.messages.fetch import FetchRequest, PartitionData
+
+log = logging.getLogger(__name__)
+repeats = Repeats(log)
+
+RANGE_FROM_BYTES = 256 * 1024
+"""From how many bytes of a partition on the kernel sends them. Measured: below, reading them into memory that
+is there already and writing them costs less than waiting for the socket to take each piece of a file."""
+
+_ZSTD_FROM, _SET_SIZES_TO, _OLD_FORMATS_TO = 10, 2, 3
+
+# Kafka lets these wait with the others, so that a consumer with old metadata does not spin.
+_PATIENT = (UnknownTopicOrPartitionError, UnknownTopicIdError, TopicAuthorizationError)
+
+
+class FetchReading:
+    """What one request reads, once or after waiting once more.
+
+    Attributes:
+        reader: who reads.
+        incremental: whether a session knows what was told before; of a partition about which there is nothing
+            new no answer is made then.
+        watched: partitions that the first read found in order, to be looked at while the request waits.
+        answers: what the read that is going on, or the last one, has found so far.
+        total: bytes of records in them.
+        is_urgent: whether there is one that must go out now.
+        converting: those whose records are to be converted first.
+    """
+
+    __slots__ = (
+        "_allowed",
+        "_broker",
+        "_context",
+        "_max_bytes",
+        "_version",
+        "answers",
+        "converting",
+        "incremental",
+        "is_urgent",
+        "reader",
+        "total",
+        "watched",
+    )
+
+    def __init__(self, context: RequestContext, request: FetchRequest, max_bytes: int) -> None:
+        """
+        Args:
+            context, request: what is asked, and by whom.
+            max_bytes: the request's, within the broker's bounds.
+        """
+        self._context = context
+        self._broker = context.broker
+        self._version = version = context.api_version
+        self._max_bytes = max_bytes
+        replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
+        self.reader = reader_of(replica_id, request.isolation_level, version)
+        self.incremental = False
+        self.watched: list[FetchedPartition] = []
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget what the read before has found."""
+        self.answers: Answers = []
+        self.total = 0
+        self.is_urgent = False
+        self.converting: list[ToConvert] = []
+        self._allowed: dict[str, bool] = {}
+
+    def read(self, partitions: Iterable[FetchedPartition], *, first: bool) -> None:
+        """Read some partitions.
+
+        Args:
+            partitions: which.
+            first: not again, after having waited: they are counted, a follower's progress is noted, and what
+                is in order will be watched.
+        """
+        reader, incremental, answers = self.reader, self.incremental, self.answers
+        asks = self._broker.authorizer is not None
+        for one in partitions:
+            try:
+                if asks and one.topic is not None:
+                    self._require_allowed(one.topic)
+                replica = one.replica
+                if replica is None or replica.leader_id < 0:
+                    replica = self._find(one)
+                if first:
+                    if reader.replica_id >= 0:
+                        note_follower(replica, one.wanted, reader.replica_id, self._context.now_ms)
+                    one.found_bytes = 0
+                    one.appended_bytes = replica.appended_bytes
+                if (
+                    incremental
+                    and one.high_watermark == replica.log.high_watermark
+                    and one.log_start_offset == replica.log.log_start_offset
+                ):
+                    # Most of a session's partitions have nothing new: this look is all that they cost.
+                    end = readable_end(replica, one.wanted, reader)
+                    if end is not None and one.wanted.fetch_offset >= end:
+                        if first:
+                            self.watched.append(one)
+                        continue
+                answer = self._read_one(one, replica)
+                if first:
+                    one.found_bytes = len(answer.records or b"")
+                    self.watched.append(one)
+            except KafkaError as error:
+                self.is_urgent = self.is_urgent or not isinstance(error, _PATIENT)
+                answer = error_answer(one.wanted.partition, error.code, self._version)
+            except Exception as error:
+                self.is_urgent = True
+                answer = self._unforeseen(one, error)
+            answers.append((one, answer))
+        if first:
+            self._count(partitions)
+
+    def has_arrived(self, one: FetchedPartition) -> int | None:
+        """How many bytes of a watched partition there are by now, judged without reading.
+
+        Returns:
+            The bytes; None where the answer is to go out at once.
+        """
+        replica, wanted = one.replica, one.wanted
+        if replica is None or (
+            replica.leader_id < 0 and self._broker.replicas.find(*replica.key) is not replica
+        ):
+            return None
+        try:
+            end = readable_end(replica, wanted, self.reader)
+        except Exception:  # whatever it is, reading meets it too, and says so
+            return None
+        if end is None:
+            return None
+        if end <= wanted.fetch_offset:
+            return 0
+        return min(wanted.partition_max_bytes, one.found_bytes + replica.appended_bytes - one.appended_bytes)
+
+    def watch(self, most: int) -> None:
+        """Get ready to be asked what `has_arrived`; of more partitions than `most` nothing is watched."""
+        if len(self.watched) > most:
+            self.watched = []
+        for one in self.watched:
+            replica = one.replica
+            assert replica is not None
+            if visible_end(replica.log, self.reader.isolation) < replica.log.log_end_offset:
+                # What is here already arrives when it becomes visible.
+                one.appended_bytes -= one.wanted.partition_max_bytes
+
+    # ------------------------------------------------------------------ one partition
+
+    def _find(self, one: FetchedPartition) -> Partition:
+        """Look up what a partition's name means here.
+
+        Raises:
+            UnknownTopicIdError, InconsistentTopicIdError, and what `Replicas.get` raises.
+        """
+        one.replica = None
+        if one.topic is None:
+            one.topic = self._broker.image.topic_name(one.topic_id)
+            if one.topic is None:
+                raise UnknownTopicIdError("no topic has this id")
+        replica = self._broker.replicas.get(one.topic, one.wanted.partition)
+        replica.require_topic_id(one.topic_id)
+        one.replica = replica
+        return replica
+
+    def _read_one(self, one: FetchedPartition, replica: Partition) -> PartitionData:
+        """Read within what the request leaves room for, and note what that means for the whole.
+
+        Raises:
+            UnsupportedCompressionTypeError, UnsupportedVersionError, and what `read_partition` raises.
+        """
+        version = self._version
+        room = min(one.wanted.partition_max_bytes, self._max_bytes - self.total)
+        first_batch = not self.total and version > _SET_SIZES_TO
+        found = self._read(one, replica, room, first_batch)
+        records: Any = None
+        converts = False
+        if version < _ZSTD_FROM:
+            if found.records and replica.log.config.compression_type == "zstd":
+                raise UnsupportedCompressionTypeError(f"zstd needs Fetch {_ZSTD_FROM}")
+            if version <= _OLD_FORMATS_TO:
+                converts = self._must_convert(replica, found.records)
+                if not found.records:
+                    records = self._beginning(one, replica, room)
+        committed = self.reader.isolation == Isolation.READ_COMMITTED
+        answer = answer_of(one.wanted.partition, found, records, committed=committed)
+        if converts:
+            self.converting.append(ToConvert(answer, replica, one.wanted.fetch_offset, magic_for(version)))
+        if found.diverging_epoch is not None:
+            self.is_urgent = True
+        self.total += len(answer.records or b"")
+        return answer
+
+    def _read(
+        self, one: FetchedPartition, replica: Partition, room: int, first_batch: bool
+    ) -> FetchedRecords:
+        return read_partition(
+            replica, one.wanted, self.reader, room, min_one_batch=first_batch, range_from=RANGE_FROM_BYTES
+        )
+
+    def _must_convert(self, replica: Partition, records: Any) -> bool:
+        """Whether records are of a newer format than versions 0 to 3 read.
+
+        Raises:
+            UnsupportedVersionError: they may be, and must not be converted.
+        """
+        config, magic = replica.log.config, magic_for(self._version)
+        enabled = config.message_downconversion_enable or self.reader.replica_id >= 0
+        if not enabled and config.record_magic > magic:
+            raise UnsupportedVersionError("message.downconversion.enable is false")
+        return enabled and bool(records) and not is_as_old(records, magic)
+
+    def _beginning(self, one: FetchedPartition, replica: Partition, room: int) -> Any:
+        """The beginning of a first batch that is too large, for versions 0 to 2; nothing if there is none."""
+        if self._version > _SET_SIZES_TO or room <= 0:
+            return b""
+        records = self._read(one, replica, 0, first_batch=True).records
+        if len(records) <= room:
+            return b""
+        return cut_off(records, room, not is_as_old(records, magic_for(self._version)))
+
+    def _require_allowed(self, topic: str) -> None:
+        """Raise `TopicAuthorizationError` unless the principal may read; asks once for each topic."""
+        allowed = self._allowed.get(topic)
+        if allowed is None:
+            if self.reader.replica_id >= 0:
+                allowed = self._context.authorize(Operation.CLUSTER_ACTION, CLUSTER)
+            else:
+                allowed = self._context.authorize(Operation.READ, topic_resource(topic))
+            self._allowed[topic] = allowed
+        if not allowed:
+            raise TopicAuthorizationError(f"{topic} may not be read")
+
+    def _unforeseen(self, one: FetchedPartition, error: Exception) -> PartitionData:
+        """Log an exception that nobody expects; the others' answers are not lost by it."""
+        repeats.log(
+            logging.ERROR,
+            (one.topic, one.wanted.partition, type(error)),
+            "fetch failed topic=%s partition=%d",
+            one.topic,
+            one.wanted.partition,
+            exc_info=error,
+        )
+        metrics = self._broker.metrics.topics
+        metrics.all.failed_fetch_requests += 1
+        if one.replica is not None:
+            metrics.of(one.replica.topic).failed_fetch_requests += 1
+        return error_answer(one.wanted.partition, ErrorCode.UNKNOWN_SERVER_ERROR, self._version)
+
+    def _count(self, partitions: Iterable[FetchedPartition]) -> None:
+        """Count what was asked for and is here; a topic's metrics are looked up once."""
+        table = self._broker.metrics.topics
+        topic: str | None = None
+        metrics: TopicMetrics | None = None
+        for one in partitions:
+            replica = one.replica
+            if replica is not None:
+                if metrics is None or replica.topic is not topic:
+                    topic = replica.topic
+                    metrics = table.of(topic)
+                metrics.total_fetch_requests += 1
+                table.all.total_fetch_requests += 1

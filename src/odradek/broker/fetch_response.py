@@ -1,0 +1,116 @@
+"""What has been read of partitions, put into the form of a Fetch response."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.leader_hints import LeaderHints
+from odradek.errors.codes import ErrorCode
+from odradek.wire.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
+    from odradek.broker.fetch_sessions import FetchedPartition
+    from odradek.replication.reading import FetchedRecords
+
+_LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+def answer_of(index: int, found: FetchedRecords, records: Any, *, committed: bool) -> PartitionData:
+    """What was read of a partition.
+
+    Args:
+        index: its number.
+        found: what the read gave.
+        records: those of `found`, or what an old client gets in their place.
+        committed: whether the reader wants to know what was aborted.
+    """
+    aborted = None
+    if committed:
+        aborted = [
+            AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
+            for one in found.aborted_transactions
+        ]
+    answer = PartitionData(
+        partition_index=index,
+        high_watermark=found.high_watermark,
+        last_stable_offset=found.last_stable_offset,
+        log_start_offset=found.log_start_offset,
+        aborted_transactions=aborted,
+        records=found.records if records is None else records,
+    )
+    if found.diverging_epoch is not None:
+        epoch, end_offset = found.diverging_epoch
+        answer.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return answer
+
+
+def error_answer(index: int, code: ErrorCode, version: int) -> PartitionData:
+    """That a partition cannot be read."""
+    if code == ErrorCode.KAFKA_STORAGE_ERROR and version <= 5:
+        # Clients of that age do not know the code; this one makes them look for the leader and try again.
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return PartitionData(
+        partition_index=index,
+        error_code=int(code),
+        high_watermark=-1,
+        aborted_transactions=None,
+        records=b"",
+    )
+
+
+class ResponseForm:
+    """A response into which answers are put, topic by topic, and counted."""
+
+    __slots__ = ("_by_topic", "_context", "_hints", "_response")
+
+    def __init__(self, context: RequestContext, error: ErrorCode, session_id: int) -> None:
+        self._response = FetchResponse(error_code=int(error), session_id=session_id, responses=[])
+        self._context = context
+        self._by_topic: dict[bytes | str | None, FetchableTopicResponse] = {}
+        self._hints: LeaderHints | None = None
+
+    def add(self, answers: Iterable[tuple[FetchedPartition, PartitionData]]) -> None:
+        """Put some answers behind those that are there."""
+        version = self._context.api_version
+        by_topic, metrics = self._by_topic, self._context.broker.metrics.topics
+        name: bytes | str | None = None
+        topic: FetchableTopicResponse | None = None
+        for one, answer in answers:
+            named = one.topic_id if version >= 13 else one.topic
+            if topic is None or named != name:
+                name, topic = named, by_topic.get(named)
+                if topic is None:
+                    topic = by_topic[named] = FetchableTopicResponse(
+                        topic=one.topic or "", topic_id=one.topic_id, partitions=[]
+                    )
+                    self._response.responses.append(topic)
+            topic.partitions.append(answer)
+            if answer.records and one.topic is not None:
+                size = len(answer.records)
+                metrics.of(one.topic).bytes_out += size
+                metrics.all.bytes_out += size
+            elif version >= 16 and answer.error_code in _LEADER_ERRORS and one.topic is not None:
+                self._add_leader(one.topic, answer)
+
+    def _add_leader(self, topic: str, answer: PartitionData) -> None:
+        """Tell who leads the partition now (KIP-951)."""
+        if self._hints is None:
+            self._hints = LeaderHints(self._context.broker.image, self._context.listener_name)
+        leader_id, epoch = self._hints.leader(topic, answer.partition_index)
+        answer.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
+
+    def whole(self) -> FetchResponse:
+        """The response, when all answers are in it."""
+        if self._hints is not None:
+            self._response.node_endpoints = [NodeEndpoint(**one) for one in self._hints.endpoints()]
+        return self._response
