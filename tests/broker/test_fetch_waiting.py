@@ -12,8 +12,8 @@ import pytest
 from odradek.broker.app import Broker
 from odradek.broker.network import connection as connection_module
 from odradek.broker.network.connection import Connection
-from odradek.broker.network.peer import Peer
 from odradek.broker.network.dispatch import Dispatcher
+from odradek.broker.network.peer import Peer
 from odradek.errors.codes import ErrorCode
 from odradek.log.producers.producer_state import Origin
 from odradek.replication.partition import Partition

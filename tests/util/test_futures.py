@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from odradek.util.futures import then
+from odradek.util.futures import pass_on, then
 
 
 def run(main: Callable[[asyncio.AbstractEventLoop], Coroutine[Any, Any, None]]) -> None:
@@ -119,5 +119,31 @@ def test_nothing_is_done_for_one_who_does_not_wait_any_more() -> None:
             assert called == ([1] if how == "later" else [])
             assert after.cancelled()
         assert not unforeseen
+
+    run(main)
+
+
+@pytest.mark.parametrize("end", ["result", "error", "cancelled"])
+def test_a_future_ends_as_another_one_does(end: str) -> None:
+    async def main(loop: asyncio.AbstractEventLoop) -> None:
+        first: asyncio.Future[int] = loop.create_future()
+        after: asyncio.Future[int] = loop.create_future()
+        given_up: asyncio.Future[int] = loop.create_future()
+        given_up.cancel()
+        for one in (after, given_up):
+            pass_on(first, one)
+        if end == "result":
+            first.set_result(3)
+        elif end == "error":
+            first.set_exception(ValueError("no"))
+        else:
+            first.cancel()
+        await asyncio.wait([after])
+        if end == "result":
+            assert after.result() == 3
+        elif end == "error":
+            assert isinstance(after.exception(), ValueError)
+        else:
+            assert after.cancelled()
 
     run(main)

@@ -26,7 +26,6 @@ import asyncio
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from odradek.broker.context import RequestContext
 from odradek.broker.conversion.fetch import convert_answers
 from odradek.broker.fetch_reading import FetchReading
 from odradek.broker.fetch_response import ResponseForm
@@ -38,14 +37,14 @@ from odradek.wire.api import ApiKey
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
 if TYPE_CHECKING:
+    from odradek.broker.context import RequestContext
     from odradek.cluster.image import ClusterImage
 
 T = TypeVar("T")
 
 AT_ONCE = 64
-"""A fetch of more partitions and topics is worked on in pieces of so many, with pauses between them. One piece
-takes half a millisecond where there is little in the partitions, 3 ms where each has as much as is still read
-into memory."""
+"""A fetch of more partitions and topics is worked on in pieces of so many, with pauses between them. A piece
+takes half a millisecond where partitions have little, 3 ms where each has what is just read into memory."""
 
 MAX_WATCHED = 10_000
 """A fetch of more partitions than this is not told when something arrives, but answered after `max_wait_ms`:
