@@ -174,14 +174,6 @@ EACH = 800
 """Partitions of each topic: told of in one go, all of them take more than `MOST_LINES` lines."""
 
 
-NO_SWEEPS = {
-    "log_flush_scheduler_interval_ms": 3_600_000,
-    "log_flush_offset_checkpoint_interval_ms": 3_600_000,
-    "replica_high_watermark_checkpoint_interval_ms": 3_600_000,
-}
-"""What looks at all logs now and then stays away: it is not a request's work."""
-
-
 async def held(broker: Broker, message: Any, version: int, monkeypatch: pytest.MonkeyPatch) -> str:
     """What held the loop for too long while a request was answered; empty for nothing."""
     frame = b"".join(encode_request(message.API_KEY, version, 1, "many", message))
@@ -205,7 +197,8 @@ def test_few_words_that_ask_for_much_leave_room_for_others(
     """A group's offsets, all folders' logs: what is answered is long, not what is asked."""
 
     async def main() -> None:
-        async with live.running(tmp_path, offsets_topic_num_partitions=1, **NO_SWEEPS) as broker:
+        async with live.running(tmp_path, offsets_topic_num_partitions=1) as broker:
+            broker.housekeeping.stop()  # which looks at all logs now and then, for no request
             broker.groups.ensure_topic()
             for number in range(TOPICS):
                 live.create_topic(broker, f"many-{number}", EACH)
