@@ -5,20 +5,20 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 
-from odradek.broker.config.attributes import ConfigAttributes
 from odradek.broker.config.broker_config import BrokerConfig, Source
-from odradek.broker.config.docs import BROKER_DOCS
 from odradek.broker.config.names import base_name, config_name, update_mode
 from odradek.broker.config.table import (
     BROKER_CONFIGS,
+    BROKER_DOCS,
     DYNAMIC_ONLY_CONFIGS,
     GONE_CONFIGS,
     INTERNAL_CONFIGS,
     OWN_CONFIGS,
+    SECTIONS,
     UPDATE_MODES,
 )
 from odradek.cluster.config_def import ConfigError, ConfigType, to_text
@@ -88,25 +88,27 @@ def test_the_defaults_of_a_log_are_those_of_a_topic() -> None:
     assert compared > 15
 
 
-def test_every_config_has_a_sentence_and_an_attribute_of_its_type() -> None:
-    known = {**BROKER_CONFIGS, **GONE_CONFIGS, **DYNAMIC_ONLY_CONFIGS, **OWN_CONFIGS}
-    assert set(BROKER_DOCS) == set(known)
-    hints = get_type_hints(ConfigAttributes)
-    assert set(hints) == {name.replace(".", "_") for name in known}
+def test_every_config_is_declared_once_with_a_sentence_and_has_a_value_of_its_type() -> None:
+    tables = (BROKER_CONFIGS, GONE_CONFIGS, DYNAMIC_ONLY_CONFIGS, OWN_CONFIGS)
+    known = {name: key for table in tables for name, key in table.items()}
+    declared = [one for base in BrokerConfig.__mro__ for one in vars(base).get("declared", ())]
+    assert len(known) == sum(map(len, tables)) == len(declared)
+    assert set(BROKER_DOCS) == set(known) and all(BROKER_DOCS.values())
+    assert {one.section for one in declared} == set(SECTIONS)
+    assert all(name == name.strip() and "_" not in name for name in known)
     config = BrokerConfig()
     types: dict[ConfigType, Any] = {
         ConfigType.BOOLEAN: bool,
         ConfigType.DOUBLE: float,
-        ConfigType.LIST: list[str],
+        ConfigType.LIST: list,
         ConfigType.INT: int,
         ConfigType.SHORT: int,
         ConfigType.LONG: int,
     }
     for name, key in known.items():
-        expected = types.get(key.type, str)
-        assert hints[name.replace(".", "_")] == (expected if key.default is not None else expected | None)
         value = getattr(config, name.replace(".", "_"))
-        assert value is None or isinstance(value, list if key.type is ConfigType.LIST else expected)
+        assert value is None or isinstance(value, types.get(key.type, str)), name
+        assert value is not None or key.default is None, name
 
 
 def test_configs_of_our_own_say_so_and_are_no_dynamic_ones() -> None:

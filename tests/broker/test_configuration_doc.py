@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from odradek.broker.config.broker_config import STANDALONE_DEFAULTS, BrokerConfig
-from odradek.broker.config.docs import SECTIONS
 from odradek.broker.config.effect import EFFECTIVE_BROKER_CONFIGS, EFFECTIVE_TOPIC_CONFIGS
 from odradek.broker.config.table import (
     BROKER_CONFIGS,
@@ -16,6 +15,7 @@ from odradek.broker.config.table import (
     GONE_CONFIGS,
     INTERNAL_CONFIGS,
     OWN_CONFIGS,
+    SECTIONS,
     UPDATE_MODES,
 )
 from odradek.cluster.config_def import ConfigKey
@@ -139,10 +139,14 @@ VIA = {
 }
 GENERATED = {
     "broker/config/table.py",
-    "broker/config/rows.py",
-    "broker/config/gone.py",
-    "broker/config/attributes.py",
-    "broker/config/docs.py",
+    "broker/config/declared/coordinators.py",
+    "broker/config/declared/gone.py",
+    "broker/config/declared/groups.py",
+    "broker/config/declared/logs.py",
+    "broker/config/declared/own.py",
+    "broker/config/declared/remote_storage.py",
+    "broker/config/declared/security.py",
+    "broker/config/declared/server.py",
     "broker/config/effect.py",
     "cluster/topic_config.py",
 }

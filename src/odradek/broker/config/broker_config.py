@@ -12,7 +12,6 @@ from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from odradek.broker.config.attributes import ConfigAttributes
 from odradek.broker.config.names import (
     KNOWN,
     NAME_OF,
@@ -29,6 +28,7 @@ from odradek.broker.config.table import (
     OWN_CONFIGS,
     PER_BROKER,
     UPDATE_MODES,
+    ConfigAttributes,
 )
 from odradek.broker.network.listeners import (
     ALL_ADDRESSES,

@@ -27,6 +27,7 @@ from odradek.broker.config.description import (
     describe_cluster_defaults,
     describe_topic_configs,
 )
+from odradek.broker.config.table import BROKER_DOCS
 from odradek.broker.process import loggers
 from odradek.broker.registry import handler
 from odradek.broker.slices import Steps
@@ -163,7 +164,6 @@ def _result(
 
 def _document(kind: ResourceKind, configs: Iterable[DescribeConfigsResourceResult]) -> None:
     # Many sentences, seldom wanted: loaded when they are.
-    from odradek.broker.config.docs import BROKER_DOCS
     from odradek.cluster.topic_config_docs import TOPIC_DOCS
 
     if kind is not ResourceKind.BROKER_LOGGER:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from odradek.broker.config.rows import CLUSTER_WIDE, PER_BROKER, READ_ONLY
+from odradek.broker.config.declaration import CLUSTER_WIDE, PER_BROKER, READ_ONLY
 from odradek.broker.kafka_versions.release import Release
 from odradek.cluster.config_def import ConfigType
 
