@@ -365,7 +365,7 @@ class Player:
     def do_list(self, world: World, words: list[str], options: dict[str, str]) -> None:
         states = [s for s in options.get("states", "").split(",") if s]
         types = [t for t in options.get("types", "").split(",") if t]
-        error, groups = world.coordinator.list_groups(states, types)
+        error, groups = world.coordinator.list_groups([s.lower() for s in states], types)
         if error:
             self.out.append(f"list: {_name(error)}")
         for group in groups:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from time import perf_counter
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -46,6 +46,19 @@ def each(items: Iterable[T], work: Callable[[T], R]) -> Steps[list[R]]:
         results.append(work(item))
         yield
     return results
+
+
+_COUNTED_AT_ONCE = 256
+
+
+def count_each(items: Sequence[T], key: Callable[[T], R]) -> Steps[dict[R, int]]:
+    """How often each item's key is there, in the order of their first appearance."""
+    times: dict[R, int] = {}
+    for start in range(0, len(items), _COUNTED_AT_ONCE):
+        for found in map(key, items[start : start + _COUNTED_AT_ONCE]):
+            times[found] = times.get(found, 0) + 1
+        yield
+    return times
 
 
 def take_all(steps: Steps[R]) -> R:

@@ -11,7 +11,7 @@ from odradek.broker.authorization import Operation
 from odradek.broker.authorization import group as group_resource
 from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, wait
+from odradek.broker.slices import Steps, count_each, wait
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.delete_groups import (
@@ -40,7 +40,7 @@ def handle(context: RequestContext, request: DeleteGroupsRequest) -> Steps[Delet
     """Delete each group that may be deleted."""
     allowed: list[str] = []
     refused: list[DeletableGroupResult] = []
-    for group_id in dict.fromkeys(request.groups_names):
+    for group_id in (yield from count_each(request.groups_names, str)):
         if context.authorize(Operation.DELETE, group_resource(group_id)):
             allowed.append(group_id)
         else:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import group as group_resource
 from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, each
+from odradek.broker.slices import Steps, count_each, each
 from odradek.coordinators.groups.describe import describe_error
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -37,7 +37,7 @@ def _error_response(
 def handle(context: RequestContext, request: DescribeGroupsRequest) -> Steps[DescribeGroupsResponse]:
     """Describe each group."""
     # Each once: a description can be much longer than the name that asks for it.
-    names = dict.fromkeys(request.groups)
+    names = yield from count_each(request.groups, str)
     described = yield from each(names, lambda name: _describe(context, request, name))
     return DescribeGroupsResponse(groups=described)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.authorization import group as group_resource
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps, count_each
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
@@ -18,10 +19,16 @@ if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
 
 
+def _without_case(name: str) -> str:
+    return name.strip().lower()
+
+
 @handler(ApiKey.LIST_GROUPS, versions=range(6))
-def handle(context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+def handle(context: RequestContext, request: ListGroupsRequest) -> Steps[ListGroupsResponse]:
     """List the groups that pass the filters."""
-    error, groups = context.broker.groups.coordinator.list_groups(request.states_filter, request.types_filter)
+    states = yield from count_each(request.states_filter, _without_case)
+    types = yield from count_each(request.types_filter, _without_case)
+    error, groups = context.broker.groups.coordinator.list_groups(states, types)
     if not context.authorize(Operation.DESCRIBE, CLUSTER):
         groups = [g for g in groups if context.authorize(Operation.DESCRIBE, group_resource(g.group_id))]
     return ListGroupsResponse(error_code=error, groups=groups)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation, transactional_id
 from odradek.broker.registry import handler
-from odradek.broker.slices import Steps
+from odradek.broker.slices import Steps, count_each
 from odradek.errors import InvalidRegularExpressionError
 from odradek.util.linear_regex import LinearPattern, PatternError
 from odradek.wire.api import ApiKey
@@ -36,9 +36,10 @@ def handle(context: RequestContext, request: ListTransactionsRequest) -> Steps[L
         )
     except PatternError as error:
         raise InvalidRegularExpressionError(str(error)) from error
+    states = yield from count_each(request.state_filters, str)
     listing = context.broker.transactions.coordinator.list(
         producer_ids=request.producer_id_filters,
-        states=dict.fromkeys(request.state_filters),
+        states=states,
         longer_than_ms=request.duration_filter,
     )
     response = ListTransactionsResponse(unknown_state_filters=listing.unknown_states, transaction_states=[])

@@ -10,10 +10,10 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from copy import copy
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation
@@ -21,7 +21,7 @@ from odradek.broker.authorization import group as group_resource
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, each, take_all, wait
+from odradek.broker.slices import Steps, count_each, each, take_all, wait
 from odradek.cluster.store import StoreError
 from odradek.coordinators.groups.coordinator import fetch_error
 from odradek.errors import KafkaError
@@ -70,7 +70,7 @@ def handle(context: RequestContext, request: OffsetFetchRequest) -> Steps[Offset
     if version == 0:
         return (yield from _response(request, version, [(yield from _fetch_from_store(context, groups[0]))]))
     found: list[OffsetFetchResponseGroup] = []
-    times = Counter(group.group_id for group in groups)
+    times = yield from count_each(groups, attrgetter("group_id"))
     for group in groups:
         if times[group.group_id] > 1:
             found.append(fetch_error(group.group_id, ErrorCode.INVALID_REQUEST))

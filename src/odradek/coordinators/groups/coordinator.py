@@ -6,7 +6,7 @@ the request's response. Answers come through a `Reply`-like callback, perhaps be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from odradek.coordinators.deadlines import Deadlines
@@ -383,15 +383,16 @@ class GroupCoordinator:
         return describing.describe(group)
 
     def list_groups(
-        self, states: Iterable[str] = (), types: Iterable[str] = ()
+        self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> tuple[ErrorCode, list[ListedGroup]]:
-        """ListGroups: the groups coordinated here that pass the filters, case aside.
+        """ListGroups: the groups coordinated here that pass the filters.
+
+        Args:
+            states, types: lower-case names; none for all.
 
         Returns:
             COORDINATOR_LOAD_IN_PROGRESS and nothing while a shard is loading, else NONE and the groups.
         """
-        wanted_states = {state.strip().lower() for state in states}
-        wanted_types = {kind.strip().lower() for kind in types}
         groups: list[ListedGroup] = []
         for partition in self.runtime.partitions():
             try:
@@ -401,7 +402,7 @@ class GroupCoordinator:
             except KafkaError:
                 continue
             for group in shard.groups.values():
-                line = describing.listed(group, wanted_states, wanted_types)
+                line = describing.listed(group, states, types)
                 if line is not None:
                     groups.append(line)
         return ErrorCode.NONE, groups
