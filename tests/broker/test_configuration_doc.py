@@ -19,8 +19,7 @@ from odradek.broker.config.table import (
     UPDATE_MODES,
 )
 from odradek.cluster.config_def import ConfigKey
-from odradek.cluster.topic_config import SYNONYMS, TOPIC_CONFIGS
-from odradek.cluster.topic_config_docs import TOPIC_DOCS
+from odradek.cluster.topic_config import SYNONYMS, TOPIC_CONFIGS, TOPIC_DOCS
 
 ROOT = Path(__file__).parent.parent.parent
 DOC = ROOT / "docs" / "configuration.md"

@@ -1,12 +1,13 @@
 """The table of topic configs: Kafka's names, types, defaults, limits, and the broker configs behind each.
 
 A topic's value of a config is, in this order: the topic's own override, the first of the broker configs in
-`SYNONYMS` that is set, the default. What each is for stands in `odradek.cluster.topic_config_docs`.
+`SYNONYMS` that is set, the default. Each config is declared once, in `_TABLE`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from odradek.cluster.config_def import (
     LOW,
@@ -15,6 +16,7 @@ from odradek.cluster.config_def import (
     ConfigKey,
     ConfigType,
     ConfigValue,
+    Validator,
     at_least,
     between,
     gzip_level,
@@ -23,97 +25,362 @@ from odradek.cluster.config_def import (
     throttled_replicas,
 )
 
-_K, _T = ConfigKey, ConfigType
+_T = ConfigType
+_HOUR_MS, _MINUTE_MS = 3_600_000, 60_000
+
+
+class _Declared(NamedTuple):
+    """One topic config: what it is, the broker configs behind it (see `SYNONYMS`), what it is for."""
+
+    key: ConfigKey
+    synonyms: tuple[tuple[str, int], ...]
+    doc: str
+
+
+def _config(
+    name: str,
+    config_type: ConfigType,
+    default: str,
+    importance: str,
+    validator: Validator | None = None,
+    *,
+    broker: tuple[tuple[str, int], ...] = (),
+    doc: str,
+) -> _Declared:
+    return _Declared(ConfigKey(name, config_type, default, importance, validator), broker, doc)
+
 
 _TABLE = (
-    _K("segment.bytes", _T.INT, "1073741824", MEDIUM, at_least(14)),
-    _K("segment.ms", _T.LONG, "604800000", MEDIUM, at_least(1)),
-    _K("segment.jitter.ms", _T.LONG, "0", MEDIUM, at_least(0)),
-    _K("segment.index.bytes", _T.INT, "10485760", MEDIUM, at_least(4)),
-    _K("flush.messages", _T.LONG, "9223372036854775807", MEDIUM, at_least(1)),
-    _K("flush.ms", _T.LONG, "9223372036854775807", MEDIUM, at_least(0)),
-    _K("retention.bytes", _T.LONG, "-1", MEDIUM),
-    _K("retention.ms", _T.LONG, "604800000", MEDIUM, at_least(-1)),
-    _K("max.message.bytes", _T.INT, "1048588", MEDIUM, at_least(0)),
-    _K("index.interval.bytes", _T.INT, "4096", MEDIUM, at_least(0)),
-    _K("delete.retention.ms", _T.LONG, "86400000", MEDIUM, at_least(0)),
-    _K("min.compaction.lag.ms", _T.LONG, "0", MEDIUM, at_least(0)),
-    _K("max.compaction.lag.ms", _T.LONG, "9223372036854775807", MEDIUM, at_least(1)),
-    _K("file.delete.delay.ms", _T.LONG, "60000", MEDIUM, at_least(0)),
-    _K("min.cleanable.dirty.ratio", _T.DOUBLE, "0.5", MEDIUM, between(0, 1)),
-    _K("cleanup.policy", _T.LIST, "delete", MEDIUM, one_of("compact", "delete")),
-    _K("unclean.leader.election.enable", _T.BOOLEAN, "false", MEDIUM),
-    _K("min.insync.replicas", _T.INT, "1", MEDIUM, at_least(1)),
-    _K(
+    _config(
+        "segment.bytes",
+        _T.INT,
+        "1073741824",
+        MEDIUM,
+        at_least(14),
+        broker=(("log.segment.bytes", 1),),
+        doc="Size in bytes at which a log starts a new segment file.",
+    ),
+    _config(
+        "segment.ms",
+        _T.LONG,
+        "604800000",
+        MEDIUM,
+        at_least(1),
+        broker=(("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS)),
+        doc="Age in ms at which a log starts a new segment even though it is not full.",
+    ),
+    _config(
+        "segment.jitter.ms",
+        _T.LONG,
+        "0",
+        MEDIUM,
+        at_least(0),
+        broker=(("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", _HOUR_MS)),
+        doc="Up to how many ms earlier, at random, a segment is closed, so that not all close at once.",
+    ),
+    _config(
+        "segment.index.bytes",
+        _T.INT,
+        "10485760",
+        MEDIUM,
+        at_least(4),
+        broker=(("log.index.size.max.bytes", 1),),
+        doc="Size in bytes that an index file may reach; a full index starts a new segment.",
+    ),
+    _config(
+        "flush.messages",
+        _T.LONG,
+        "9223372036854775807",
+        MEDIUM,
+        at_least(1),
+        broker=(("log.flush.interval.messages", 1),),
+        doc="After how many records a log is synced to disk; usually left to the operating system.",
+    ),
+    _config(
+        "flush.ms",
+        _T.LONG,
+        "9223372036854775807",
+        MEDIUM,
+        at_least(0),
+        broker=(("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
+        doc="After how many ms a log is synced to disk; usually left to the operating system.",
+    ),
+    _config(
+        "retention.bytes",
+        _T.LONG,
+        "-1",
+        MEDIUM,
+        broker=(("log.retention.bytes", 1),),
+        doc="Size in bytes above which a partition's oldest segments are deleted; -1 for no limit.",
+    ),
+    _config(
+        "retention.ms",
+        _T.LONG,
+        "604800000",
+        MEDIUM,
+        at_least(-1),
+        broker=(
+            ("log.retention.ms", 1),
+            ("log.retention.minutes", _MINUTE_MS),
+            ("log.retention.hours", _HOUR_MS),
+        ),
+        doc="Age in ms above which a partition's segments are deleted; -1 for no limit.",
+    ),
+    _config(
+        "max.message.bytes",
+        _T.INT,
+        "1048588",
+        MEDIUM,
+        at_least(0),
+        broker=(("message.max.bytes", 1),),
+        doc="Largest record batch in bytes, as it comes in, that the topic takes.",
+    ),
+    _config(
+        "index.interval.bytes",
+        _T.INT,
+        "4096",
+        MEDIUM,
+        at_least(0),
+        broker=(("log.index.interval.bytes", 1),),
+        doc="After how many bytes of records the offset index gets another entry.",
+    ),
+    _config(
+        "delete.retention.ms",
+        _T.LONG,
+        "86400000",
+        MEDIUM,
+        at_least(0),
+        broker=(("log.cleaner.delete.retention.ms", 1),),
+        doc="How long a compacted topic keeps the markers of deleted keys, in ms.",
+    ),
+    _config(
+        "min.compaction.lag.ms",
+        _T.LONG,
+        "0",
+        MEDIUM,
+        at_least(0),
+        broker=(("log.cleaner.min.compaction.lag.ms", 1),),
+        doc="How long a record stays out of compaction at least, in ms.",
+    ),
+    _config(
+        "max.compaction.lag.ms",
+        _T.LONG,
+        "9223372036854775807",
+        MEDIUM,
+        at_least(1),
+        broker=(("log.cleaner.max.compaction.lag.ms", 1),),
+        doc="How long a record may stay out of compaction at most, in ms.",
+    ),
+    _config(
+        "file.delete.delay.ms",
+        _T.LONG,
+        "60000",
+        MEDIUM,
+        at_least(0),
+        broker=(("log.segment.delete.delay.ms", 1),),
+        doc="How long a deleted segment's files stay on disk before they are removed, in ms.",
+    ),
+    _config(
+        "min.cleanable.dirty.ratio",
+        _T.DOUBLE,
+        "0.5",
+        MEDIUM,
+        between(0, 1),
+        broker=(("log.cleaner.min.cleanable.ratio", 1),),
+        doc="Share of a log that must be uncompacted before the cleaner takes it up.",
+    ),
+    _config(
+        "cleanup.policy",
+        _T.LIST,
+        "delete",
+        MEDIUM,
+        one_of("compact", "delete"),
+        broker=(("log.cleanup.policy", 1),),
+        doc="What happens to old segments: delete them, compact them by key, or both.",
+    ),
+    _config(
+        "unclean.leader.election.enable",
+        _T.BOOLEAN,
+        "false",
+        MEDIUM,
+        broker=(("unclean.leader.election.enable", 1),),
+        doc="Whether a replica that is not in sync may lead, at the price of lost records.",
+    ),
+    _config(
+        "min.insync.replicas",
+        _T.INT,
+        "1",
+        MEDIUM,
+        at_least(1),
+        broker=(("min.insync.replicas", 1),),
+        doc="How many replicas must be in sync for a write with acks=all to be taken.",
+    ),
+    _config(
         "compression.type",
         _T.STRING,
         "producer",
         MEDIUM,
         one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        broker=(("compression.type", 1),),
+        doc="Codec in which the log is kept; `producer` keeps what the producer sent.",
     ),
-    _K("compression.gzip.level", _T.INT, "-1", MEDIUM, gzip_level),
-    _K("compression.lz4.level", _T.INT, "9", MEDIUM, between(1, 17)),
-    _K("compression.zstd.level", _T.INT, "3", MEDIUM, between(-131072, 22)),
-    _K("preallocate", _T.BOOLEAN, "false", MEDIUM),
-    _K("message.format.version", _T.STRING, "3.0-IV1", MEDIUM, release),
-    _K("message.timestamp.type", _T.STRING, "CreateTime", MEDIUM, one_of("CreateTime", "LogAppendTime")),
-    _K("message.timestamp.difference.max.ms", _T.LONG, "9223372036854775807", MEDIUM, at_least(0)),
-    _K("message.timestamp.before.max.ms", _T.LONG, "9223372036854775807", MEDIUM, at_least(0)),
-    _K("message.timestamp.after.max.ms", _T.LONG, "3600000", MEDIUM, at_least(0)),
-    _K("leader.replication.throttled.replicas", _T.LIST, "", MEDIUM, throttled_replicas),
-    _K("follower.replication.throttled.replicas", _T.LIST, "", MEDIUM, throttled_replicas),
-    _K("message.downconversion.enable", _T.BOOLEAN, "true", LOW),
-    _K("remote.storage.enable", _T.BOOLEAN, "false", MEDIUM),
-    _K("local.retention.ms", _T.LONG, "-2", MEDIUM, at_least(-2)),
-    _K("local.retention.bytes", _T.LONG, "-2", MEDIUM, at_least(-2)),
-    _K("remote.log.copy.disable", _T.BOOLEAN, "false", MEDIUM),
-    _K("remote.log.delete.on.disable", _T.BOOLEAN, "false", MEDIUM),
+    _config(
+        "compression.gzip.level",
+        _T.INT,
+        "-1",
+        MEDIUM,
+        gzip_level,
+        broker=(("compression.gzip.level", 1),),
+        doc="Level used where the broker compresses with gzip; -1 for the codec's own default.",
+    ),
+    _config(
+        "compression.lz4.level",
+        _T.INT,
+        "9",
+        MEDIUM,
+        between(1, 17),
+        broker=(("compression.lz4.level", 1),),
+        doc="Level used where the broker compresses with lz4.",
+    ),
+    _config(
+        "compression.zstd.level",
+        _T.INT,
+        "3",
+        MEDIUM,
+        between(-131072, 22),
+        broker=(("compression.zstd.level", 1),),
+        doc="Level used where the broker compresses with zstd.",
+    ),
+    _config(
+        "preallocate",
+        _T.BOOLEAN,
+        "false",
+        MEDIUM,
+        broker=(("log.preallocate", 1),),
+        doc="Whether a new segment's file gets its full size at once.",
+    ),
+    _config(
+        "message.format.version",
+        _T.STRING,
+        "3.0-IV1",
+        MEDIUM,
+        release,
+        broker=(("log.message.format.version", 1),),
+        doc="Record format of old releases; without effect since 3.0.",
+    ),
+    _config(
+        "message.timestamp.type",
+        _T.STRING,
+        "CreateTime",
+        MEDIUM,
+        one_of("CreateTime", "LogAppendTime"),
+        broker=(("log.message.timestamp.type", 1),),
+        doc="Whether records keep the producer's time or get the time of the append.",
+    ),
+    _config(
+        "message.timestamp.difference.max.ms",
+        _T.LONG,
+        "9223372036854775807",
+        MEDIUM,
+        at_least(0),
+        broker=(("log.message.timestamp.difference.max.ms", 1),),
+        doc="How far a record's time may be from the broker's, in ms; replaced by the two configs for "
+        "before and after.",
+    ),
+    _config(
+        "message.timestamp.before.max.ms",
+        _T.LONG,
+        "9223372036854775807",
+        MEDIUM,
+        at_least(0),
+        broker=(("log.message.timestamp.before.max.ms", 1),),
+        doc="How far in the past a record's time may be, in ms, with CreateTime.",
+    ),
+    _config(
+        "message.timestamp.after.max.ms",
+        _T.LONG,
+        "3600000",
+        MEDIUM,
+        at_least(0),
+        broker=(("log.message.timestamp.after.max.ms", 1),),
+        doc="How far in the future a record's time may be, in ms, with CreateTime.",
+    ),
+    _config(
+        "leader.replication.throttled.replicas",
+        _T.LIST,
+        "",
+        MEDIUM,
+        throttled_replicas,
+        doc="Replicas whose outgoing replication is limited: partition:broker pairs, or * for all.",
+    ),
+    _config(
+        "follower.replication.throttled.replicas",
+        _T.LIST,
+        "",
+        MEDIUM,
+        throttled_replicas,
+        doc="Replicas whose incoming replication is limited: partition:broker pairs, or * for all.",
+    ),
+    _config(
+        "message.downconversion.enable",
+        _T.BOOLEAN,
+        "true",
+        LOW,
+        broker=(("log.message.downconversion.enable", 1),),
+        doc="Whether records are converted for consumers that know only older formats.",
+    ),
+    _config(
+        "remote.storage.enable",
+        _T.BOOLEAN,
+        "false",
+        MEDIUM,
+        doc="Whether old segments move to remote storage.",
+    ),
+    _config(
+        "local.retention.ms",
+        _T.LONG,
+        "-2",
+        MEDIUM,
+        at_least(-2),
+        broker=(("log.local.retention.ms", 1),),
+        doc="How long segments stay local that are in remote storage, in ms; -2 follows retention.ms.",
+    ),
+    _config(
+        "local.retention.bytes",
+        _T.LONG,
+        "-2",
+        MEDIUM,
+        at_least(-2),
+        broker=(("log.local.retention.bytes", 1),),
+        doc="How much stays local of what is in remote storage, in bytes; -2 follows retention.bytes.",
+    ),
+    _config(
+        "remote.log.copy.disable",
+        _T.BOOLEAN,
+        "false",
+        MEDIUM,
+        doc="Whether copying to remote storage stops while what is there stays readable.",
+    ),
+    _config(
+        "remote.log.delete.on.disable",
+        _T.BOOLEAN,
+        "false",
+        MEDIUM,
+        doc="Whether switching remote storage off deletes what is there.",
+    ),
 )
 
-TOPIC_CONFIGS: Mapping[str, ConfigKey] = {key.name: key for key in _TABLE}
+TOPIC_CONFIGS: Mapping[str, ConfigKey] = {one.key.name: one.key for one in _TABLE}
 """All topic configs by name."""
 
-_HOUR_MS, _MINUTE_MS = 3_600_000, 60_000
-
 SYNONYMS: Mapping[str, tuple[tuple[str, int], ...]] = {
-    "segment.bytes": (("log.segment.bytes", 1),),
-    "segment.ms": (("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS)),
-    "segment.jitter.ms": (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", _HOUR_MS)),
-    "segment.index.bytes": (("log.index.size.max.bytes", 1),),
-    "flush.messages": (("log.flush.interval.messages", 1),),
-    "flush.ms": (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
-    "retention.bytes": (("log.retention.bytes", 1),),
-    "retention.ms": (
-        ("log.retention.ms", 1),
-        ("log.retention.minutes", _MINUTE_MS),
-        ("log.retention.hours", _HOUR_MS),
-    ),
-    "max.message.bytes": (("message.max.bytes", 1),),
-    "index.interval.bytes": (("log.index.interval.bytes", 1),),
-    "delete.retention.ms": (("log.cleaner.delete.retention.ms", 1),),
-    "min.compaction.lag.ms": (("log.cleaner.min.compaction.lag.ms", 1),),
-    "max.compaction.lag.ms": (("log.cleaner.max.compaction.lag.ms", 1),),
-    "file.delete.delay.ms": (("log.segment.delete.delay.ms", 1),),
-    "min.cleanable.dirty.ratio": (("log.cleaner.min.cleanable.ratio", 1),),
-    "cleanup.policy": (("log.cleanup.policy", 1),),
-    "unclean.leader.election.enable": (("unclean.leader.election.enable", 1),),
-    "min.insync.replicas": (("min.insync.replicas", 1),),
-    "compression.type": (("compression.type", 1),),
-    "compression.gzip.level": (("compression.gzip.level", 1),),
-    "compression.lz4.level": (("compression.lz4.level", 1),),
-    "compression.zstd.level": (("compression.zstd.level", 1),),
-    "preallocate": (("log.preallocate", 1),),
-    "message.format.version": (("log.message.format.version", 1),),
-    "message.timestamp.type": (("log.message.timestamp.type", 1),),
-    "message.timestamp.difference.max.ms": (("log.message.timestamp.difference.max.ms", 1),),
-    "message.timestamp.before.max.ms": (("log.message.timestamp.before.max.ms", 1),),
-    "message.timestamp.after.max.ms": (("log.message.timestamp.after.max.ms", 1),),
-    "message.downconversion.enable": (("log.message.downconversion.enable", 1),),
-    "local.retention.ms": (("log.local.retention.ms", 1),),
-    "local.retention.bytes": (("log.local.retention.bytes", 1),),
+    one.key.name: one.synonyms for one in _TABLE if one.synonyms
 }
 """Per topic config the broker configs that stand in for it, the first that is set winning, each with the
 factor that makes its unit the topic config's. Configs that are not here have no broker config."""
+
+TOPIC_DOCS: Mapping[str, str] = {one.key.name: one.doc for one in _TABLE}
+"""Per topic config a sentence on what it is for; DescribeConfigs and docs/configuration.md show it."""
 
 
 def parse_topic_configs(overrides: Mapping[str, str]) -> dict[str, ConfigValue]:

@@ -31,6 +31,7 @@ from odradek.broker.config.table import BROKER_DOCS
 from odradek.broker.process import loggers
 from odradek.broker.registry import handler
 from odradek.broker.slices import Steps
+from odradek.cluster.topic_config import TOPIC_DOCS
 from odradek.cluster.topics import check_name
 from odradek.errors import (
     ClusterAuthorizationError,
@@ -163,9 +164,6 @@ def _result(
 
 
 def _document(kind: ResourceKind, configs: Iterable[DescribeConfigsResourceResult]) -> None:
-    # Many sentences, seldom wanted: loaded when they are.
-    from odradek.cluster.topic_config_docs import TOPIC_DOCS
-
     if kind is not ResourceKind.BROKER_LOGGER:
         docs = TOPIC_DOCS if kind is ResourceKind.TOPIC else BROKER_DOCS
         for config in configs:

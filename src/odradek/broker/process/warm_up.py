@@ -40,7 +40,6 @@ BESIDES_HANDLERS = (
     "odradek.broker.transactions.starting",
     "odradek.broker.telemetry",
     "odradek.broker.long_messages",
-    "odradek.cluster.topic_config_docs",
     "odradek.log.segments.segment_scan",
     "odradek.wire.encoder",
 )
