@@ -77,7 +77,7 @@ class _Route:
 
     Attributes:
         handler, version, metrics: the API's.
-        request_class: of the message.
+        request_class, response_class: of the messages.
         header_codec, request_codec, response_codec: see `odradek.wire.codec.Codec`.
         most_bytes: larger requests are refused; `takes_more`: whether most of such a request is one piece.
         keeps_frame: whether the request may hold views into the frame.
@@ -91,6 +91,7 @@ class _Route:
         "most_bytes",
         "request_class",
         "request_codec",
+        "response_class",
         "response_codec",
         "response_tail",
         "takes_more",
@@ -105,7 +106,8 @@ class _Route:
         self.request_class = request_class(key)
         self.header_codec = RequestHeader.codec(request_header_version(key, version))
         self.request_codec = self.request_class.codec(version)
-        self.response_codec = response_class(key).codec(version)
+        self.response_class = response_class(key)
+        self.response_codec = self.response_class.codec(version)
         self.response_tail = b"\0" if response_header_version(key, version) else b""
         self.takes_more = key in _MORE_REQUEST_BYTES
         self.most_bytes = _MORE_REQUEST_BYTES.get(key, MAX_REQUEST_BYTES)
@@ -192,14 +194,15 @@ class Dispatcher:
             return self._slice(whole, later, large=size > LARGE_REQUEST_BYTES and not route.takes_more)
         exchange.request = decoded[0]
         response = self._call(exchange)
-        if is_in_steps(response):
-            return self._slice(self._finish_in_steps(exchange, response, later), later)
-        if isinstance(response, asyncio.Future) or asyncio.isfuture(response):
-            if not response.done():
-                later.context = exchange.context
-                response.add_done_callback(lambda done: later(self._finish_later(exchange, done, later)))
-                return None
-            return self._finish_later(exchange, response, later)
+        if response.__class__ is not route.response_class:
+            if is_in_steps(response):
+                return self._slice(self._finish_in_steps(exchange, response, later), later)
+            if isinstance(response, asyncio.Future) or asyncio.isfuture(response):
+                if not response.done():
+                    later.context = exchange.context
+                    response.add_done_callback(lambda done: later(self._finish_later(exchange, done, later)))
+                    return None
+                return self._finish_later(exchange, response, later)
         answer = self._finish(exchange, response)
         if exchange.context.mute_ms:
             self._mute(exchange, later)
@@ -434,9 +437,12 @@ class Dispatcher:
                     exc_info=error,
                 )
                 return CLOSE
-            ranges = len(buffers) > 1 and any(one.__class__ in UNREAD for one in buffers)
+            if len(buffers) == 1:
+                ranges, size = False, len(buffers[0])
+            else:
+                ranges = any(one.__class__ in UNREAD for one in buffers)
+                size = sum(map(len, buffers))
             answer = Answer(buffers, context.close_connection, ranges)
-            size = sum(map(len, buffers))
         elapsed_ms = self._clock.monotonic_ms() - exchange.started_ms
         exchange.route.metrics.observe(elapsed_ms, size)
         request_log = self._broker.request_log
