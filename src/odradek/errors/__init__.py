@@ -7,8 +7,9 @@ This package imports nothing of the others.
 
 from __future__ import annotations
 
-from odradek.errors.base import KafkaError, OdradekError, ProtocolError, error_for
+from odradek.errors.base import KafkaError, OdradekError, ProtocolError
 from odradek.errors.codes import ErrorCode
+from odradek.errors.from_code import error_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

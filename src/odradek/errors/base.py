@@ -1,4 +1,4 @@
-"""The roots of the exceptions, and the way from a code to its exception."""
+"""The roots of the exceptions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from odradek.errors.codes import ErrorCode
 
-_BY_CODE: dict[int, type[KafkaError]] = {}
+BY_CODE: dict[int, type[KafkaError]] = {}
+"""The class of each code, once `odradek.errors.exceptions` has been imported; for `error_for`."""
 
 
 class OdradekError(Exception):
@@ -39,7 +40,7 @@ class KafkaError(OdradekError):
         super().__init_subclass__(**kwargs)
         if code is not None:
             cls.code = code
-            _BY_CODE[code] = cls
+            BY_CODE[code] = cls
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message if message is not None else self.code.message)
@@ -58,25 +59,3 @@ class KafkaError(OdradekError):
     def refreshes_metadata(self) -> bool:
         """Whether the client should ask for the cluster's metadata before it tries again."""
         return self.code.refreshes_metadata
-
-
-def error_for(code: int, message: str | None = None) -> KafkaError:
-    """Make the exception of an error code.
-
-    Args:
-        code: A code from a response. One that this release does not know becomes an `UnknownServerError`
-            that names the number.
-        message: The sentence that came with the code, if any.
-
-    Raises:
-        ValueError: `code` is 0, which is no error.
-    """
-    if code == 0:
-        raise ValueError("error code 0 (NONE) is not an error")
-    if not _BY_CODE:
-        import odradek.errors.exceptions  # noqa: F401 - fills the table
-
-    error_class = _BY_CODE.get(code)
-    if error_class is None:
-        return _BY_CODE[-1](message or f"error code {code}, which this release does not know")
-    return error_class(message)
