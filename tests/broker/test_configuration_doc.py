@@ -29,7 +29,7 @@ INTRODUCTION = """# Configuration
 
 <!-- Made by tests/broker/test_configuration_doc.py from the tables in the code; UPDATE_DOCS=1 writes it. -->
 
-The names, types and defaults are those of Apache Kafka 4.3, and of older releases for what it has no more;
+The names, types and defaults are those of Apache Kafka 4.4, and of older releases for what it has no more;
 limits are the widest that any release has. A `server.properties` of Kafka can be used as it is, but for
 what asks for security or for other brokers. A broker that is told to be a release (`odradek.kafka.version`)
 has that one's defaults. The broker takes its configs from

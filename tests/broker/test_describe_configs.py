@@ -9,6 +9,7 @@ import pytest
 
 from odradek.broker.authorization import Operation
 from odradek.broker.config.table import BROKER_CONFIGS, INTERNAL_CONFIGS
+from odradek.broker.kafka_versions.config_names import BROKER_SINCE, TOPIC_SINCE
 from odradek.cluster.admin import NewTopic
 from odradek.cluster.topic_config import TOPIC_CONFIGS
 from odradek.errors.codes import ErrorCode
@@ -46,6 +47,9 @@ GONE_TOPIC_CONFIGS = {
 }
 """Listed by a broker that is an older release, and of topics that have them."""
 
+SINCE_4_4 = frozenset(f"{BROKER_SINCE['4.4']} {TOPIC_SINCE['4.4']}".split())
+"""Listed by a broker that is 4.4."""
+
 
 def test_what_4_3_has_no_more_is_listed_where_it_is_given() -> None:
     world = World({"log.message.downconversion.enable": "false"})
@@ -70,7 +74,7 @@ def world() -> World:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_topic(world: World, version: int) -> None:
     configs = _one(world, version, TOPIC, "t")
-    assert set(configs) == set(TOPIC_CONFIGS) - GONE_TOPIC_CONFIGS
+    assert set(configs) == set(TOPIC_CONFIGS) - GONE_TOPIC_CONFIGS - SINCE_4_4
     assert configs["cleanup.policy"].value == "compact,delete"
     assert configs["retention.ms"].value == "3600000"
     assert configs["segment.bytes"].value == "1073741824"
@@ -114,7 +118,7 @@ def test_synonyms(world: World, version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_this_broker(world: World, version: int) -> None:
     configs = _one(world, version, BROKER, "0")
-    assert set(configs) == (set(BROKER_CONFIGS) - INTERNAL_CONFIGS) | {"no.such"}
+    assert set(configs) == (set(BROKER_CONFIGS) - INTERNAL_CONFIGS - SINCE_4_4) | {"no.such"}
     assert (configs["num.partitions"].value, configs["num.partitions"].read_only) == ("3", True)
     assert (configs["message.max.bytes"].value, configs["message.max.bytes"].read_only) == ("1048588", False)
     assert (configs["log.retention.ms"].value, configs["log.retention.hours"].value) == (None, "1")
@@ -153,7 +157,9 @@ def test_the_dynamic_configs_for_all_brokers(world: World, version: int) -> None
 def test_only_what_is_asked_for(world: World, version: int) -> None:
     assert set(_one(world, version, TOPIC, "t", keys=["retention.ms", "no.such"])) == {"retention.ms"}
     assert set(_one(world, version, BROKER, "0", keys=["num.partitions"])) == {"num.partitions"}
-    assert len(_one(world, version, TOPIC, "t", keys=[])) == len(TOPIC_CONFIGS) - len(GONE_TOPIC_CONFIGS)
+    assert len(_one(world, version, TOPIC, "t", keys=[])) == len(
+        set(TOPIC_CONFIGS) - GONE_TOPIC_CONFIGS - SINCE_4_4
+    )
 
 
 @pytest.mark.parametrize("version", [3, 4])

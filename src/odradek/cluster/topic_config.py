@@ -136,6 +136,15 @@ _TABLE = (
         doc="Largest record batch in bytes, as it comes in, that the topic takes.",
     ),
     _config(
+        "max.decompressed.message.bytes",
+        _T.INT,
+        "2147483639",
+        MEDIUM,
+        between(1, 2147483639),
+        broker=(("max.decompressed.message.bytes", 1),),
+        doc="Largest record in bytes that a compressed batch may hold.",
+    ),
+    _config(
         "index.interval.bytes",
         _T.INT,
         "4096",
@@ -362,11 +371,38 @@ _TABLE = (
         doc="Whether copying to remote storage stops while what is there stays readable.",
     ),
     _config(
+        "remote.copy.lag.ms",
+        _T.LONG,
+        "0",
+        MEDIUM,
+        at_least(-1),
+        broker=(("log.remote.copy.lag.ms", 1),),
+        doc="How long a full segment waits before it is copied to remote storage, in ms; "
+        "-1 for as long as it is kept locally.",
+    ),
+    _config(
+        "remote.copy.lag.bytes",
+        _T.LONG,
+        "-1",
+        MEDIUM,
+        at_least(-1),
+        broker=(("log.remote.copy.lag.bytes", 1),),
+        doc="How many bytes must be behind a segment before it is copied to remote storage; "
+        "-1 for as many as are kept locally.",
+    ),
+    _config(
         "remote.log.delete.on.disable",
         _T.BOOLEAN,
         "false",
         MEDIUM,
         doc="Whether switching remote storage off deletes what is there.",
+    ),
+    _config(
+        "errors.deadletterqueue.group.enable",
+        _T.BOOLEAN,
+        "false",
+        MEDIUM,
+        doc="Whether share groups may put rejected records into the topic.",
     ),
 )
 

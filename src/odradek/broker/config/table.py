@@ -1,6 +1,6 @@
 """The tables of broker configs, made from what `odradek.broker.config.declared` declares.
 
-All that Kafka 4.3 and releases before it know, so that a `server.properties` is understood whole and
+All that Kafka 4.4 and releases before it know, so that a `server.properties` is understood whole and
 DescribeConfigs shows what tools expect; which of them have an effect here stands in docs/configuration.md.
 """
 
@@ -80,10 +80,10 @@ def _keys(*classes: type[Declarations]) -> dict[str, ConfigKey]:
 _ALL = tuple(_declared(*_OF_KAFKA, GoneConfigs, DynamicOnlyConfigs, OwnConfigs))
 
 BROKER_CONFIGS: Mapping[str, ConfigKey] = _keys(*_OF_KAFKA)
-"""All broker configs of Kafka 4.3 by name, in its order."""
+"""All broker configs of Kafka 4.4 by name, in its order."""
 
 GONE_CONFIGS: Mapping[str, ConfigKey] = _keys(GoneConfigs)
-"""Configs that 4.3 has no more, and that are still understood."""
+"""Configs that 4.4 has no more, and that are still understood."""
 
 DYNAMIC_ONLY_CONFIGS: Mapping[str, ConfigKey] = _keys(DynamicOnlyConfigs)
 """Configs of a broker that can only be set dynamically."""

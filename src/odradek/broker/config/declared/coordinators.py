@@ -70,6 +70,12 @@ class ShareGroupConfigs(Declarations, section=GROUPS):
         internal=True,
         doc="Class that keeps the state of share groups.",
     )
+    group_share_dlq_manager_class_name = string(
+        "org.apache.kafka.server.share.dlq.DefaultShareGroupDLQManager",
+        MEDIUM,
+        internal=True,
+        doc="Class that keeps rejected records of share groups.",
+    )
     share_coordinator_state_topic_num_partitions = integer(
         "50", HIGH, at_least(1), doc="Partitions of the topic of share groups' state."
     )

@@ -6,6 +6,8 @@ from odradek.broker.config.declaration import (
     CLUSTER_WIDE,
     GROUPS,
     Declarations,
+    boolean,
+    class_name,
     integer,
     long,
     short,
@@ -131,6 +133,12 @@ class GroupCoordinatorConfigs(Declarations, section=GROUPS):
     group_consumer_max_assignment_interval_ms = integer(
         "15000", MEDIUM, at_least(0), doc="Most that a group may set for that, in ms."
     )
+    group_consumer_assignor_offload_enable = boolean(
+        "true",
+        MEDIUM,
+        internal=True,
+        doc="Whether assignments of consumer groups are worked out in threads of their own.",
+    )
     group_consumer_regex_refresh_interval_ms = integer(
         "600000",
         MEDIUM,
@@ -171,12 +179,30 @@ class GroupCoordinatorConfigs(Declarations, section=GROUPS):
     group_share_max_assignment_interval_ms = integer(
         "15000", MEDIUM, at_least(0), doc="Most that a group may set for that, in ms."
     )
+    group_share_assignor_offload_enable = boolean(
+        "true",
+        MEDIUM,
+        internal=True,
+        doc="Whether assignments of share groups are worked out in threads of their own.",
+    )
     group_share_initialize_retry_interval_ms = integer(
         "30000",
         LOW,
         at_least(1),
         internal=True,
         doc="How often a share group's new partitions are tried again, in ms.",
+    )
+    errors_deadletterqueue_auto_create_topics_enable = boolean(
+        "false",
+        MEDIUM,
+        update=CLUSTER_WIDE,
+        doc="Whether topics for rejected records of share groups are made when they are needed.",
+    )
+    errors_deadletterqueue_topic_name_prefix = string(
+        "dlq.",
+        MEDIUM,
+        update=CLUSTER_WIDE,
+        doc="How names of topics for rejected records of share groups must begin.",
     )
     group_streams_session_timeout_ms = integer(
         "45000", MEDIUM, at_least(1), doc="Session timeout in streams groups, in ms."
@@ -220,4 +246,48 @@ class GroupCoordinatorConfigs(Declarations, section=GROUPS):
     )
     group_streams_max_assignment_interval_ms = integer(
         "15000", MEDIUM, at_least(0), doc="Most that a group may set for that, in ms."
+    )
+    group_streams_assignors = text_list("sticky", MEDIUM, doc="Assignors for streams groups.")
+    group_streams_assignor_offload_enable = boolean(
+        "true",
+        MEDIUM,
+        internal=True,
+        doc="Whether assignments of streams groups are worked out in threads of their own.",
+    )
+    group_streams_task_offset_interval_ms = integer(
+        "60000",
+        MEDIUM,
+        at_least(1),
+        internal=True,
+        doc="How often members of streams groups tell of their tasks' offsets, in ms.",
+    )
+    group_streams_min_task_offset_interval_ms = integer(
+        "15000",
+        MEDIUM,
+        at_least(1),
+        internal=True,
+        doc="Shortest such interval that a group may choose, in ms.",
+    )
+    group_streams_num_warmup_replicas = integer(
+        "2",
+        MEDIUM,
+        at_least(0),
+        internal=True,
+        doc="Tasks of a streams group that may be warmed up at a time.",
+    )
+    group_streams_max_warmup_replicas = integer(
+        "20", MEDIUM, at_least(0), internal=True, doc="Most such tasks that a group may choose."
+    )
+    group_streams_rack_aware_assignment_tags = text_list(
+        "", LOW, doc="Tags of members by which standby tasks are spread."
+    )
+    group_streams_topology_description_plugin_class = class_name(
+        None, MEDIUM, doc="Class that is told of the topologies of streams groups."
+    )
+    group_streams_acceptable_recovery_lag = long(
+        "10000",
+        MEDIUM,
+        at_least(0),
+        internal=True,
+        doc="Records that a task may be behind and still count as caught up.",
     )

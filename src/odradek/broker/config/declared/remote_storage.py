@@ -103,6 +103,22 @@ class RemoteStorageConfigs(Declarations, section=REMOTE_STORAGE):
         section=LOGS,
         doc="How much stays local of what is in remote storage, in bytes; -2 follows log.retention.bytes.",
     )
+    log_remote_copy_lag_ms = long(
+        "0",
+        MEDIUM,
+        at_least(-1),
+        update=CLUSTER_WIDE,
+        doc="How long a full segment waits before it is copied to remote storage, in ms; "
+        "-1 for as long as it is kept locally.",
+    )
+    log_remote_copy_lag_bytes = long(
+        "-1",
+        MEDIUM,
+        at_least(-1),
+        update=CLUSTER_WIDE,
+        doc="How many bytes must be behind a segment before it is copied to remote storage; "
+        "-1 for as many as are kept locally.",
+    )
     remote_log_manager_copy_max_bytes_per_second = long(
         "9223372036854775807",
         MEDIUM,

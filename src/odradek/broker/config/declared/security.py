@@ -209,7 +209,13 @@ class SecurityConfigs(Declarations, section=SECURITY):
     )
     sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms = long("10000", LOW, doc="Longest such pause, in ms.")
     sasl_oauthbearer_clock_skew_seconds = integer("30", LOW, doc="By how much clocks may differ, in seconds.")
+    sasl_oauthbearer_allow_unverified_audience = boolean(
+        "false", MEDIUM, doc="Whether tokens are taken whose audience is not checked."
+    )
     sasl_oauthbearer_expected_audience = text_list("", HIGH, doc="Audiences that a token must be for.")
+    sasl_oauthbearer_allow_unverified_issuer = boolean(
+        "false", MEDIUM, doc="Whether tokens are taken whose issuer is not checked."
+    )
     sasl_oauthbearer_expected_issuer = string(None, HIGH, doc="Issuer that a token must be from.")
     delegation_token_secret_key = password(
         None, MEDIUM, doc="Key that delegation tokens are made with; the same on all brokers."

@@ -32,6 +32,13 @@ class ServerConfigs(Declarations, section=SERVER):
         update=CLUSTER_WIDE,
         doc="Largest record batch in bytes, as it comes in, that is taken.",
     )
+    max_decompressed_message_bytes = integer(
+        "2147483639",
+        MEDIUM,
+        between(1, 2147483639),
+        update=CLUSTER_WIDE,
+        doc="Largest record in bytes that a compressed batch may hold.",
+    )
     num_io_threads = integer(
         "8",
         HIGH,
