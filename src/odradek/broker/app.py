@@ -177,7 +177,7 @@ class Broker:
 
     @property
     def host(self) -> str:
-        """Where the first listener listens, as an address that a client on this machine can use."""
+        """The first listener's address, as a client on this machine can use it."""
         host = self.listeners[0].host
         if host in ALL_ADDRESSES:
             return "::1" if ":" in host else "127.0.0.1"
@@ -235,7 +235,7 @@ class Broker:
 
     @property
     def telemetry(self) -> ClientTelemetry:
-        """What clients are told of their metrics; made when the first asks."""
+        """The answers to clients that ask about their metrics; made when the first asks."""
         telemetry = self._telemetry
         if telemetry is None:
             from odradek.broker.telemetry import ClientTelemetry

@@ -1,4 +1,4 @@
-"""What a request may do to what: Kafka's operations and resources.
+"""Kafka's operations and resources: may a request do this to that?
 
 Every handler asks `RequestContext.authorize` before it acts. Until ACLs are configured the broker has no
 authorizer and every question is answered with yes, at the price of one attribute check.
@@ -68,7 +68,7 @@ class Authorizer(Protocol):
     """Decides what a principal may do; absent until ACLs are configured."""
 
     def authorize(self, principal: str, client_host: str, operation: Operation, resource: Resource) -> bool:
-        """Whether `principal`, calling from `client_host`, may do `operation` to `resource`."""
+        """Return whether `principal`, calling from `client_host`, may do `operation` to `resource`."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What a handler knows about the request that it answers."""
+"""The surroundings of a request, for the handler that answers it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class RequestContext:
 
     @property
     def principal(self) -> str:
-        """Who asks, in Kafka's form `User:name`."""
+        """The user who asks, in Kafka's form `User:name`."""
         return self.peer.principal
 
     @property
@@ -77,7 +77,7 @@ class RequestContext:
         return self.header.client_id or ""
 
     def authorize(self, operation: Operation, resource: Resource) -> bool:
-        """Whether this request's principal may do `operation` to `resource`."""
+        """Return whether this request's principal may do `operation` to `resource`."""
         authorizer = self.broker.authorizer
         return authorizer is None or authorizer.authorize(
             self.principal, self.client_host, operation, resource

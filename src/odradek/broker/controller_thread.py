@@ -46,7 +46,7 @@ class ControllerThread:
 
     @property
     def is_busy(self) -> bool:
-        """Whether there is work that was asked for and is not done."""
+        """Return whether there is work that was asked for and is not done."""
         return bool(self._running)
 
     def run(self, work: Callable[[], Result]) -> Any:

@@ -38,7 +38,7 @@ class Features:
         self._stored = read_features(controller.store)
 
     def known(self) -> list[Feature]:
-        """What the broker supports, each with the level in force."""
+        """Return the supported features, each with the level in force."""
         release = self._handlers.release
         served = {key for key, _ in self._handlers.versions()}
         found = _OURS if release is None else features_of(release, served)
@@ -56,7 +56,7 @@ class Features:
 
     @property
     def epoch(self) -> int:
-        """What ApiVersions tells of how new the levels are; -1 where clients are not to look at them."""
+        """The epoch of the levels, as ApiVersions tells it; -1 where clients are not to look at them."""
         release = self._handlers.release
         if release is None:
             return max(0, self._stored.epoch)

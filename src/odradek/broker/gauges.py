@@ -1,4 +1,4 @@
-"""What a broker can be asked about itself at any time, under the names of Kafka's metrics."""
+"""Gauges of a broker, under the names of Kafka's metrics."""
 
 from __future__ import annotations
 

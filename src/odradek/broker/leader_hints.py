@@ -1,4 +1,4 @@
-"""Who leads now, for a client that came to the wrong broker (KIP-951)."""
+"""The present leaders, for clients that came to the wrong broker (KIP-951)."""
 
 from __future__ import annotations
 

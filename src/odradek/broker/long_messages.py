@@ -7,7 +7,7 @@ from typing import Any
 from odradek.wire.message import Struct
 
 MAX_MESSAGE_BYTES = 1024
-"""What is left of a message that no version can carry; it only has to be read by a person."""
+"""The length to which a message is cut that no version can carry; only people read it."""
 
 _MAX_STRING_BYTES = 32767
 

@@ -13,7 +13,7 @@ MetricKey = tuple[str, str, tuple[tuple[str, str], ...]]
 
 
 class TopicMetrics:
-    """What went in and out of one topic, or of all of them."""
+    """The traffic of one topic, or of all of them."""
 
     __slots__ = (
         "bytes_in",
@@ -84,7 +84,7 @@ class RequestMetrics:
 
 
 class VerificationMetrics:
-    """What came of asking the transaction coordinator who may write.
+    """The results of asking the transaction coordinator who may write.
 
     Kafka has it as `kafka.server:type=AddPartitionsToTxnManager`.
 

@@ -28,7 +28,7 @@ class ProducerIdThrottle:
         self._rate = ids_per_second / 1000
         self._most = float(ids_per_second * BURST_S)
         self._buckets: dict[tuple[str, str], tuple[float, float]] = {}
-        """What is left, and when it was; negative when more than that was taken."""
+        """The tokens that are left, and the time of that; negative when more were taken."""
 
     def take(self, who: tuple[str, str], now_ms: float) -> int:
         """Count an id.

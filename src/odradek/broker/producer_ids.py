@@ -24,7 +24,7 @@ class ProducerIdBlock(Protocol):
 
 
 class Allocator(Protocol):
-    """Where blocks come from: the controller."""
+    """The source of blocks: the controller."""
 
     def allocate_producer_ids(self) -> ProducerIdBlock:
         """The next block; durably claimed when this returns."""
@@ -41,7 +41,7 @@ class ProducerIds:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether a block has to be claimed before the next id."""
+        """Return whether a block has to be claimed before the next id."""
         return self._next > self._last
 
     def claim(self) -> ProducerIdBlock:

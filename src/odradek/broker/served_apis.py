@@ -1,4 +1,4 @@
-"""What a broker knows of the APIs that it serves, as those see it who answer questions about them."""
+"""The APIs that a broker serves, as the code sees them that answers questions about them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ServedApis(Protocol):
 
     @property
     def with_zookeeper(self) -> bool:
-        """Whether the broker is to answer as one with ZooKeeper."""
+        """Return whether the broker is to answer as one with ZooKeeper."""
         ...
 
     def versions(self) -> list[tuple[int, range]]:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class BrokerServices(Protocol):
-    """What is asked of a broker from within. `odradek.broker.app.Broker` puts it together.
+    """The broker as seen from within. `odradek.broker.app.Broker` puts it together.
 
     Attributes:
         config: its configs, dynamic ones included.
@@ -104,7 +104,7 @@ class BrokerServices(Protocol):
 
     @property
     def telemetry(self) -> ClientTelemetry:
-        """What clients are told of their metrics."""
+        """The answers to clients that ask about their metrics."""
         ...
 
     @property

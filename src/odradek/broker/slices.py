@@ -31,11 +31,11 @@ SLICE_S = 0.010
 
 
 class NobodyWaits(Exception):
-    """What steps waited for has been cancelled: the peer has gone, or the broker stops."""
+    """The future that steps waited for has been cancelled: the peer has gone, or the broker stops."""
 
 
 def is_in_steps(response: object) -> bool:
-    """Whether a handler has returned work in steps instead of a response."""
+    """Return whether a handler has returned work in steps instead of a response."""
     return response.__class__ is GeneratorType
 
 
@@ -145,7 +145,7 @@ class Slicer:
 
     @property
     def is_busy(self) -> bool:
-        """Whether there is work that is not done."""
+        """Return whether there is work that is not done."""
         return bool(self._large or self._others)
 
     def run(self, steps: Steps[R], *, large: bool = False) -> R | asyncio.Future[R]:

@@ -62,7 +62,7 @@ class NewTopic(NamedTuple):
 
 
 class TopicAdmin(ABC):
-    """What `Controller` offers for topics."""
+    """The part of `Controller` that creates, grows and deletes topics."""
 
     broker_id: int
     config: ControllerConfig

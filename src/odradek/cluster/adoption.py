@@ -41,7 +41,7 @@ class FoundPartition(NamedTuple):
 
 
 class Adoption(NamedTuple):
-    """What to write, and the topics that cannot be taken over, with the reason."""
+    """The decision to write, and the topics that cannot be taken over, with the reason."""
 
     decision: Decision
     left: Mapping[str, str]

@@ -56,7 +56,7 @@ HIGH, MEDIUM, LOW = "high", "medium", "low"
 
 
 class Validator(NamedTuple):
-    """What values a config may have: `text` says it, `why_not` complains (None: the value is fine)."""
+    """The values that a config may have: `text` says it, `why_not` complains (None: the value is fine)."""
 
     text: str
     why_not: Callable[[ConfigValue], str | None]
@@ -81,7 +81,7 @@ class ConfigKey(NamedTuple):
 
     @property
     def is_sensitive(self) -> bool:
-        """Whether its value must never be shown."""
+        """Return whether its value must never be shown."""
         return self.type is ConfigType.PASSWORD
 
     def parse(self, text: str | None) -> ConfigValue:

@@ -220,7 +220,7 @@ class Controller(PartitionAdmin):
         self.is_active, self.epoch, self._epoch_version = True, epoch, stat.version + 1
 
     def _take_over(self) -> None:
-        """What a new controller finds to be done: old notices, half-done deletions, missing leaders."""
+        """Do what a new controller finds undone: old notices, half-done deletions, missing leaders."""
         if self.store.exists(paths.FEATURE) is None:
             self._commit(Decision((Create(paths.FEATURE, nodes.dump(_NO_FEATURES)),)))
         for parent in (paths.ISR_CHANGES, paths.LOG_DIR_EVENTS):

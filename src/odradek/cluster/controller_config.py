@@ -9,7 +9,7 @@ from odradek.cluster.config_def import ConfigValue
 
 
 class ControllerConfig(Protocol):
-    """What the controller needs of a broker's configs; `broker.config.BrokerConfig` has it."""
+    """The broker's configs that the controller needs; `broker.config.BrokerConfig` has them."""
 
     @property
     def num_partitions(self) -> int:

@@ -1,4 +1,4 @@
-"""What a controller decides: pure functions from (image, event) to what changes and what must be written.
+"""The controller's decisions: pure functions from (image, event) to what changes and what must be written.
 
 A `Decision` holds the delta that makes the next image and the node writes that make it true. The shell
 (`controller.Controller`) does the writes in one transaction with the check of its epoch, and only then
@@ -49,7 +49,7 @@ Write = Check | Create | SetData | Delete | Put | Remove
 
 
 class Decision(NamedTuple):
-    """What to write, and what then has changed."""
+    """The nodes to write, and the difference that they make."""
 
     writes: tuple[Write, ...] = ()
     delta: ClusterDelta = ClusterDelta()

@@ -1,4 +1,4 @@
-"""Who leads a partition: pure functions from (replicas, state, live brokers) to the next state.
+"""Elections of leaders: pure functions from (replicas, state, live brokers) to the next state.
 
 None as an answer means: nobody can lead now. Each election raises the leader epoch by one, which fences the
 leader before. The ISR is never empty: with nobody of it alive, its last members stay in it without a leader.

@@ -20,7 +20,7 @@ _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class FeatureLevels:
-    """What is in force.
+    """The feature levels in force.
 
     Attributes:
         levels: by feature; one that is not named was never set.

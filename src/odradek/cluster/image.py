@@ -1,4 +1,4 @@
-"""What the cluster is at one moment, as immutable objects, and what changed between two moments.
+"""The cluster at one moment, as immutable objects, and the difference between two moments.
 
 An image is never changed: `ClusterImage.apply` makes the next one from a `ClusterDelta`, sharing everything
 that stayed. Readers may hold on to one for as long as they like. All lookups are O(1).
@@ -88,7 +88,7 @@ class PartitionImage(NamedTuple):
 
     @property
     def is_new(self) -> bool:
-        """Whether it has no state yet: it is in the topic's node, but no leader was ever chosen."""
+        """Return whether it has no state yet: it is in the topic's node, but no leader was ever chosen."""
         return self.partition_epoch < 0
 
     @property
@@ -106,16 +106,16 @@ class TopicImage(NamedTuple):
 
     @property
     def is_internal(self) -> bool:
-        """Whether it belongs to the brokers themselves."""
+        """Return whether it belongs to the brokers themselves."""
         return self.name in INTERNAL_TOPICS
 
 
 EntityPath = str
-"""What has configs: `topics/clicks`, `brokers/1`, `brokers/<default>`, `users/bob`, …"""
+"""The path of a thing that has configs: `topics/clicks`, `brokers/1`, `brokers/<default>`, `users/bob`, …"""
 
 
 class ClusterDelta(NamedTuple):
-    """What changed: only what is named here did.
+    """The difference between two images. Whatever it does not name is as before.
 
     Attributes:
         brokers: new or newly registered brokers.

@@ -1,4 +1,4 @@
-"""What the two stores over a `NodeTree` have in common: one session's reads and watches."""
+"""The common part of the two stores over a `NodeTree`: one session's reads and watches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in the nodes: Kafka's JSON to objects and back.
+"""The contents of the nodes: Kafka's JSON to objects and back.
 
 Each node has an `encode_…` that writes the newest version and a `decode_…` that reads all versions since
 0.8.2 (docs/metadata.md lists them). The order of keys varies between Kafka's versions, so never compare the
@@ -46,7 +46,7 @@ class Endpoint(NamedTuple):
 
 
 class BrokerRegistration(NamedTuple):
-    """What a broker says of itself in `/brokers/ids/<id>`.
+    """A broker's entry in `/brokers/ids/<id>`.
 
     Attributes:
         endpoints: its advertised listeners.
@@ -73,7 +73,7 @@ class BrokerRegistration(NamedTuple):
 
 
 class ReplicaAssignment(NamedTuple):
-    """Who holds a partition. During a reassignment `replicas` has both the old and the new ones."""
+    """The replicas of a partition. During a reassignment `replicas` has both the old and the new ones."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()

@@ -37,7 +37,7 @@ _NO_SUCH_PARTITION = "The partition does not exist."
 
 
 class PartitionAdmin(TopicAdmin):
-    """What `Controller` offers for partitions."""
+    """The part of `Controller` that looks after single partitions."""
 
     def elect_leader(self, topic: str, index: int, *, unclean: bool) -> None:
         """Make the preferred replica lead or, with `unclean`, anybody who is alive if nobody leads.

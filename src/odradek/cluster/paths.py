@@ -1,4 +1,4 @@
-"""Where Kafka keeps what: the paths of the nodes."""
+"""The paths of Kafka's nodes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PERSISTENT_PATHS = (
     "/config/brokers",
     "/config/ips",
 )
-"""What every broker creates at its start if it is missing, in this order (parents are made on the way)."""
+"""The nodes that every broker creates at its start where they are missing, in this order, with parents."""
 
 
 def broker_id(broker: int) -> str:

@@ -147,7 +147,7 @@ def _name(node: str) -> str | None:
 
 
 def path_of(entity: Entity) -> EntityPath:
-    """Where an entity's configs are.
+    """Return the path of an entity's configs.
 
     Raises:
         InvalidRequestError: it is no entity that can have quotas.

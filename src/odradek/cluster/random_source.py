@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class RandomSource(Protocol):
-    """Where random choices come from."""
+    """A source of random numbers."""
 
     def randrange(self, stop: int, /) -> int:
         """A number from 0 to `stop` - 1."""

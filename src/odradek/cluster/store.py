@@ -69,7 +69,7 @@ class StoreUnavailable(StoreError):
 
 
 class Stat(NamedTuple):
-    """What is known about a node besides its data.
+    """The facts about a node besides its data.
 
     Attributes:
         czxid: the transaction that created it. Of a broker's registration: the broker epoch.
@@ -130,7 +130,7 @@ OpResult = str | Stat | None
 
 
 class EventType(Enum):
-    """What a watch reports."""
+    """An event that a watch reports."""
 
     CREATED = "created"
     DELETED = "deleted"

@@ -14,7 +14,7 @@ _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 def why_invalid(name: str) -> str | None:
-    """What is wrong with a topic's name; None if nothing is."""
+    """Return what is wrong with a topic's name; None if nothing is."""
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):
@@ -38,7 +38,7 @@ def check_name(name: str) -> None:
 
 
 def is_internal(name: str) -> bool:
-    """Whether a topic belongs to the brokers themselves."""
+    """Return whether a topic belongs to the brokers themselves."""
     return name in INTERNAL_TOPICS
 
 

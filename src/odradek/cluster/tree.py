@@ -74,7 +74,7 @@ class Node:
 
 
 class Change(NamedTuple):
-    """What a transaction does to one node. `node` is its new state without children, None for a deletion."""
+    """A transaction's change of one node. `node` is its new state without children, None for a deletion."""
 
     path: str
     node: Node | None

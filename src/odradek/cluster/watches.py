@@ -1,4 +1,4 @@
-"""Who watches what: the watch tables of one session, and the order in which events reach it."""
+"""The watches of one session, and the order in which events reach it."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Deadlines:
         return len(self._by_key)
 
     def __contains__(self, key: Hashable) -> bool:
-        """Whether a deadline is set for `key`."""
+        """Return whether a deadline is set for `key`."""
         return key in self._by_key
 
     def set(self, key: Hashable, delay_ms: float, callback: Callable[[], None]) -> None:

@@ -1,1 +1,1 @@
-"""What the broker is told: its configs, where they come from, how they change while it runs."""
+"""The broker's configs: where they come from, and how they change while it runs."""

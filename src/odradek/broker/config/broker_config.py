@@ -60,7 +60,7 @@ _ELIGIBLE_LEADERS_SINCE = "4.1"
 
 
 class Source(IntEnum):
-    """Where a config's value comes from; the numbers are those of DescribeConfigs."""
+    """The origin of a config's value; the numbers are those of DescribeConfigs."""
 
     TOPIC_CONFIG = 1
     DYNAMIC_BROKER_CONFIG = 2
@@ -94,7 +94,7 @@ class BrokerConfig(ConfigAttributes):
         if "broker.id" not in given and "node.id" in given:
             given["broker.id"] = given["node.id"]
         self.given: Mapping[str, str] = dict(given)
-        """What was given explicitly."""
+        """The configs that were given explicitly."""
         self.unknown: list[str] = sorted(name for name in given if find_key(name) is None)
         """Given names that Kafka does not know: to be warned about."""
         self.release: Release | None = _release(given.get(KAFKA_VERSION))
@@ -160,7 +160,7 @@ class BrokerConfig(ConfigAttributes):
         return None if key is None else key.default
 
     def is_given(self, name: str) -> bool:
-        """Whether a config was given explicitly, not by default and not dynamically."""
+        """Return whether a config was given explicitly, not by default and not dynamically."""
         return name in self.given
 
     def without_effect(self) -> list[str]:
@@ -180,7 +180,7 @@ class BrokerConfig(ConfigAttributes):
 
     @property
     def listener_endpoints(self) -> tuple[Endpoint, ...]:
-        """Where to listen; an empty host is every address, port 0 any free port.
+        """The addresses to listen on; an empty host is every address, port 0 any free port.
 
         Raises:
             ConfigError: see `parse_listeners`.
@@ -194,7 +194,7 @@ class BrokerConfig(ConfigAttributes):
 
     @property
     def advertised_endpoints(self) -> tuple[Endpoint, ...]:
-        """What is advertised, before ports and hosts that are left open are filled in
+        """The advertised addresses, before ports and hosts that are left open are filled in
         (`registration_endpoints`).
 
         Raises:
@@ -217,7 +217,7 @@ class BrokerConfig(ConfigAttributes):
     def registration_endpoints(
         self, bound_ports: Mapping[str, int], default_host: str
     ) -> tuple[Endpoint, ...]:
-        """What to register, once the sockets are open.
+        """Return the addresses to register, once the sockets are open.
 
         Args:
             bound_ports: the real port of each listener, by name.
@@ -226,7 +226,7 @@ class BrokerConfig(ConfigAttributes):
         return advertise(self.advertised_endpoints, bound_ports, default_host)
 
     def topic_defaults(self) -> Mapping[str, ConfigValue]:
-        """What topics have that override nothing: values by topic config name."""
+        """Return the values of topics that override nothing, by topic config name."""
         if self._topic_defaults is None:
             self._topic_defaults = {name: self._topic_default(name) for name in TOPIC_CONFIGS}
         return self._topic_defaults

@@ -39,7 +39,7 @@ MAX_VALUE_BYTES = 32767
 
 
 class ResourceKind(IntEnum):
-    """What has configs; the numbers go over the wire (`ConfigResource.Type`)."""
+    """A kind of thing that has configs; the numbers go over the wire (`ConfigResource.Type`)."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -67,13 +67,13 @@ _CHECKS_TOPIC_NAMES_BEFORE = "2.7"
 
 
 def is_before(context: RequestContext, release: str) -> bool:
-    """Whether the broker is a release of Kafka before that one."""
+    """Return whether the broker is a release of Kafka before that one."""
     own = context.broker.handlers.release
     return own is not None and not own.at_least(release)
 
 
 def names_resources(context: RequestContext) -> bool:
-    """Whether every message about a bad value names the resource, and makes it INVALID_REQUEST."""
+    """Return whether every message about a bad value names the resource, and makes it INVALID_REQUEST."""
     return is_before(context, _NAMES_RESOURCES_BEFORE)
 
 

@@ -77,7 +77,7 @@ def in_kafkas_order(names: Sequence[str], release: Release, wanted: Collection[s
 
 
 def _places(count: int) -> Callable[[int], int]:
-    """Where a map of that many entries puts a hash: it is at most three quarters full."""
+    """Return the function that places a hash in a map of that many entries, at most three quarters full."""
     size = _SMALLEST_MAP
     while count > size * 3 // 4:
         size *= 2

@@ -41,7 +41,7 @@ def _unless(harmless: str) -> Callable[[str], bool]:
 
 
 def _maps_to_security(text: str) -> bool:
-    """Whether a listener is encrypted or authenticated; `SSL:SSL` stands in Kafka's own default."""
+    """Return whether a listener is encrypted or authenticated; `SSL:SSL` stands in Kafka's own default."""
     for entry in text.split(","):
         name, _, protocol = (part.strip().upper() for part in entry.partition(":"))
         if protocol not in ("", "PLAINTEXT", name):

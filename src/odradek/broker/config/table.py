@@ -100,7 +100,7 @@ INTERNAL_CONFIGS = frozenset(one.key.name for one in _ALL if one.internal)
 """Configs that DescribeConfigs does not show unless they are set."""
 
 SECTIONS: Mapping[str, dict[str, str]] = {section: {} for section in _SECTIONS}
-"""What each config is for, by the sections of docs/configuration.md."""
+"""A sentence for each config, by the sections of docs/configuration.md."""
 
 for _one in _ALL:
     SECTIONS[_one.section][_one.key.name] = _one.doc

@@ -1,1 +1,1 @@
-"""What the coordinators' shells share: a log over the replicas, who leads what, answers that come later."""
+"""The common part of the coordinators' shells: a log over the replicas, leaders, answers that come later."""

@@ -1,4 +1,4 @@
-"""What coordinators append to and load from: the partitions on this broker."""
+"""The log that coordinators append to and load from: the partitions on this broker."""
 
 from __future__ import annotations
 

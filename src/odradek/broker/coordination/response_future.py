@@ -18,7 +18,7 @@ class ResponseFuture(Generic[R]):
         self._future: asyncio.Future[R] | None = None
 
     def deliver(self, response: R) -> None:
-        """What the coordinator calls, once."""
+        """Take the response. The coordinator calls this, once."""
         future = self._future
         if future is None:
             self._response = response

@@ -1,4 +1,4 @@
-"""What the broker does for a coordinator, whichever it is: its topic, and the partitions led here."""
+"""The broker's services for any coordinator: its topic, and the partitions led here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Coordinator(Protocol):
-    """What this needs of a coordinator.
+    """A coordinator, as far as this needs it.
 
     Attributes:
         partition_count: partitions of its topic as it is; 0 while it does not exist.

@@ -35,7 +35,7 @@ def adopt_cluster_id(logs: LogManager, store: MetadataStore) -> None:
 
 
 def adopt_topics(logs: LogManager, controller: Controller, config: BrokerConfig) -> None:
-    """Where there are logs but no topics, the logs say which topics there are.
+    """Create topics from the logs where there are logs but no topics.
 
     Args:
         logs: all of them are open.

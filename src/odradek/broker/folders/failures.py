@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class FolderFailures:
-    """What a broker does about folders that fail. Made in the event loop's thread."""
+    """The broker's reaction to folders that fail. Made in the event loop's thread."""
 
     def __init__(self, broker: BrokerServices) -> None:
         self._broker = broker

@@ -1,4 +1,4 @@
-"""What OffsetCommit and TxnOffsetCommit do alike before and after the coordinator.
+"""The steps of OffsetCommit and TxnOffsetCommit before and after the coordinator.
 
 Partitions that cannot be committed are refused by themselves, and their answers come with the others'. What
 is left goes to the coordinator in pieces of at most `PARTITIONS_AT_ONCE` partitions, each a command and a

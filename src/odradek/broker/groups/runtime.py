@@ -84,7 +84,7 @@ class GroupRuntime(CoordinatorShell):
 
 
 def group_config(config: BrokerConfig) -> GroupConfig:
-    """What groups need of the broker's configs."""
+    """Take the configs of groups out of the broker's."""
     return GroupConfig(
         group_min_session_timeout_ms=config.group_min_session_timeout_ms,
         group_max_session_timeout_ms=config.group_max_session_timeout_ms,

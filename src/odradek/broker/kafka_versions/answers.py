@@ -1,4 +1,4 @@
-"""What a release answers differently, put into our answers before they leave.
+"""The differences between a release's answers and ours, put into ours before they leave.
 
 Everything here changes a response that a handler has made; the rules that go by the request's version are in
 the handlers themselves. Sources: docs/kafka_versions.md.
@@ -36,7 +36,7 @@ _OLDER_CODES: Mapping[int, int] = {
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: ErrorCode.NON_EMPTY_GROUP,
     ErrorCode.CONCURRENT_TRANSACTIONS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
-"""What stands for an error in a release that does not know it; UNKNOWN_SERVER_ERROR for all others."""
+"""The substitutes for errors that a release does not know; UNKNOWN_SERVER_ERROR for all others."""
 
 
 def adapt(release: Release, api_key: int, context: RequestContext, response: Any) -> Any:

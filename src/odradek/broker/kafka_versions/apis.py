@@ -156,7 +156,7 @@ VERSIONS: Mapping[int, str] = {
 
 
 def versions_of(release: str, *, kraft: bool) -> dict[int, range]:
-    """What a broker of a release advertises, by API key.
+    """Return the versions that a broker of a release advertises, by API key.
 
     Args:
         release: a key of `RELEASES`.

@@ -222,12 +222,12 @@ _TOPIC = _by_name(TOPIC_SINCE), _by_name(TOPIC_GONE)
 
 
 def knows_broker_config(release: Release, name: str) -> bool:
-    """Whether brokers of a release have that config; true for names that are in no table."""
+    """Return whether brokers of a release have that config; true for names that are in no table."""
     return _HIDDEN.get(name) != release.name and _knows(release, name, *_BROKER)
 
 
 def knows_topic_config(release: Release, name: str) -> bool:
-    """Whether topics of a release have that config; true for names that are in no table."""
+    """Return whether topics of a release have that config; true for names that are in no table."""
     return _knows(release, name, *_TOPIC)
 
 

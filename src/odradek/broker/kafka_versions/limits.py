@@ -44,7 +44,7 @@ def aged(function: HandlerFunction, release: Release, api_key: int) -> HandlerFu
 
 
 def aged_error(make: ErrorResponse | None, release: Release) -> ErrorResponse | None:
-    """What a handler makes of an exception, with an error code that the release knows."""
+    """Wrap a handler's error response: its codes become those that the release knows."""
     if make is None:
         return None
 

@@ -24,11 +24,11 @@ _ANSWERED_OTHERWISE: Mapping[str, Mapping[int, range | None]] = {
     # The client cannot write version 0, the broker reads it.
     **{name: {7: range(2)} for name in ("0.9", "0.10.0", "0.10.1", "0.10.2", "0.11")},
 }
-"""Where a broker answers other versions than its listing shows. None: it does not."""
+"""The versions that a broker answers in place of those of its listing. None: it answers none."""
 
 _LEAST_PRODUCE_FROM_4_0 = 0
-"""What a broker from 4.0 on advertises, although it answers from 3 on: librdkafka takes the lowest version
-for a sign of what the broker can (KAFKA-18659)."""
+"""The lowest version that a broker from 4.0 on advertises, although it answers from 3 on: librdkafka infers
+from the lowest version what a broker is able to do (KAFKA-18659)."""
 
 _UNCHECKED: Mapping[str, frozenset[int]] = {
     "0.8.2": frozenset({_PRODUCE, _FETCH, _LIST_OFFSETS, _METADATA, _OFFSET_FETCH, _FIND_COORDINATOR}),
@@ -67,12 +67,12 @@ class Release:
         return self.name + (KRAFT_SUFFIX if self.kraft and not self.at_least(_ONLY_KRAFT) else "")
 
     def at_least(self, name: str) -> bool:
-        """Whether this is the release `name` or a later one."""
+        """Return whether this is the release `name` or a later one."""
         return _ORDER[self.name] >= _ORDER[name]
 
     @cached_property
     def advertised(self) -> Mapping[int, range]:
-        """What the release's ApiVersions would list, by API key, if it has it: 0.8.2 and 0.9 have not."""
+        """The listing of the release's ApiVersions, by API key; 0.8.2 and 0.9 have no ApiVersions."""
         missing = [k for k, versions in _ANSWERED_OTHERWISE.get(self.name, {}).items() if versions is None]
         found = versions_of(self.name, kraft=self.kraft)
         for key in missing:
@@ -83,7 +83,7 @@ class Release:
 
     @cached_property
     def answered(self) -> Mapping[int, range]:
-        """What the release answers, by API key."""
+        """The versions that the release answers, by API key."""
         found: dict[int, range] = versions_of(self.name, kraft=self.kraft)
         for key, versions in _ANSWERED_OTHERWISE.get(self.name, {}).items():
             if versions is None:
@@ -106,18 +106,20 @@ class Release:
 
     @property
     def names_versions_when_refusing(self) -> bool:
-        """Whether UNSUPPORTED_VERSION to ApiVersions names the versions that there are (KIP-511)."""
+        """Return whether UNSUPPORTED_VERSION to ApiVersions names the versions that there are (KIP-511)."""
         return self.at_least("2.4")
 
     @property
     def is_silent(self) -> bool:
-        """Whether a request that the broker does not know is neither answered nor a reason to close: 0.9.0.0
-        and 0.9.0.1 have an exception there that nobody catches."""
+        """Return whether a request that the broker does not know is neither answered nor a reason to close.
+
+        0.9.0.0 and 0.9.0.1 have an exception there that nobody catches.
+        """
         return self.name == "0.9"
 
     @property
     def is_before_groups(self) -> bool:
-        """Whether JoinGroup and Heartbeat are read, and answered with an error (`before_groups`)."""
+        """Return whether JoinGroup and Heartbeat are read, and answered with an error (`before_groups`)."""
         return self.name == "0.8.2"
 
     @property

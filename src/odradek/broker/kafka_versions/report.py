@@ -1,4 +1,4 @@
-"""What of each release is not there: computed from its listing and ours, so that nobody has to keep a list.
+"""The APIs and versions of each release that are missing here, computed from its listing and ours.
 
 `python -m odradek.broker.kafka_versions` prints the table of docs/kafka_versions.md.
 """
@@ -18,7 +18,7 @@ _OF_THE_QUORUM = {
     81: "RemoveRaftVoter",
     94: "UnregisterController",
 }
-"""What is about a KRaft quorum, which we do not have: we have no messages for it."""
+"""The APIs of a KRaft quorum. We have no quorum, and no messages for it."""
 
 
 def missing(release: Release, served: Mapping[int, range]) -> dict[int, range]:

@@ -49,7 +49,7 @@ class TextFormatter(logging.Formatter):
 
 
 RESERVED = ("time", "level", "logger", "message", "exception")
-"""What every line has. A fact of that name gets an underscore behind it."""
+"""The names that every line has. A fact of such a name gets an underscore behind it."""
 
 _SPECIFIER = re.compile(r"%[#0\- +]*[\d*]*(?:\.[\d*]+)?[diouxXeEfFgGcrsa%]")
 _FACT = re.compile(r"(\w+)=(.*%.*)")

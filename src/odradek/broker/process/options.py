@@ -97,7 +97,7 @@ def _listeners(given: Mapping[str, str]) -> tuple[Endpoint, ...]:
 
 
 def _advertised(given: Mapping[str, str], listener: Endpoint, host: str | None, port: int | None) -> Endpoint:
-    """What is advertised of `listener`: the options, else what the file advertises, else the listener."""
+    """Return the advertised address of `listener`: the options', else the file's, else its own."""
     advertised = listener
     if given.get("advertised.listeners", "").strip():
         of_file = parse_listeners(

@@ -77,7 +77,7 @@ Stack = tuple[str, ...]
 
 
 class Usage(NamedTuple):
-    """What a thread has had so far.
+    """The processor time and the waits of a thread so far.
 
     Attributes:
         cpu_ms: processor time.
@@ -243,7 +243,7 @@ def _stall(silent_ms: float, before: Usage, after: Usage, stack: Stack, *, over:
 
 
 def _was_idle(stall: Stall) -> bool:
-    """Whether the loop waited for events all the time, or nothing of the process went on."""
+    """Return whether the loop waited for events all the time, or nothing of the process went on."""
     if not stall.stack:
         return stall.process_ms < _IDLE_CPU_MS
     return stall.cpu_ms < _IDLE_CPU_MS and any(one in stall.stack[0] for one in _WAITING)
@@ -303,7 +303,7 @@ def place_of(stack: Stack) -> str:
 
 
 class Places:
-    """Where the loop has been held up: decides how loudly the next stall is told of."""
+    """The places that have held the loop up; they decide how loudly the next stall is told of."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
@@ -448,7 +448,7 @@ class ThreadUsage:
             self._clock = time.pthread_getcpuclockid(threading.get_ident())
 
     def read(self) -> Usage:
-        """What it has had until now; zeros where the system does not tell."""
+        """Return the usage until now; zeros where the system does not tell."""
         process_ms = time.process_time_ns() / 1e6
         if self._file is not None:
             computed, waited, *_ = os.pread(self._file, 80, 0).split()

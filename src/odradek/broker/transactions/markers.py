@@ -122,7 +122,7 @@ class MarkerWriter:
             self._slicer.run(write_all())
 
     def _is_late(self, key: TopicPartition, producer_id: int, epoch: int) -> bool:
-        """Whether a marker with an epoch of its own belongs to a transaction before the present one."""
+        """Return whether a marker with its own epoch belongs to a transaction before the present one."""
         partition = self._replicas.find(*key)
         entry = None if partition is None else partition.log.producers.entries.get(producer_id)
         if entry is None or epoch > entry.epoch:

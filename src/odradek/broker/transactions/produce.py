@@ -53,7 +53,7 @@ _TRIED_AGAIN = {
 
 
 def is_transactional(records: Any) -> bool:
-    """Whether records that a client sent are a transactional batch; what is too short to tell is not."""
+    """Return whether the records of a client are a transactional batch; too few bytes are none."""
     return (
         records is not None
         and len(records) >= HEADER_BYTES
@@ -115,7 +115,7 @@ def _batches(context: RequestContext, request: ProduceRequest) -> Iterator[tuple
 def require_admitted(
     admission: Admission, key: PartitionKey, partition: Partition, records: Any, version: int
 ) -> None:
-    """Whether what a request has for a partition may be appended now.
+    """Return whether what a request has for a partition may be appended now.
 
     Raises:
         KafkaError: it may not.

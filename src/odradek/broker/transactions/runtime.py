@@ -189,7 +189,7 @@ class TransactionRuntime(CoordinatorShell):
         producer_epoch: int,
         partitions: Sequence[TopicPartition],
     ) -> PartitionErrors | asyncio.Future[PartitionErrors]:
-        """Whether partitions belong to a producer's open transaction; NONE where they do.
+        """Return whether partitions belong to a producer's open transaction; NONE where they do.
 
         Returns:
             Errors as AddPartitionsToTxn gives them (v4+, verify only), or a future of them.
@@ -292,7 +292,7 @@ def _average(values: Collection[float]) -> float:
 
 
 def transaction_config(config: BrokerConfig, transaction_version: int) -> TransactionConfig:
-    """What transactions need of the broker's configs."""
+    """Take the configs of transactions out of the broker's."""
     return TransactionConfig(
         transaction_max_timeout_ms=config.transaction_max_timeout_ms,
         transactional_id_expiration_ms=config.transactional_id_expiration_ms,

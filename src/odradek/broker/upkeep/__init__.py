@@ -1,1 +1,1 @@
-"""What happens to the logs by and by: flushes, retention, compaction, moves between folders."""
+"""Work on the logs beside requests: flushes, retention, compaction, moves between folders."""

@@ -1,4 +1,4 @@
-"""What a broker does by the clock: retention, removals, flushes, checkpoints, idle producers, compaction.
+"""Work by the clock: retention, removals, flushes, checkpoints, idle producers, compaction.
 
 Moves of replicas between data folders go on beside it, begun by requests."""
 

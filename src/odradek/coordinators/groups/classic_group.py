@@ -130,7 +130,7 @@ class ClassicGroup:
         self.state_timestamp_ms = now_ms
 
     def is_leader(self, member_id: str) -> bool:
-        """Whether `member_id` leads."""
+        """Return whether `member_id` leads."""
         return self.leader == member_id
 
     # Membership
@@ -254,7 +254,7 @@ class ClassicGroup:
         return self._awaiting_join
 
     def all_joined(self) -> bool:
-        """Whether nobody has to be waited for before a generation can be formed."""
+        """Return whether nobody has to be waited for before a generation can be formed."""
         return self._awaiting_join == len(self.members) and not self.pending_members
 
     def rebalance_timeout_ms(self) -> int:
@@ -264,7 +264,7 @@ class ClassicGroup:
     # Agreement
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether somebody with these protocols could be in the group."""
+        """Return whether somebody with these protocols could be in the group."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         everybody = len(self.members)

@@ -143,7 +143,7 @@ def _has_room(env: GroupEnv, group: ClassicGroup, member_id: str) -> bool:
 
 
 def _too_much(env: GroupEnv, group: ClassicGroup, attempt: JoinAttempt) -> ErrorCode | None:
-    """Whether the request's member is larger than a member may be, or than there is room for.
+    """Return whether the request's member is larger than a member may be, or than there is room for.
 
     Kafka has no such bounds. The answers are those that its clients can say something of: the first two end
     them with the error's own text, the third has them try again.

@@ -89,7 +89,7 @@ class Member:
         raise AssertionError(f"member {self.member_id} supports none of {sorted(candidates)}")
 
     def is_parked(self) -> bool:
-        """Whether an answer is owed to it, so that its silence means nothing.
+        """Return whether an answer is owed to it, so that its silence means nothing.
 
         A new member can be given up even so: its client may have gone while the connection waits.
         """

@@ -127,11 +127,11 @@ class OffsetStore:
         return self._committed.keys() | self._open_transactions.keys()
 
     def has_open_transactions(self, group_id: str) -> bool:
-        """Whether a transaction with offsets of this group is open."""
+        """Return whether a transaction with offsets of this group is open."""
         return group_id in self._open_transactions
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction holds an offset for this partition."""
+        """Return whether an open transaction holds an offset for this partition."""
         return any(
             partition in self._pending[producer_id].get(group_id, {}).get(topic, {})
             for producer_id in self._open_transactions.get(group_id, ())

@@ -77,7 +77,7 @@ def check_commit(
     *,
     transactional: bool = False,
 ) -> None:
-    """Whether this somebody may commit now.
+    """Return whether this somebody may commit now.
 
     Raises:
         KafkaError: see the table above.
@@ -167,7 +167,7 @@ def _store(
 
 
 def metadata_too_long(metadata: str | None, limit: int) -> bool:
-    """Whether a commit's note is longer than `limit`, in Java's count of UTF-16 units."""
+    """Return whether a commit's note is longer than `limit`, in Java's count of UTF-16 units."""
     if not metadata:
         return False
     if len(metadata) > limit:

@@ -47,5 +47,5 @@ LEGAL_MOVES: dict[GroupState, frozenset[GroupState]] = {
 
 
 def can_rebalance(state: GroupState) -> bool:
-    """Whether a rebalance may begin in `state`; while one is being prepared, none begins."""
+    """Return whether a rebalance may begin in `state`; while one is being prepared, none begins."""
     return _S.PREPARING_REBALANCE in LEGAL_MOVES[state]

@@ -127,7 +127,8 @@ def init_producer_id(
 
 
 def _is_of(transaction: Transaction, expected: Expected) -> bool:
-    """Whether a producer that goes on may be the present one, or the one before whose answer was lost."""
+    """Return whether a producer that goes on may be the present one, or its predecessor whose answer was
+    lost."""
     return expected.producer_id == transaction.producer_id or (
         expected.producer_id == transaction.previous_producer_id and is_exhausted(expected.epoch)
     )
@@ -261,7 +262,7 @@ def end(
 
 
 def _is_former(current: Transaction, producer_id: int, epoch: int) -> bool:
-    """Whether a client names the id and epoch before the present ones."""
+    """Return whether a client names the id and epoch before the present ones."""
     client_id, client_epoch = current.client
     if client_id == producer_id:
         return client_epoch == epoch + 1

@@ -299,7 +299,7 @@ class TransactionShard:
     # Time
 
     def timed_out(self, transaction: Transaction) -> bool:
-        """Whether it has been ongoing for longer than its producer allowed."""
+        """Return whether it has been ongoing for longer than its producer allowed."""
         return (
             transaction.state is TransactionState.ONGOING
             and transaction.timeout_ms != NEVER_MS

@@ -79,7 +79,7 @@ class Transaction:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the client holds another pair of id and epoch than the transaction was written with."""
+        """Return whether the client has another id or epoch than the transaction was written with."""
         return self.next_epoch != NO_EPOCH
 
     @property
@@ -93,7 +93,7 @@ class Transaction:
 
 
 def is_exhausted(epoch: int) -> bool:
-    """Whether no epoch is left above this one for a producer; the highest is the coordinator's own."""
+    """Return whether no epoch is left above this one for a producer; the highest is the coordinator's own."""
     return epoch >= MAX_EPOCH - 1
 
 

@@ -225,7 +225,7 @@ class QuorumConfigs(Declarations, section=KRAFT):
 
 
 class MetricAndQuotaConfigs(Declarations, section=METRICS):
-    """What is measured, and over which windows."""
+    """Measurements, and the windows that they are taken over."""
 
     metrics_num_samples = integer("2", LOW, at_least(1), doc="Samples kept for each metric.")
     metrics_sample_window_ms = long("30000", LOW, at_least(1), doc="Time that one sample covers, in ms.")

@@ -1,4 +1,4 @@
-"""What Kafka 4.3 has no more: still understood, and listed by a broker that is a release which has them."""
+"""Configs that Kafka 4.3 no longer has. They are still understood; older releases list them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may connect, and as whom."""
+"""Logins, encryption, delegation tokens."""
 
 from __future__ import annotations
 
