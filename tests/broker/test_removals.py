@@ -7,7 +7,7 @@ import threading
 import uuid
 from pathlib import Path
 
-from odradek.broker.upkeep.removals import RETRY_MS, STEP
+from odradek.broker.upkeep.removing import RETRY_MS, STEP
 from odradek.log.storage.real_files import RealFileSystem
 from odradek.util.clock import ManualClock
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from client.transaction_bench import GROUP, A, B, Bench, S
-from odradek.client.core.transaction_calls import Call
 from odradek.client.core.transaction_requests import CoordinatorKind, TxnRequest
 from odradek.client.core.transaction_states import TxnState
+from odradek.client.core.transactional_request_result import TransactionalRequestResult
 from odradek.client.errors import CommitFailedError, UnsupportedByBrokerError
 from odradek.client.types import OffsetAndMetadata
 from odradek.errors import (
@@ -78,10 +78,10 @@ EXPECTED: dict[ApiKey, dict[str, list[str]]] = {
 CASES = [(api, code, what) for api, by in EXPECTED.items() for what, codes in by.items() for code in codes]
 
 
-def _in_flight(api: ApiKey, kind: str = "3.9") -> tuple[Bench, TxnRequest, Call | None]:
+def _in_flight(api: ApiKey, kind: str = "3.9") -> tuple[Bench, TxnRequest, TransactionalRequestResult | None]:
     bench = Bench(kind)
     manager = bench.manager
-    call: Call | None
+    call: TransactionalRequestResult | None
     if api in (ApiKey.INIT_PRODUCER_ID, ApiKey.FIND_COORDINATOR):
         call = manager.init_transactions()
     elif api is ApiKey.ADD_PARTITIONS_TO_TXN:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from client.transaction_model import ModelCoordinator, versions
-from odradek.client.core.transaction_calls import Call
 from odradek.client.core.transaction_requests import TxnRequest
 from odradek.client.core.transaction_states import MOVES, TxnState
+from odradek.client.core.transactional_request_result import TransactionalRequestResult
 from odradek.client.core.transactions import TransactionManager
 from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from odradek.errors import ErrorCode, InvalidProducerEpochError, OdradekError, RecordTooLargeError
@@ -53,17 +53,17 @@ class Transactions(RuleBasedStateMachine):
         self.manager = Watched("id", 60_000)
         self.request: TxnRequest | None = None
         self.lost = False
-        self.end: tuple[str, Call] | None = None
-        self.calls: list[Call] = []
+        self.end: tuple[str, TransactionalRequestResult] | None = None
+        self.calls: list[TransactionalRequestResult] = []
         self.queued: set[TopicPartition] = set()
         self.sent: set[TopicPartition] = set()
         self.offsets: dict[TopicPartition, int] = {}
-        self.offset_calls: list[Call] = []
+        self.offset_calls: list[TransactionalRequestResult] = []
         self.told: list[bool] = []
         self.fenced = False
         self._finish(self.manager.init_transactions())
 
-    def _finish(self, call: Call) -> None:
+    def _finish(self, call: TransactionalRequestResult) -> None:
         self.calls.append(call)
         while not call.done:
             self.step()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from client.transaction_model import ModelCoordinator, versions
-from odradek.client.core.transaction_calls import Call
 from odradek.client.core.transaction_requests import TxnRequest
 from odradek.client.core.transaction_states import TxnState
+from odradek.client.core.transactional_request_result import TransactionalRequestResult
 from odradek.client.core.transactions import TransactionManager
 from odradek.client.types import ConsumerGroupMetadata, TopicPartition
 from odradek.wire.api import ApiKey
@@ -45,7 +45,7 @@ class Bench:
         assert until is None, f"{until} was never asked"
         return None
 
-    def done(self, call: Call) -> None:
+    def done(self, call: TransactionalRequestResult) -> None:
         self.run()
         call.outcome()
 

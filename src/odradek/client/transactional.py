@@ -27,9 +27,9 @@ from odradek.client.blocking_produce import PipelinedProduce
 from odradek.client.config import ProducerConfig, build, python_name
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.find_coordinator import learn_coordinator
-from odradek.client.core.transaction_calls import Call
 from odradek.client.core.transaction_requests import TxnRequest
 from odradek.client.core.transaction_requests import build as build_request
+from odradek.client.core.transactional_request_result import TransactionalRequestResult
 from odradek.client.core.transactions import TransactionManager
 from odradek.client.core.versions import v2_if_known
 from odradek.client.errors import ClientTimeoutError, ClosedError, ConnectionFailedError
@@ -193,7 +193,7 @@ class TransactionalWriter:
         self._end(call)
         return call.commits
 
-    def _end(self, call: Call) -> None:
+    def _end(self, call: TransactionalRequestResult) -> None:
         self._wait(call)
         self._produce.restart()
 
@@ -237,7 +237,7 @@ class TransactionalWriter:
     def _versions(self) -> list[Any]:
         return [connection.state.versions for connection in self._coordinators.values()]
 
-    def _wait(self, call: Call) -> None:
+    def _wait(self, call: TransactionalRequestResult) -> None:
         self._run(lambda: call.done, call.name)
         call.outcome()
 

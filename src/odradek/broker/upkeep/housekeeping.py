@@ -11,7 +11,7 @@ from odradek.broker.process.loop_timers import Periodic
 from odradek.broker.upkeep.cleaning import Cleaning
 from odradek.broker.upkeep.log_starts import LogStarts
 from odradek.broker.upkeep.moving import Moving
-from odradek.broker.upkeep.removals import Removals
+from odradek.broker.upkeep.removing import Removing
 from odradek.log.cleaner.manager import LogCleaner
 from odradek.log.storage.real_files import RealFileSystem
 
@@ -36,7 +36,7 @@ class Housekeeping:
         self._checkpointed: list[Any] = []
         self._flushing = self._checkpointing = False
         self._cleaning: Cleaning | None = None
-        self._removals: Removals | None = None
+        self._removals: Removing | None = None
         self.cleaner: LogCleaner | None = None
         self.moving: Moving | None = None
         self.log_starts: LogStarts
@@ -47,7 +47,7 @@ class Housekeeping:
         now_ms = broker.clock.now_ms
         self.log_starts = LogStarts(broker.loop, logs)
         self._every("retention", config.log_retention_check_interval_ms, self._retain)
-        self._removals = Removals(broker.loop, logs, broker.clock)
+        self._removals = Removing(broker.loop, logs, broker.clock)
         self._every("removals", _REMOVAL_CHECK_MS, self._removals.check)
         # What the last stop has left has waited long enough.
         broker.loop.call_soon(self._removals.check)

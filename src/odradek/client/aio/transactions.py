@@ -16,9 +16,9 @@ from odradek.client.config import ProducerConfig
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.find_coordinator import learn_coordinator
 from odradek.client.core.record_accumulator import RecordAccumulator
-from odradek.client.core.transaction_calls import Call
 from odradek.client.core.transaction_requests import TxnRequest, build
 from odradek.client.core.transaction_states import TxnState
+from odradek.client.core.transactional_request_result import TransactionalRequestResult
 from odradek.client.core.transactions import TransactionManager
 from odradek.client.core.versions import v2_if_known
 from odradek.client.errors import (
@@ -207,7 +207,7 @@ class Transactions:
         except OdradekError as problem:
             log.warning("the transaction could not be aborted: %s", problem)
 
-    async def _end(self, begin: Callable[[], Call]) -> Call:
+    async def _end(self, begin: Callable[[], TransactionalRequestResult]) -> TransactionalRequestResult:
         with self._in_a_hurry():
             call = begin()
             await self._done(call)
@@ -225,7 +225,7 @@ class Transactions:
             with self._lock:
                 self._accumulator.flushing -= 1
 
-    async def _done(self, call: Call) -> None:
+    async def _done(self, call: TransactionalRequestResult) -> None:
         """Wait at most `max_block_ms`."""
         self._wake()
         if not call.done:

@@ -43,7 +43,7 @@ def metadata_topics(
 
 
 @dataclass(slots=True)
-class PartitionState:
+class PartitionMetadata:
     """One partition. `leader` -1: none."""
 
     topic: str
@@ -62,13 +62,13 @@ class PartitionState:
 
 
 @dataclass(slots=True)
-class TopicState:
+class TopicMetadata:
     """One topic; `partitions` by number."""
 
     name: str
     topic_id: bytes
     is_internal: bool
-    partitions: dict[int, PartitionState] = field(default_factory=dict)
+    partitions: dict[int, PartitionMetadata] = field(default_factory=dict)
 
 
 class MetadataCache:
@@ -82,7 +82,7 @@ class MetadataCache:
         self.brokers: dict[int, Node] = {}
         self.controller_id = -1
         self.cluster_id: str | None = None
-        self.topics: dict[str, TopicState] = {}
+        self.topics: dict[str, TopicMetadata] = {}
         self.names_by_id: dict[bytes, str] = {}
         self.errors: dict[str, ErrorCode] = {}
         self.version = 0
@@ -143,14 +143,14 @@ class MetadataCache:
 
     def _merge(self, topic: Any) -> bool:
         old = self.topics.get(topic.name)
-        state = TopicState(
+        state = TopicMetadata(
             topic.name, bytes(topic.topic_id), topic.is_internal or topic.name in INTERNAL_TOPICS
         )
         same_topic = old is not None and old.topic_id == state.topic_id
         leaderless = False
         for p in topic.partitions:
             leader = NO_LEADER if p.error_code == ErrorCode.LEADER_NOT_AVAILABLE else p.leader_id
-            new = PartitionState(
+            new = PartitionMetadata(
                 topic.name,
                 p.partition_index,
                 leader,
@@ -180,7 +180,7 @@ class MetadataCache:
         if not keep_error:
             self.errors.pop(name, None)
 
-    def partition(self, topic: str, partition: int) -> PartitionState | None:
+    def partition(self, topic: str, partition: int) -> PartitionMetadata | None:
         """A partition, None if unknown."""
         state = self.topics.get(topic)
         return state.partitions.get(partition) if state is not None else None
@@ -216,7 +216,7 @@ class MetadataCache:
         state.leader, state.leader_epoch = leader, epoch
         return leader in self.brokers
 
-    def partitions(self) -> Iterator[PartitionState]:
+    def partitions(self) -> Iterator[PartitionMetadata]:
         """All known partitions."""
         for topic in self.topics.values():
             yield from topic.partitions.values()

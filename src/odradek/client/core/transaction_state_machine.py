@@ -6,7 +6,6 @@ which could not even queue what it meant to send.
 
 from __future__ import annotations
 
-from odradek.client.core.transaction_calls import Call
 from odradek.client.core.transaction_errors import (
     FATAL_IN_PRODUCE,
     GROUP_MOVED_ON,
@@ -17,6 +16,7 @@ from odradek.client.core.transaction_errors import (
 from odradek.client.core.transaction_queue import RequestQueue
 from odradek.client.core.transaction_requests import TxnRequest
 from odradek.client.core.transaction_states import MOVES, TxnState
+from odradek.client.core.transactional_request_result import TransactionalRequestResult
 from odradek.client.errors import CommitFailedError, IllegalStateError
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
 
@@ -42,19 +42,19 @@ class TransactionStateMachine:
         self.can_bump = False
         self._bump_required = False
         self._queue = RequestQueue(transactional_id)
-        self._call: Call | None = None
+        self._call: TransactionalRequestResult | None = None
 
-    def _cached(self, name: str) -> tuple[Call, bool]:
+    def _cached(self, name: str) -> tuple[TransactionalRequestResult, bool]:
         """A call that the application gave up waiting for goes on, and may be waited for again."""
         pending = self._call
         if pending is None or pending.acked:
-            return Call(name), False
+            return TransactionalRequestResult(name), False
         if pending.name != name:
             raise IllegalStateError(f"{pending.name} timed out and has to be called again before {name}")
         return pending, True
 
     @property
-    def pending(self) -> Call | None:
+    def pending(self) -> TransactionalRequestResult | None:
         """The call whose outcome the application has not seen; None if there is none."""
         return None if self._call is None or self._call.acked else self._call
 

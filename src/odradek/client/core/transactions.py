@@ -17,7 +17,6 @@ from typing import Any
 
 from odradek.client.core.find_coordinator import coordinator_in
 from odradek.client.core.produce import to_code
-from odradek.client.core.transaction_calls import Call
 from odradek.client.core.transaction_errors import Reaction, reaction_to
 from odradek.client.core.transaction_queue import Priority
 from odradek.client.core.transaction_requests import (
@@ -29,6 +28,7 @@ from odradek.client.core.transaction_requests import (
 )
 from odradek.client.core.transaction_state_machine import TransactionStateMachine
 from odradek.client.core.transaction_states import TxnState
+from odradek.client.core.transactional_request_result import TransactionalRequestResult
 from odradek.client.errors import IllegalStateError, TransactionAbortedError
 from odradek.client.types import (
     ConsumerGroupMetadata,
@@ -76,7 +76,7 @@ class TransactionManager(TransactionStateMachine):
 
     # What the application calls
 
-    def init_transactions(self, *, keep_prepared: bool = False) -> Call:
+    def init_transactions(self, *, keep_prepared: bool = False) -> TransactionalRequestResult:
         """Get a producer id; whoever had the transactional id before is fenced, its transaction aborted, or
         with `keep_prepared` taken over if it is prepared. Raises as the other calls.
         """
@@ -134,13 +134,13 @@ class TransactionManager(TransactionStateMachine):
 
     def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
-    ) -> Call:
+    ) -> TransactionalRequestResult:
         """Commit a group's offsets with the transaction. Raises as `begin`."""
         self._nothing_pending("send_offsets_to_transaction")
         self._check()
         if self.state is not TxnState.IN_TRANSACTION:
             raise IllegalStateError(f"offsets can be sent only inside a transaction, not when {self._where}")
-        call = Call("send_offsets_to_transaction")
+        call = TransactionalRequestResult("send_offsets_to_transaction")
         request = TxnRequest(
             ApiKey.ADD_OFFSETS_TO_TXN, Priority.ADD, call, offsets=dict(offsets), group=group
         )
@@ -162,17 +162,17 @@ class TransactionManager(TransactionStateMachine):
         self.prepared = PreparedTxnState(self.producer_id, self.producer_epoch)
         return self.prepared
 
-    def commit(self) -> Call:
+    def commit(self) -> TransactionalRequestResult:
         """End the transaction: everything counts. Raises as `begin`."""
         return self._end("commit_transaction", commit=True)
 
-    def abort(self) -> Call:
+    def abort(self) -> TransactionalRequestResult:
         """End the transaction: nothing counts. Raises as `begin`, but for an error that asks for just
         this.
         """
         return self._end("abort_transaction", commit=False)
 
-    def complete(self, prepared: PreparedTxnState) -> Call:
+    def complete(self, prepared: PreparedTxnState) -> TransactionalRequestResult:
         """End a prepared transaction: commit it if it is the one that was decided on, else abort it
         (KIP-939). Raises as `begin`.
         """
@@ -187,7 +187,7 @@ class TransactionManager(TransactionStateMachine):
             raise IllegalStateError(f"there is no prepared transaction when {self._where}")
         return self._end("complete_transaction", commit=prepared == self.prepared)
 
-    def _end(self, name: str, *, commit: bool) -> Call:
+    def _end(self, name: str, *, commit: bool) -> TransactionalRequestResult:
         call, again = self._cached(name)
         if again:
             return call

@@ -37,8 +37,8 @@ _TIMESTAMP = Struct(">q")
 _TIMESTAMP_AT = 18
 
 
-class Step(NamedTuple):
-    """One entry that a walk came by. Of a wrapper, `base_offset` is the last offset, too."""
+class SegmentEntry(NamedTuple):
+    """The place of an entry in its segment, and its offsets. Of a wrapper both are its last offset."""
 
     position: int
     size: int
@@ -55,7 +55,7 @@ class BrokenBatchError(Exception):
         self.position = position
 
 
-def walk(pread: PRead, path: Path, position: int, end: int) -> Iterator[Step]:
+def walk(pread: PRead, path: Path, position: int, end: int) -> Iterator[SegmentEntry]:
     """The entries from a boundary on, up to the last one that ends at `end` or before it.
 
     Raises `BrokenBatchError`, `OSError`.
@@ -79,7 +79,7 @@ def walk(pread: PRead, path: Path, position: int, end: int) -> Iterator[Step]:
             size = length + LOG_OVERHEAD
             step = None
             if size >= HEADER_BYTES and delta >= 0 and base_offset >= 0 and magic == MAGIC_V2:
-                step = Step(position, size, base_offset, base_offset + delta, max_timestamp)
+                step = SegmentEntry(position, size, base_offset, base_offset + delta, max_timestamp)
         if step is None:
             raise BrokenBatchError(path, position)
         if position + step.size > end:
@@ -88,19 +88,21 @@ def walk(pread: PRead, path: Path, position: int, end: int) -> Iterator[Step]:
         position += step.size
 
 
-def _message_at(block: bytes, start: int, position: int) -> Step | None:
+def _message_at(block: bytes, start: int, position: int) -> SegmentEntry | None:
     offset, length, magic = MESSAGE.unpack_from(block, start)
     if length < MIN_LENGTH[magic] or offset < 0:
         return None
     timestamp = NO_TIMESTAMP
     if magic:
         (timestamp,) = _TIMESTAMP.unpack_from(block, start + _TIMESTAMP_AT)
-    return Step(position, length + LOG_OVERHEAD, offset, offset, timestamp)
+    return SegmentEntry(position, length + LOG_OVERHEAD, offset, offset, timestamp)
 
 
-def walk_to(pread: PRead, path: Path, position: int, end: int, offset: int, beyond: int) -> Step | None:
+def walk_to(
+    pread: PRead, path: Path, position: int, end: int, offset: int, beyond: int
+) -> SegmentEntry | None:
     """As `walk`, to the first entry that reaches `offset` or ends after `beyond`; None where the segment ends
-    before it. The step's max timestamp may be left out (-1). Raises as `walk`.
+    before it. Its max timestamp may be left out (-1). Raises as `walk`.
     """
     block_at = position
     block = b""
@@ -122,7 +124,7 @@ def walk_to(pread: PRead, path: Path, position: int, end: int, offset: int, beyo
         if after > end:
             return None
         if base_offset + delta >= offset or after > beyond:
-            return Step(position, after - position, base_offset, base_offset + delta, NO_TIMESTAMP)
+            return SegmentEntry(position, after - position, base_offset, base_offset + delta, NO_TIMESTAMP)
         position = after
     # Messages, which may be smaller than the header of a batch.
     for step in walk(pread, path, position, end):

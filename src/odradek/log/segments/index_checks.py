@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from odradek.log.segments.batch_walk import MESSAGE, SPAN, Step
+from odradek.log.segments.batch_walk import MESSAGE, SPAN, SegmentEntry
 from odradek.log.segments.offset_index import OffsetPosition
 from odradek.log.segments.time_index import TimestampOffset
 from odradek.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC_AT, MAGIC_V2
@@ -60,7 +60,7 @@ def begins_there(pread: PRead, entry: OffsetPosition, base_offset: int, end: int
     return base_offset <= first <= offset and smallest <= length <= left - LOG_OVERHEAD
 
 
-def holds_time(step: Step | None, entry: TimestampOffset) -> bool:
+def holds_time(step: SegmentEntry | None, entry: TimestampOffset) -> bool:
     """Whether the batch that an entry of a time index names has that timestamp as its largest.
 
     Args:

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from odradek.log.segments.batch_walk import WALK_BLOCK, Step, walk, walk_to
+from odradek.log.segments.batch_walk import WALK_BLOCK, SegmentEntry, walk, walk_to
 from odradek.log.segments.index_checks import begins_there, holds_time
 from odradek.log.segments.index_file import CorruptIndexError
 from odradek.log.segments.offset_index import MAX_RELATIVE_OFFSET
@@ -59,7 +59,7 @@ class Segment(SegmentFiles):
         self._tail_base_offset = base_offset
         # What searches have found: the batch that reaches an offset, and where a read from a position that
         # was bounded by its size has to end. Both stay true while batches are only added.
-        self._found_steps: dict[int, Step] = {}
+        self._found_steps: dict[int, SegmentEntry] = {}
         self._found_ends: dict[tuple[int, int], int] = {}
 
     def close(self) -> None:
@@ -240,7 +240,7 @@ class Segment(SegmentFiles):
         self._found_steps.clear()
         self._found_ends.clear()
 
-    def learn_tail(self, steps: Sequence[Step]) -> None:
+    def learn_tail(self, steps: Sequence[SegmentEntry]) -> None:
         """Know of these batches, the last ones of the segment, where they are."""
         if steps and not self._tail_positions:
             self._remember(steps[0].position, [(step.size, step.last_offset) for step in steps])
@@ -319,14 +319,14 @@ class Segment(SegmentFiles):
 
     # Reading.
 
-    def walk(self, position: int, end: int) -> Iterator[Step]:
+    def walk(self, position: int, end: int) -> Iterator[SegmentEntry]:
         """The batches and messages from a boundary on, up to the last one that ends at `end` or before it.
 
         Raises `BrokenBatchError`.
         """
         return walk(self.pread, self.path, position, end)
 
-    def translate(self, offset: int) -> Step | None:
+    def translate(self, offset: int) -> SegmentEntry | None:
         """The first batch that reaches the offset; None if the segment ends before it.
 
         Its max timestamp is -1, and so is its base offset where the answer came from memory.
@@ -338,7 +338,7 @@ class Segment(SegmentFiles):
                 return None
             position = positions[slot]
             end = positions[slot + 1] if slot + 1 < len(positions) else self.size
-            return Step(position, end - position, -1, self._tail_last_offsets[slot], -1)
+            return SegmentEntry(position, end - position, -1, self._tail_last_offsets[slot], -1)
         found = self._found_steps.get(offset)
         if found is not None:
             return found
@@ -347,7 +347,7 @@ class Segment(SegmentFiles):
             self._keep_step(offset, step)
         return step
 
-    def _keep_step(self, offset: int, step: Step) -> None:
+    def _keep_step(self, offset: int, step: SegmentEntry) -> None:
         if len(self._found_steps) >= FOUND_ENTRIES:
             self._found_steps.clear()
         self._found_steps[offset] = step

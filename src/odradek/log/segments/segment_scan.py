@@ -12,7 +12,7 @@ from zlib import crc32 as crc32_of_message
 
 from fastcrc import crc32
 
-from odradek.log.segments.batch_walk import SMALLEST_ENTRY, Step
+from odradek.log.segments.batch_walk import SMALLEST_ENTRY, SegmentEntry
 from odradek.log.segments.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
 from odradek.log.segments.time_index import NO_TIMESTAMP, TimeIndex, TimestampOffset
 from odradek.log.storage.checkpoint_file import EpochEntry
@@ -59,7 +59,7 @@ class SegmentScan:
     max_timestamp: TimestampOffset = _NO_TIMESTAMP
     epochs: list[EpochEntry] = field(default_factory=list)
     has_producers: bool = False
-    tail: list[Step] = field(default_factory=list)
+    tail: list[SegmentEntry] = field(default_factory=list)
 
 
 def scan_segment(files: FileSystem, path: Path, base_offset: int, index_interval: int) -> SegmentScan:
@@ -151,7 +151,7 @@ def _scan(scan: SegmentScan, file: File, index_interval: int) -> None:
         position = end
     scan.valid_bytes = position
     scan.next_offset = next_offset
-    scan.tail = [Step(*step) for step in tail]
+    scan.tail = [SegmentEntry(*step) for step in tail]
     if largest > last_time_entry:
         _add_time_entry(scan)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from odradek.log.config import LogConfig
 from odradek.log.errors import LogDamagedError
 from odradek.log.producers.producer_replay import read_marker
-from odradek.log.segments.batch_walk import BrokenBatchError, Step
+from odradek.log.segments.batch_walk import BrokenBatchError, SegmentEntry
 from odradek.log.segments.index_file import CorruptIndexError
 from odradek.log.segments.segment import Segment
 from odradek.log.segments.segment_files import check_index_sizes
@@ -58,7 +58,7 @@ class RecoveryPlan:
     contents: FolderContents
     scans: dict[int, SegmentScan] = field(default_factory=dict)
     dropped: list[int] = field(default_factory=list)
-    tail: list[Step] = field(default_factory=list)
+    tail: list[SegmentEntry] = field(default_factory=list)
     last: Segment | None = None
     end_offset: int | None = None
     cuts_tail: bool = False

@@ -1,4 +1,4 @@
-"""What an application asked its transactions for, and what came of it."""
+"""The result of what an application asked its transactions for."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 from odradek.errors import OdradekError
 
 
-class Call:
-    """What the application asked for; done when all requests of it are answered.
+class TransactionalRequestResult:
+    """One call of the application, and its outcome; done when all requests of it are answered.
 
     Attributes:
         error: why it failed; None if it did not, or is not done.

@@ -21,7 +21,7 @@ RETRY_MS = 60_000
 """After how long what could not be removed is tried again."""
 
 
-class Removals:
+class Removing:
     """Goes through what is due; every method is called from the loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, logs: LogManager, clock: Clock) -> None:
