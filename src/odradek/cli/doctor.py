@@ -165,7 +165,7 @@ def compiled_parts() -> list[str]:
 
 
 def codecs() -> Iterable[Finding]:
-    """Whether each compression can be done, by doing it."""
+    """Return whether each compression can be done, by doing it."""
     try:
         from odradek.records.compression import Codec, compress, decompress
     except ImportError:

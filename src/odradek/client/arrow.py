@@ -47,7 +47,7 @@ class Built(NamedTuple):
 
 
 class Topics(Protocol):
-    """Who knows the partitions, and how large batches may be: a producer's engine."""
+    """An object that knows the partitions, and how large batches may be: a producer's engine."""
 
     @property
     def config(self) -> ProducerConfig:
@@ -65,7 +65,7 @@ class ArrowDelivery:
         self.rows = rows
 
     def done(self) -> bool:
-        """Whether the fate of all rows is known."""
+        """Return whether the fate of all rows is known."""
         return all(outcome.settled and outcome.moved is None for outcome in self._leaves())
 
     def _leaves(self) -> list[BatchOutcome]:

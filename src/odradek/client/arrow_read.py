@@ -1,4 +1,4 @@
-"""What a consumer took as columns, as one Arrow table. Needs pyarrow."""
+"""The columns that a consumer took, as one Arrow table. Needs pyarrow."""
 
 from __future__ import annotations
 

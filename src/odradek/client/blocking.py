@@ -129,7 +129,7 @@ class BlockingConnection:
         return asked.token, message
 
     def readable(self, timeout_ms: float) -> bool:
-        """Whether an answer begins to come in within that time."""
+        """Return whether an answer begins to come in within that time."""
         import select
 
         return bool(select.select([self._socket], [], [], max(0.0, timeout_ms) / 1000)[0])
@@ -233,7 +233,7 @@ class BlockingCluster:
         return connection
 
     def hopeless(self, problem: OdradekError, at_ms: float) -> bool:
-        """Whether no broker was reached so far, and `first_contact_ms` will have passed by then."""
+        """Return whether no broker was reached so far, and `first_contact_ms` will have passed by then."""
         return isinstance(problem, NoBrokersAvailableError) and at_ms > self._first_contact_until_ms
 
     def any_connection(self) -> BlockingConnection:
@@ -336,7 +336,7 @@ class Retrying:
 
     @property
     def over(self) -> bool:
-        """Whether the time has passed."""
+        """Return whether the time has passed."""
         return now_ms() > self._deadline
 
     def failed(self, problem: OdradekError) -> None:

@@ -77,7 +77,7 @@ class PipelinedProduce:
         return self._config
 
     def topic(self, name: str) -> KnownTopic | None:
-        """What is known of a topic; None if it is not in the metadata."""
+        """Return the known partitions of a topic; None if it is not in the metadata."""
         return self._topics.get(name)
 
     @contextlib.contextmanager

@@ -34,7 +34,7 @@ def _key(
 
 @dataclass(frozen=True, kw_only=True)
 class CommonConfig:
-    """What all clients share. Times in milliseconds, sizes in bytes."""
+    """Configs of all clients. Times in milliseconds, sizes in bytes."""
 
     bootstrap_servers: tuple[tuple[str, int], ...] = ()
     client_id: str = ""

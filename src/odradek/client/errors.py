@@ -1,4 +1,4 @@
-"""What goes wrong on the client's side, beside the broker's own codes (`odradek.errors`)."""
+"""Errors on the client's side, beside the broker's own codes (`odradek.errors`)."""
 
 from __future__ import annotations
 

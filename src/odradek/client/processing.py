@@ -145,7 +145,7 @@ def _transaction(
 def _offsets(
     records: Sequence[ConsumerRecord],
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, OffsetAndMetadata]]:
-    """Where to read again, and where to go on, by partition."""
+    """The offsets to read again, and to go on from, by partition."""
     first: dict[TopicPartition, int] = {}
     after: dict[TopicPartition, OffsetAndMetadata] = {}
     for record in records:

@@ -21,7 +21,7 @@ from odradek.wire.primitives import uuid_to_text
 
 @dataclass(frozen=True)
 class FoundTopic:
-    """What an answer says of one topic.
+    """An answer about one topic.
 
     Attributes:
         topic_id: 16 bytes, zeros where the broker has none (before Kafka 2.8). A topic that is deleted and

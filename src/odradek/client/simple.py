@@ -55,7 +55,7 @@ __all__ = [
 
 
 class Fetched(NamedTuple):
-    """What one fetch brought.
+    """The result of one fetch.
 
     `records` begin at the offset asked for, `skipped` older ones stood before it in the same compressed set;
     `next_offset` is where to fetch on, `high_watermark` the end of what may be read.
@@ -68,7 +68,10 @@ class Fetched(NamedTuple):
 
 
 class Leadership(NamedTuple):
-    """Who serves a partition. `leader` is None while there is none; `replicas` are those with an address."""
+    """The brokers that serve a partition.
+
+    `leader` is None while there is none; `replicas` are those with an address.
+    """
 
     leader: Node | None
     replicas: tuple[Node, ...]
@@ -223,7 +226,7 @@ class SimpleConsumer:
     def fetch_offsets(
         self, group: str, partitions: Iterable[tuple[str, int]], *, in_zookeeper: bool = False
     ) -> dict[TopicPartition, int]:
-        """What was committed, without the partitions for which nothing was; arguments as `commit_offsets`."""
+        """Return the committed offsets of partitions that have any; arguments as `commit_offsets`."""
         wanted = [TopicPartition(*tp) for tp in partitions]
         version = self._offsets_version(ApiKey.OFFSET_FETCH, in_zookeeper)
         answer = self._ask(offset_fetch_request(group, wanted, version, False), version)
@@ -253,7 +256,7 @@ class SimpleConsumer:
         max_wait_ms: int = 500,
         min_bytes: int = 1,
     ) -> Fetched:
-        """What lies at an offset, up to about `max_bytes`; nothing new within `max_wait_ms`: no records.
+        """Return the records at an offset, about `max_bytes` at most; none if none come within `max_wait_ms`.
 
         A broker gives out compressed sets whole, so older records may come with those asked for: they are
         skipped, and counted.

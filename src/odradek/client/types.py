@@ -65,7 +65,7 @@ class PreparedTxnState(NamedTuple):
 
     @property
     def has_transaction(self) -> bool:
-        """Whether there is one."""
+        """Return whether there is one."""
         return self.producer_id >= 0
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a sent record lies.
+    """The place of a sent record.
 
     `offset` is -1 with acks=0, and for a batch that the broker had already forgotten to be a duplicate.
     `timestamp` is the broker's with LogAppendTime, else the record's own. Sizes are -1 for null.
@@ -183,7 +183,7 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody has set it: sources DEFAULT_CONFIG (5) and STATIC_BROKER_CONFIG (4) count."""
+        """Return whether nobody has set it: sources DEFAULT_CONFIG (5) and STATIC_BROKER_CONFIG (4) count."""
         return self.source in (4, 5)
 
 
@@ -320,7 +320,7 @@ class ApiVersionRange:
 
 
 class ConsumerRebalanceListener:
-    """What a consumer tells about its partitions; every method is optional to override (KIP-429).
+    """Callbacks of a consumer about its partitions; every method is optional to override (KIP-429).
 
     The synchronous consumer calls from the thread that is in `poll`; the asyncio one awaits the result if it
     is awaitable.

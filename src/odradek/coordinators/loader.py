@@ -12,7 +12,7 @@ from odradek.records.message_set import MessageHeader, iter_entries, message_rec
 
 
 class Replayable(Protocol):
-    """What a partition is replayed into."""
+    """A shard that a partition is replayed into."""
 
     def replay_bytes(self, offset: int, producer_id: int, key: bytes | None, value: bytes | None) -> None:
         """Apply one record; `producer_id` is that of its transaction, -1 outside of transactions."""

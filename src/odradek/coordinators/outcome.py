@@ -1,4 +1,4 @@
-"""What a command hands back: records to write, the answer, and what follows."""
+"""The outcome of a command: records to write, the response, and what follows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Producer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a command decided.
+    """The decision of a command.
 
     Attributes:
         records: appended together, as one batch, or not at all.

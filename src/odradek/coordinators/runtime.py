@@ -109,7 +109,7 @@ S = TypeVar("S", bound=Shard)
 
 
 class ShardState(Enum):
-    """Where a shard is in its life."""
+    """The stages of a shard's life."""
 
     LOADING = "Loading"
     ACTIVE = "Active"
@@ -246,7 +246,7 @@ class CoordinatorRuntime(Generic[S]):
             self.unload(partition)
 
     def state(self, partition: int) -> ShardState | None:
-        """Where the partition's shard is in its life; `None` if it is not here."""
+        """Return the stage of the partition's shard; `None` if it is not here."""
         slot = self._slots.get(partition)
         return None if slot is None else slot.state
 

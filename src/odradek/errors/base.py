@@ -52,10 +52,10 @@ class KafkaError(OdradekError):
 
     @property
     def retriable(self) -> bool:
-        """Whether the same request may succeed later."""
+        """Return whether the same request may succeed later."""
         return self.code.retriable
 
     @property
     def refreshes_metadata(self) -> bool:
-        """Whether the client should ask for the cluster's metadata before it tries again."""
+        """Return whether the client should ask for the cluster's metadata before it tries again."""
         return self.code.refreshes_metadata

@@ -146,7 +146,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Whether the records' own timestamps count, or the batch's max timestamp for all of them."""
+        """Return whether the records' own timestamps count, or the batch's max timestamp for all of them."""
         if self.attributes & TIMESTAMP_TYPE_BIT:
             return TimestampType.LOG_APPEND_TIME
         return TimestampType.CREATE_TIME

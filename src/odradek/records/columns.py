@@ -129,7 +129,7 @@ class ColumnDecoder:
 
     @property
     def finished(self) -> bool:
-        """Whether the limit or `until_offset` is reached."""
+        """Return whether the limit or `until_offset` is reached."""
         return self._left <= self._builder.rows or self.next_offset >= self._until_offset
 
     def feed(self, buffer: Buffer) -> Iterator[pa.RecordBatch]:

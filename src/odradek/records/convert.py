@@ -18,7 +18,7 @@ def target_codec(compression_type: str) -> Codec | None:
 
 
 def needs_recompression(headers: Sequence[BatchHeader], codec: Codec | None) -> bool:
-    """Whether `recompress` would change any of these batches."""
+    """Return whether `recompress` would change any of these batches."""
     return codec is not None and any(_differs(header, codec) for header in headers)
 
 

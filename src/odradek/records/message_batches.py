@@ -191,7 +191,7 @@ class _Gathered:
         self.kind = TimestampType.NO_TIMESTAMP_TYPE
 
     def fits(self, record: Record) -> bool:
-        """Whether a batch can go on with it: offsets grow, and a time set by the broker is one for all."""
+        """Return whether a batch can go on with it: offsets grow, and a broker's time is one for all."""
         return self.count == 0 or (
             self.last < record.offset <= self.base + _MAX_DELTA
             and record.timestamp_type is self.kind

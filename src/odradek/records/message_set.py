@@ -112,7 +112,7 @@ class MessageHeader(NamedTuple):
 
     @property
     def is_wrapper(self) -> bool:
-        """Whether the value is a compressed message set."""
+        """Return whether the value is a compressed message set."""
         return bool(self.attributes & CODEC_MASK)
 
     @property
@@ -122,7 +122,7 @@ class MessageHeader(NamedTuple):
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Whether the sender or the broker set the timestamp; neither, at magic 0."""
+        """Return whether the sender or the broker set the timestamp; neither, at magic 0."""
         if self.magic == 0:
             return TimestampType.NO_TIMESTAMP_TYPE
         return (
@@ -152,7 +152,7 @@ def check_message_prefix(buffer: Buffer, offset: int) -> None:
 
 
 def is_message_set(buffer: Buffer) -> bool:
-    """Whether the first entry of `buffer` is of magic 0 or 1, not a record batch."""
+    """Return whether the first entry of `buffer` is of magic 0 or 1, not a record batch."""
     return len(buffer) > MAGIC_AT and buffer[MAGIC_AT] < MAGIC_V2
 
 

@@ -49,7 +49,7 @@ class ValidMessages(NamedTuple):
     max_timestamp: int
     max_timestamp_index: int
     consecutive: bool
-    """Whether the offsets count from 0, so that a wrapper of magic 1 can be appended as it is."""
+    """Return whether the offsets count from 0, so that a wrapper of magic 1 can be appended as it is."""
 
 
 def validate_message_set(

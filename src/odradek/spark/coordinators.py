@@ -1,4 +1,4 @@
-"""What exactly-once writes ask of the brokers' coordinators: decisions, and the ends of transactions.
+"""The requests of exactly-once writes to the brokers' coordinators: decisions, and the ends of transactions.
 
 A decision lies where a consumer group's offsets lie: under the group named like the query, as the committed
 offset (the batch) and metadata (the transactions) of partition 0 of `__consumer_offsets`, a topic that every
@@ -169,7 +169,7 @@ class Coordinators:
         return {name: value for name, value in self._configs.items() if name not in left}
 
     def _committed(self, group: str, stuck: Callable[[], None]) -> Chunk | None:
-        """What is committed in a group; `stuck` is called when a transaction without an end is in the way."""
+        """Return the commits of a group; call `stuck` when a transaction without an end is in the way."""
 
         def ask(connection: BlockingConnection) -> Chunk | None:
             version = connection.pick(ApiKey.OFFSET_FETCH)

@@ -60,12 +60,12 @@ class Decision:
 
 
 class UnreadableDecisionError(OdradekError):
-    """What stands where a decision should stand is none of ours."""
+    """Something else stands where a decision should stand."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a task's attempt tells the driver.
+    """The report of a task's attempt to the driver.
 
     Attributes:
         task: the partition's number.
@@ -86,7 +86,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the driver does, in this order; `error` is raised when all else is done."""
+    """The steps of the driver, in this order; `error` is raised when all else is done."""
 
     decide: Decision | None = None
     commit: tuple[Transaction, ...] = ()
@@ -95,7 +95,7 @@ class Plan:
 
 
 class ToDo(NamedTuple):
-    """What a task does before its rows.
+    """The steps of a task before its rows.
 
     `decided`: its rows belong to a batch that was decided on. `complete`: then commit this, and write the
     rows only if it is gone.
@@ -106,7 +106,7 @@ class ToDo(NamedTuple):
 
 
 def task_begins(decision: Decision | None, batch: int, task: int) -> ToDo:
-    """What a task of `batch` does, given the newest decision. Raises `ValueError` for a batch of the past."""
+    """Return the steps of a task of `batch`, by the newest decision. Raises `ValueError` for an old batch."""
     if decision is None or decision.batch < batch:
         return ToDo(decided=False)
     if decision.batch > batch:
@@ -124,7 +124,7 @@ def passed(decision: Decision, batch: int) -> str:
 
 
 def judge(decision: Decision | None, batch: int, run: str, reports: Sequence[Report]) -> Plan:
-    """What the driver does with a batch whose tasks have all succeeded.
+    """Return the driver's steps for a batch whose tasks have all succeeded.
 
     Args:
         decision: the newest one, read after all other drivers of this query were fenced.
@@ -189,7 +189,7 @@ def _changed(
 
 
 def judge_failure(decision: Decision | None, batch: int, reports: Iterable[Report | None]) -> Plan:
-    """What the driver does with a batch of which a task, or its own commit, failed."""
+    """Return the driver's steps for a batch of which a task, or its own commit, failed."""
     wrote = tuple(r.transaction for r in reports if r is not None and r.transaction is not None)
     if decision is None or decision.batch != batch:
         return Plan(abort=wrote)

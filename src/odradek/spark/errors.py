@@ -1,4 +1,4 @@
-"""What goes wrong in the pipeline beside wrong options (`ValueError`) and the client's own errors.
+"""Errors of the pipeline, beside wrong options (`ValueError`) and the client's own errors.
 
 Spark passes an exception of a Python source on as text, class name included; so the names tell what happened.
 """

@@ -28,7 +28,7 @@ _LOOK_EVERY = 20
 
 
 class Ledger(Protocol):
-    """What the brokers remember; `coordinators.Coordinators` asks them."""
+    """The memory of the brokers; `coordinators.Coordinators` asks them."""
 
     def read_decision(self, name: str) -> Decision | None: ...
 
@@ -55,7 +55,7 @@ class OpenTransaction(Protocol):
 
 @dataclass(frozen=True)
 class Batch:
-    """What is written exactly once.
+    """A batch that is written exactly once.
 
     Attributes:
         name: of the query, the same in all its runs; all its transactional ids begin so.
@@ -156,7 +156,7 @@ def _decide(
 
 
 def _worth_a_look(before: Decision | None, batch: Batch, reports: Sequence[Report]) -> bool:
-    """Whether to look for what dead tasks left open: after a restart, a failed attempt, and now and then."""
+    """Return whether to look for what dead tasks left open: after a restart, a failure, and now and then."""
     return (
         before is None
         or before.run != batch.run

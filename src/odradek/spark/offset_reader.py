@@ -92,7 +92,7 @@ class OffsetReader:
         return self._retried(lambda: self._resolve(limit, starting, self._selected()))
 
     def bounds(self, start: Limit, end: Limit) -> tuple[SourceOffset, SourceOffset]:
-        """Where a batch starts and ends: `resolve` for both, of the same partitions."""
+        """Return the start and the end of a batch: `resolve` for both, of the same partitions."""
 
         def both() -> tuple[SourceOffset, SourceOffset]:
             selected = self._selected()
@@ -158,7 +158,7 @@ class OffsetReader:
         return _keyed(self._client().end_offsets(wanted)) if wanted else {}
 
     def _selected(self) -> "_Selected":
-        """What is selected and exists, by an answer that was asked for now."""
+        """Return the selected partitions that exist, by an answer that was asked for now."""
         options = self._options
         topics = self._topics()
         existing = sorted(TopicPartition(name, n) for name, topic in topics.items() for n in topic.partitions)

@@ -30,7 +30,7 @@ _ID_MARK = "#"
 
 @dataclass(frozen=True)
 class SourceOffset:
-    """Where a query is: the next offset of each partition, and of which topics these are offsets.
+    """The position of a query: the next offset of each partition, and of which topics these are offsets.
 
     Attributes:
         topic_ids: by topic, as Kafka writes them. A topic whose id is not known is not in it: its broker has

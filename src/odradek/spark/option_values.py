@@ -59,7 +59,7 @@ class Given:
             raise ValueError(f"{name}: {error}") from None
 
     def kafka(self) -> dict[str, str]:
-        """What follows `kafka.`, under Kafka's own names."""
+        """Return the options behind `kafka.`, under Kafka's own names."""
         prefix = "kafka."
         return {name[len(prefix) :]: value for name, value in self._values.items() if name.startswith(prefix)}
 

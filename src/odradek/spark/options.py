@@ -1,4 +1,4 @@
-"""What the user may say in `.option(…)`, checked once and kept as data.
+"""The options of the user's `.option(…)`, checked once and kept as data.
 
 Names and meanings are those of Spark's Kafka connector, without regard to case; what it refuses is refused
 here in like words. Unlike the connector, which ignores an option that it does not know, a misspelled one is
@@ -68,7 +68,7 @@ SPARK_OPTIONS = ("checkpointLocation", "queryName", "path", "outputMode")
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What to read, and how: the result of `parse_source`.
+    """The topics to read, and how: the result of `parse_source`.
 
     Attributes:
         client: configs for the client, under Kafka's dotted names, without the `kafka.` prefix.
@@ -114,7 +114,7 @@ class SourceOptions:
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """Where to write: the result of `parse_sink`.
+    """The topic to write to: the result of `parse_sink`.
 
     Attributes:
         client: configs for the client, under Kafka's dotted names.

@@ -1,4 +1,4 @@
-"""What a streaming query reads next: from the checkpoint's offsets and the brokers' answers.
+"""The next batch of a streaming query: from the checkpoint's offsets and the brokers' answers.
 
 The invariants of a query's reading side, whatever happens to its driver:
 
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 class Brokers(Protocol):
-    """What the planner asks; `offset_reader.OffsetReader` answers."""
+    """The questions of the planner; `offset_reader.OffsetReader` answers."""
 
     def earliest(self, partitions: "list[TopicPartition]") -> Offsets: ...
 
@@ -72,7 +72,7 @@ class StreamPlanner:
         """The ends seen by the last `next_end`, for progress reports."""
 
     def initial(self) -> SourceOffset:
-        """Where a new query starts. Asked twice for batch 0, so the answer is remembered: "latest" moves."""
+        """Return the start of a new query. It is remembered, as batch 0 asks twice, and "latest" moves."""
         if self._initial is None:
             initial = self._brokers.resolve(self._options.start, starting=True)
             self._moving = self._moving_partitions(initial.offsets)
@@ -158,7 +158,7 @@ class StreamPlanner:
         return split(ranges, self._options.min_partitions, self._options.max_records_per_partition)
 
     def _begins(self, start: SourceOffset, end: SourceOffset) -> Offsets:
-        """Where each partition of `end` begins: at `start`, or at its beginning if it is new."""
+        """Return the beginning of each partition of `end`: at `start`, or at its beginning if it is new."""
         recreated = start.recreated(end)
         begins = {
             tp: start.offsets[tp] for tp in end.offsets if tp in start.offsets and tp.topic not in recreated

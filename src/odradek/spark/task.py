@@ -1,4 +1,4 @@
-"""What runs in an executor: a range of offsets in, Arrow record batches with the table's columns out."""
+"""The work of an executor: a range of offsets in, Arrow record batches with the table's columns out."""
 
 import logging
 from collections.abc import Iterator

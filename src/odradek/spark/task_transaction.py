@@ -92,7 +92,7 @@ def _ways(options: SinkOptions, batch: Batch, given: dict[str, str]) -> Sequence
 
 
 def _another_way(options: SinkOptions, configs: dict[str, Any], problem: OdradekError) -> bool:
-    """Whether the broker only refuses this way to begin. Raises if it refuses what was asked for."""
+    """Return whether the broker only refuses this way to begin. Raises if it refuses what was asked for."""
     code = problem.code if isinstance(problem, KafkaError) else None
     if _TWO_PHASE in configs:
         refused = (

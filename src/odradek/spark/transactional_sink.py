@@ -36,7 +36,7 @@ _open: dict[_Key, Coordinators] = {}
 
 @dataclass
 class TransactionCommitMessage(WriterCommitMessage):
-    """What a task tells the driver: its transaction waits to be committed."""
+    """A task's message to the driver: its transaction waits to be committed."""
 
     batch: Batch
     report: Report
@@ -64,7 +64,7 @@ def close_idle() -> None:
 
 
 def named_batch(options: SinkOptions) -> Batch:
-    """What a batch write is: the one that its `writeId` says, or one that nobody will recognise."""
+    """Return the identity of a batch write: that of its `writeId`, or one that nobody will recognise."""
     run = uuid.uuid4().hex
     name = f"{options.transactional_id_prefix}-{options.write_id or run}"
     return Batch(name, options.write_version, run, remembered=options.write_id is not None)

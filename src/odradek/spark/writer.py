@@ -55,7 +55,7 @@ _ACCEPTED: dict[str, tuple[DataType, ...]] = {
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task wrote and had acknowledged."""
+    """The acknowledged records of one task."""
 
     rows: int
     bytes: int

@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where a component gets the time from."""
+    """The source of a component's time."""
 
     def now_ms(self) -> int:
         """Wall-clock time, milliseconds since the epoch; may jump."""

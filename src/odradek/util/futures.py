@@ -50,7 +50,7 @@ def pass_on(first: asyncio.Future[T], after: asyncio.Future[T]) -> None:
 
 
 def _failed(done: asyncio.Future[Any], after: asyncio.Future[Any]) -> bool:
-    """Whether a future has no result; what it has instead is passed on."""
+    """Return whether a future has no result; what it has instead is passed on."""
     if done.cancelled():
         after.cancel()
         return True

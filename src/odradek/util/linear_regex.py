@@ -229,7 +229,7 @@ class _Parser:
         return self.char(self.escaped(char))
 
     def escaped(self, char: str) -> _Test:
-        """What an escape stands for that is one character, or a class of them."""
+        """Read an escape that stands for one character, or a class of them."""
         known = _CLASSES.get(char)
         if known is not None:
             return known
@@ -357,7 +357,7 @@ class LinearPattern:
         return then
 
     def matches(self, text: str) -> bool:
-        """Whether the whole text is what the pattern describes."""
+        """Return whether the whole text is what the pattern describes."""
         states = self._reached([self._start], text, 0)
         for at, char in enumerate(text):
             states = self._next(states, char, text, at + 1)

@@ -25,7 +25,7 @@ _all: WeakSet[Repeats] = WeakSet()
 
 
 class _Kind:
-    """What is known of one kind of line."""
+    """The counts of one kind of line."""
 
     __slots__ = ("args", "count", "level", "message", "seen_s", "told_s")
 

@@ -19,7 +19,7 @@ class TimerHandle(Protocol):
 
 
 class Timers(Protocol):
-    """Where a component sets its timers."""
+    """The timers of a component."""
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> TimerHandle:
         """Call `callback` once, `delay_ms` milliseconds from now."""

@@ -67,7 +67,7 @@ class AsyncAdmin(TopicAdmin, ConfigAdmin, GroupAdmin, PlacementAdmin, AccessAdmi
         return await self._retry("describe cluster", step)
 
     async def api_versions(self, node_id: int | None = None) -> list[ApiVersionRange]:
-        """What a broker (None: any) offers, by key."""
+        """Return the versions that a broker (None: any) offers, by key."""
 
         async def step() -> list[ApiVersionRange]:
             connection = await self._connection_to(node_id)

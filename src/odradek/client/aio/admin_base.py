@@ -1,4 +1,4 @@
-"""What all of the admin client needs: asking any broker, the controller, or a certain one, with retries."""
+"""The base of the admin client: asking any broker, the controller, or a certain one, with retries."""
 
 from __future__ import annotations
 

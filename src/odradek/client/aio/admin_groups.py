@@ -115,7 +115,7 @@ class GroupAdmin(AdminBase):
     async def list_group_offsets(
         self, group_id: str, partitions: Iterable[Any] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a group has committed, for all partitions or the given ones; those without are left out."""
+        """Return the committed offsets of a group, of all partitions or the given ones that have any."""
         wanted = None if partitions is None else [TopicPartition(*tp) for tp in partitions]
         return await self._coordinator(
             group_id, "offsets", lambda connection: fetch_committed(connection, group_id, wanted, False)

@@ -1,4 +1,4 @@
-"""Where replicas lie and who leads, as the administrator sees it: data folders, elections, reassignments."""
+"""The places of replicas and their leaders, for administrators: data folders, elections, reassignments."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class TransactionAdmin(AdminBase):
     async def describe_transactions(
         self, transactional_ids: Iterable[str]
     ) -> dict[str, TransactionDescription]:
-        """What coordinators know of transactional ids. Raises `TransactionalIdNotFoundError` and the like."""
+        """Describe transactional ids. Raises `TransactionalIdNotFoundError` and the like."""
         from odradek.wire.messages.describe_transactions import DescribeTransactionsRequest
 
         async def ask(node: Node, connection: Any, name: str) -> TransactionDescription:

@@ -99,7 +99,7 @@ class Cluster:
         return connection if connection is not None and not connection.closed else None
 
     def versions(self) -> list[NodeVersions | None]:
-        """What the brokers of the open connections said of themselves."""
+        """Return the versions of the brokers of the open connections."""
         return [connection.state.versions for connection in list(self._connections.values())]
 
     def backoff_left_ms(self, node_id: int, purpose: str = "") -> float:

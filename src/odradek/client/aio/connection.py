@@ -127,7 +127,7 @@ class Connection(asyncio.BufferedProtocol):
         return len(self.state.in_flight)
 
     def has_api(self, key: int) -> bool:
-        """Whether the broker offers a version of the API that this client speaks."""
+        """Return whether the broker offers a version of the API that this client speaks."""
         return self.state.versions is not None and self.state.versions.has(key)
 
     def pick(self, key: int, at_most: int | None = None, at_least: int | None = None) -> int:

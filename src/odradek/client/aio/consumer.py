@@ -193,7 +193,7 @@ class AsyncConsumer:
         (await self._started()).set_paused(False, partitions)
 
     async def paused(self) -> set[TopicPartition]:
-        """What is paused."""
+        """Return the paused partitions."""
         return {p.tp for p in (await self._started()).positions if p.paused}
 
     async def commit(self, offsets: Mapping[Any, Any] | None = None, timeout_ms: float | None = None) -> None:

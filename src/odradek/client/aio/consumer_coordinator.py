@@ -101,7 +101,7 @@ class ConsumerCoordinator:
 
     @property
     def needs_poll(self) -> bool:
-        """Whether `ensure_active` has something to do."""
+        """Return whether `ensure_active` has something to do."""
         return (
             self.member.rejoin_needed
             or self.member.lost

@@ -1,4 +1,4 @@
-"""What both consumers are made of: polling, positions, commits; in one event loop."""
+"""The engine of both consumers: polling, positions, commits; in one event loop."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _TOPIC_FATAL = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EX
 
 
 class ConsumerEngine:
-    """What both consumers are made of; lives in the event loop.
+    """The engine of both consumers; lives in the event loop.
 
     What `take` and `ready` touch may be touched by the application's thread as well: see `FetchBuffer`.
 
@@ -129,7 +129,7 @@ class ConsumerEngine:
             raise ClosedError("the consumer is closed")
 
     def ready(self, now_ms: float) -> bool:
-        """Whether `take` may be called without anything else to be done first."""
+        """Return whether `take` may be called without anything else to be done first."""
         return not (
             self.closed
             or self.fetcher.failure is not None
@@ -214,7 +214,7 @@ class ConsumerEngine:
 
     @property
     def used_up(self) -> bool:
-        """Whether `after_take` has something to do; for the other thread."""
+        """Return whether `after_take` has something to do; for the other thread."""
         return self.buffer.used != self._used_seen
 
     def take(self, limit: int) -> list[ConsumerRecord]:
@@ -396,7 +396,7 @@ class ConsumerEngine:
     # Commits
 
     def offsets_to_commit(self, offsets: Mapping[Any, Any] | None) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the application gave, or the positions."""
+        """Return the offsets that the application gave, or the positions."""
         self.need_open()
         self.group_needed()
         if offsets is None:

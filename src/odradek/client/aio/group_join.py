@@ -68,7 +68,7 @@ class GroupJoin:
         self._joined_topics: frozenset[str] = frozenset()
 
     def out_of_date(self) -> bool:
-        """Whether the metadata calls for a new join: other topics, or, for the leader, other partitions.
+        """Return whether the metadata asks for a new join: other topics or, for the leader, other partitions.
 
         Asked after each update; says so once for each change of partitions.
         """

@@ -12,7 +12,7 @@ from odradek.client.types import Node
 
 
 class GroupLink:
-    """Who coordinates one group, and requests to it.
+    """The coordinator of one group, and requests to it.
 
     Args:
         cluster: connections and metadata.

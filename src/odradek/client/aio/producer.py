@@ -47,7 +47,7 @@ log = logging.getLogger("odradek.client.producer")
 
 
 class AsyncTransaction:
-    """What `AsyncProducer.begin_transaction` returns; awaiting it is allowed, and does nothing."""
+    """The result of `AsyncProducer.begin_transaction`; awaiting it is allowed, and does nothing."""
 
     def __init__(self, leave: Callable[[bool], Awaitable[None]]) -> None:
         self._leave = leave

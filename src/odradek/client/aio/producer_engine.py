@@ -1,4 +1,4 @@
-"""What both producers are made of: serializing, choosing partitions, appending, flushing."""
+"""The engine of both producers: serializing, choosing partitions, appending, flushing."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ProducerRecord(NamedTuple):
 
 
 class ProducerEngine:
-    """What both producers are made of. Made in the event loop; appending may happen in other threads, under
+    """The engine of both producers. Made in the event loop; appending may happen in other threads, under
     `lock`.
 
     Args:
@@ -221,7 +221,7 @@ class ProducerEngine:
     # Appending, under `lock`
 
     def topic(self, name: str) -> KnownTopic | None:
-        """What is known of a topic; None if it is not in the metadata."""
+        """Return the known partitions of a topic; None if it is not in the metadata."""
         return self._topics.get(name)
 
     def try_append(self, record: SerializedRecord, known: KnownTopic) -> DeliveryFuture | None:

@@ -105,7 +105,7 @@ class TransactionRequests:
 
 
 class Transactions:
-    """What the application calls, as coroutines in the client's loop.
+    """The calls of the application, as coroutines in the client's loop.
 
     Args:
         config, cluster, accumulator: the producer's.

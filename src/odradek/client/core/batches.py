@@ -27,7 +27,7 @@ from odradek.records.compression import Codec
 NO_SEQUENCE = -1
 TRANSACTIONAL = 0x10
 ATTRIBUTES_AT = 22
-"""Where the low byte of a batch's attributes is."""
+"""The place of the low byte of a batch's attributes."""
 
 _PRODUCER = struct.Struct(">qhi")
 Callback = Callable[[RecordMetadata | None, Exception | None], Any]
@@ -87,7 +87,7 @@ class ProducerBatch(OpenBatch):
 
     @property
     def has_sequence(self) -> bool:
-        """Whether a sequence was given; such a batch may be in the log already."""
+        """Return whether a sequence was given; such a batch may be in the log already."""
         return self.base_sequence != NO_SEQUENCE
 
     @property

@@ -57,7 +57,7 @@ class Chunk:
 
     @property
     def stale(self) -> bool:
-        """Whether the consumer has gone elsewhere since."""
+        """Return whether the consumer has gone elsewhere since."""
         return self.turn != self.position.turn
 
     def take(self, limit: int, check_crcs: bool) -> tuple[list[ConsumerRecord], bool]:

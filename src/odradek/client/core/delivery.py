@@ -23,7 +23,7 @@ _lock = threading.Lock()
 
 
 class BatchOutcome:
-    """What became of a batch.
+    """The outcome of a batch.
 
     Attributes:
         base_offset: -1 when unknown (acks=0, forgotten duplicate).
@@ -141,7 +141,7 @@ class BatchOutcome:
 
 
 class DeliveryMethods:
-    """What a `DeliveryFuture` can do; the compiled one calls these functions, too."""
+    """The methods of a `DeliveryFuture`; the compiled one calls these functions, too."""
 
     __slots__ = ()
 
@@ -154,7 +154,7 @@ class DeliveryMethods:
     _final: Callable[[], BatchOutcome | None]
 
     def done(self) -> bool:
-        """Whether the record was acknowledged or given up."""
+        """Return whether the record was acknowledged or given up."""
         return self._final() is not None
 
     def cancelled(self) -> bool:
@@ -189,7 +189,7 @@ class DeliveryMethods:
         return error
 
     def metadata(self) -> RecordMetadata:
-        """Where the record lies, once `done`; offset -1 if unknown or failed."""
+        """Return the place of the record, once `done`; offset -1 if unknown or failed."""
         outcome = self._final() or self._outcome
         offset = outcome.base_offset
         return RecordMetadata(

@@ -1,4 +1,4 @@
-"""What was fetched and not yet given out, in the order in which it came.
+"""The fetched records that were not yet given out, in the order in which it came.
 
 Records leave as a list (`take`), as columns (`take_columns`) or one by one (`hand_out`); the three may
 alternate, as each goes on from the partitions' positions.
@@ -67,12 +67,12 @@ class FetchBuffer:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing waits."""
+        """Return whether nothing waits."""
         return not self._chunks
 
     @property
     def takeable(self) -> bool:
-        """Whether something waits that may be given to the application."""
+        """Return whether something waits that may be given to the application."""
         return next(self._takeable(), None) is not None
 
     def drop_except(self, keep: Callable[[Position], bool]) -> None:
@@ -82,7 +82,7 @@ class FetchBuffer:
                 self._remove(chunk)
 
     def _takeable(self) -> Iterator[Chunk]:
-        """What may be given to the application, in order; what nobody wants any more is thrown away."""
+        """Return what may be given to the application, in order; throw away what nobody wants any more."""
         for chunk in list(self._chunks):
             if chunk.stale:
                 self._remove(chunk)

@@ -20,7 +20,7 @@ NAMES_UNTIL = 12
 
 
 class FetchAt(NamedTuple):
-    """Where to read one partition. Epochs are -1 when unknown."""
+    """The place to read in one partition. Epochs are -1 when unknown."""
 
     tp: TopicPartition
     offset: int

@@ -26,7 +26,7 @@ _SESSION_GONE = (
 
 @dataclass(frozen=True, slots=True)
 class SessionRequest:
-    """What to put into a request: partitions to name, partitions to forget, and (session id, epoch)."""
+    """The contents of a request: partitions to name, partitions to forget, and (session id, epoch)."""
 
     named: list[FetchAt]
     forgotten: list[tuple[TopicPartition, bytes]]

@@ -30,7 +30,7 @@ class AbortedFilter:
         self.active = bool(self._pending)
 
     def drops(self, header: BatchHeader, batch: memoryview) -> bool:
-        """Whether the batch must not be seen; to be asked for every batch, control batches included."""
+        """Return whether the batch must not be seen. Ask for every batch, control batches included."""
         while self._pending and self._pending[0][0] <= header.last_offset:
             self._open.add(self._pending.popleft()[1])
         if header.producer_id not in self._open or not header.is_transactional:

@@ -87,5 +87,5 @@ class KnownBrokers:
 
 
 def known_brokers(config: CommonConfig) -> KnownBrokers:
-    """What a client knows of brokers at first: nothing, or what its configs say."""
+    """A client's knowledge of brokers at first: nothing, or what its configs say."""
     return KnownBrokers(None if config.api_version_request else config.broker_version_fallback)

@@ -39,7 +39,7 @@ class InboundFrames:
         return self._filled
 
     def space(self) -> memoryview:
-        """Where the next bytes go: at least one of room."""
+        """Return the room for the next bytes: at least one of room."""
         if self._filled == len(self._view):
             wanted = _BLOCK
             if self._filled >= 4:

@@ -1,4 +1,4 @@
-"""What is called beside the application: `interceptor.classes`.
+"""The classes that are called beside the application: `interceptor.classes`.
 
 As in Kafka's client, one that raises is logged and passed over: it must not cost the application a record or
 the news of one.

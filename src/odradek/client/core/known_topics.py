@@ -28,7 +28,7 @@ class KnownTopics:
         self._topics: dict[str, KnownTopic] = {}
 
     def get(self, name: str) -> KnownTopic | None:
-        """What is known of a topic; None if it is not in the metadata."""
+        """Return the known partitions of a topic; None if it is not in the metadata."""
         state = self._metadata.topics.get(name)
         if state is None or not state.partitions:
             return None

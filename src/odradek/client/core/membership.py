@@ -23,7 +23,7 @@ NO_MEMBER = ""
 
 
 class MemberState(Enum):
-    """Where the member stands."""
+    """The states of a member."""
 
     UNJOINED = auto()
     JOINING = auto()
@@ -32,7 +32,7 @@ class MemberState(Enum):
 
 
 class Call(Enum):
-    """What was asked."""
+    """The requests of a member."""
 
     JOIN = auto()
     SYNC = auto()
@@ -41,7 +41,7 @@ class Call(Enum):
 
 
 class Reaction(Flag):
-    """What follows from an answer; several may."""
+    """The consequences of an answer; there may be several."""
 
     NONE = 0
     FIND_COORDINATOR = auto()  # the group has another coordinator, or none at the moment
@@ -89,7 +89,7 @@ ANSWERS: dict[tuple[Call, E], Reaction] = {
 
 
 def reaction_to(call: Call, code: E) -> Reaction:
-    """What an answer means."""
+    """Return the consequences of an answer."""
     return Reaction.NONE if code == E.NONE else ANSWERS.get((call, code), Reaction.FATAL)
 
 
@@ -127,7 +127,7 @@ class Membership:
 
     @property
     def in_group(self) -> bool:
-        """Whether heartbeats are due."""
+        """Return whether heartbeats are due."""
         return (
             self.state in (MemberState.SYNCING, MemberState.STABLE)
             and self.generation.number != NO_GENERATION

@@ -1,4 +1,4 @@
-"""What is known of the cluster: brokers, topics, leaders; older answers never overwrite newer ones
+"""The client's knowledge of the cluster: brokers, topics, leaders; older answers never overwrite newer ones
 (KIP-320).
 """
 
@@ -15,7 +15,7 @@ ZERO_UUID = bytes(16)
 """The id of a topic whose id is not known: brokers tell it from version 10 of Metadata on (Kafka 2.8)."""
 NO_LEADER = -1
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
-"""What no application writes to; before version 1, Metadata does not say so itself."""
+"""The topics that no application writes to; before version 1, Metadata does not say so itself."""
 
 LOOKS_BEFORE_GONE = 6
 """How many answers have to lack a partition before it counts as missing, the retry backoff between them: a
@@ -27,7 +27,7 @@ CREATION_FROM = 4
 
 
 def asks_for_all(names: Iterable[str] | None, version: int, allow_creation: bool) -> bool:
-    """Whether all topics are asked for: also where only that makes none that is missing."""
+    """Return whether all topics are asked for: also where only that makes none that is missing."""
     return names is None or (version < CREATION_FROM and not allow_creation)
 
 

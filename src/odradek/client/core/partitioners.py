@@ -18,7 +18,7 @@ from odradek.client.errors import ConfigError
 
 
 class Partitioner(Protocol):
-    """What can be given as `partitioner`."""
+    """A function that can be given as `partitioner`."""
 
     def __call__(
         self,

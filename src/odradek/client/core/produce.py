@@ -16,7 +16,7 @@ from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, 
 
 
 class Verdict(Enum):
-    """What becomes of a batch after an answer."""
+    """The fate of a batch after an answer."""
 
     WRITTEN = auto()
     RETRY = auto()

@@ -99,7 +99,7 @@ class RecordAccumulator:
         return self.appender.memory_used
 
     def has_room(self, size: int) -> bool:
-        """Whether a record of `size` bytes fits into the memory now."""
+        """Return whether a record of `size` bytes fits into the memory now."""
         return self.memory_used + size <= self.buffer_memory
 
     def append(
@@ -327,7 +327,7 @@ class RecordAccumulator:
 
     @property
     def has_incomplete(self) -> bool:
-        """Whether any batch is not settled."""
+        """Return whether any batch is not settled."""
         return bool(self._incomplete)
 
     def incomplete(self) -> list[ProducerBatch]:

@@ -24,7 +24,7 @@ _FORGOTTEN = (ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUM
 
 
 class IdState(Enum):
-    """Whether there is a producer id."""
+    """Return whether there is a producer id."""
 
     NEEDED = auto()
     REQUESTED = auto()
@@ -119,7 +119,7 @@ class Sequences:
 
     @property
     def bump_wanted(self) -> bool:
-        """Whether `apply_bump` has something to do."""
+        """Return whether `apply_bump` has something to do."""
         return self._bump_wanted
 
     # Sending
@@ -131,7 +131,7 @@ class Sequences:
         return entry
 
     def may_send(self, batch: ProducerBatch) -> bool:
-        """Whether the first batch of a partition's queue may leave now."""
+        """Return whether the first batch of a partition's queue may leave now."""
         if self.state is not IdState.READY or self._bump_wanted:
             return False
         entry = self._entry(batch.tp)
@@ -234,7 +234,7 @@ class Sequences:
         return lost
 
     def can_retry(self, batch: ProducerBatch, code: ErrorCode, log_start_offset: int) -> bool:
-        """Whether the same records may be sent again after an error code; may ask for an epoch bump."""
+        """Return whether the same records may be sent again after an error; may ask for an epoch bump."""
         if code not in _FORGOTTEN:
             return code.retriable
         entry = self._entry(batch.tp)
@@ -271,7 +271,7 @@ class Sequences:
         return False
 
     def surely_written(self, batch: ProducerBatch) -> bool:
-        """Whether a later batch of the same epoch was acknowledged: then the log has this one, too."""
+        """Return whether a later batch of the same epoch was acknowledged: then the log has this one, too."""
         entry = self._entry(batch.tp)
         same = (batch.producer_id, batch.producer_epoch) == (entry.producer_id, entry.producer_epoch)
         known = entry.last_acked != NO_SEQUENCE and not batch.sequence_was_reset
@@ -287,10 +287,10 @@ class Sequences:
             entry.in_flight.remove(batch)
 
     def in_flight(self, tp: TopicPartition) -> list[ProducerBatch]:
-        """What of a partition was sent and not acknowledged, in order of sequence."""
+        """Return the batches of a partition that were sent and not acknowledged, in order of sequence."""
         return list(self._entry(tp).in_flight)
 
 
 def _at_or_before(a: int, b: int) -> bool:
-    """Whether sequence `a` is `b` or comes before it; they wrap at 2^31, so their distance tells."""
+    """Return whether sequence `a` is `b` or comes before it; they wrap at 2^31, so their distance tells."""
     return ((b - a) & 0x7FFF_FFFF) < 0x4000_0000

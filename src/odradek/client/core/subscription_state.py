@@ -1,4 +1,4 @@
-"""What a consumer reads: subscription, assignment, and where it stands in each partition.
+"""The subscription of a consumer, its assignment, and its position in each partition.
 
 A partition is in one of these conditions, by which the shell knows what to do next:
 
@@ -142,12 +142,12 @@ class Position:
 
     @property
     def needs_committed(self) -> bool:
-        """Whether nothing is known and nothing is wanted yet."""
+        """Return whether nothing is known and nothing is wanted yet."""
         return self.offset is None and self.reset is None
 
     @property
     def fetchable(self) -> bool:
-        """Whether records may be fetched and given out."""
+        """Return whether records may be fetched and given out."""
         return self.offset is not None and not self.validate and not self.paused and not self.revoking
 
 
@@ -218,7 +218,7 @@ class SubscriptionState:
 
     @property
     def is_group_managed(self) -> bool:
-        """Whether the group assigns the partitions."""
+        """Return whether the group assigns the partitions."""
         return self.how in (Subscribing.TOPICS, Subscribing.PATTERN)
 
     # Assignment
@@ -254,7 +254,7 @@ class SubscriptionState:
 
     @property
     def has_policy(self) -> bool:
-        """Whether a lost position may be replaced without asking."""
+        """Return whether a lost position may be replaced without asking."""
         return self._reset_policy in RESET_TIMESTAMP
 
     def unresolved(self) -> list[Position]:
@@ -262,7 +262,7 @@ class SubscriptionState:
         return [p for p in self.assigned.values() if p.offset is None or p.validate]
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What to commit: the positions."""
+        """Return the offsets to commit: the positions."""
         return {
             tp: OffsetAndMetadata(offset, "", p.offset_epoch)
             for tp, p in self.assigned.items()

@@ -1,4 +1,4 @@
-"""What an error code means to a producer's transaction, by the request that it answers.
+"""The meaning of an error code for a producer's transaction, by the request that it answers.
 
 The tables say what Kafka's own client does (KIP-98, KIP-360, KIP-890, KIP-1050). A code that stands in none
 of them is tried again if it is retriable, and is the request's own default otherwise.
@@ -14,7 +14,7 @@ from odradek.wire.api import ApiKey
 
 
 class Reaction(Enum):
-    """What follows from an error."""
+    """The consequence of an error."""
 
     RETRY = auto()
     """The same request again, after a pause."""
@@ -101,7 +101,7 @@ GROUP_MOVED_ON = frozenset(
 
 
 def reaction_to(api: ApiKey, code: ErrorCode) -> Reaction:
-    """What follows from `code` in an answer to `api`."""
+    """Return the consequence of `code` in an answer to `api`."""
     found = REACTIONS[api].get(code)
     if found is not None:
         return found

@@ -19,7 +19,7 @@ class Priority(IntEnum):
 
 
 class RequestQueue:
-    """What is due, and where the coordinators are. One request is on its way at a time.
+    """The requests that are due, and the coordinators. One request is on its way at a time.
 
     Args:
         transactional_id: by which the transaction coordinator is found.

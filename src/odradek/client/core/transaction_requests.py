@@ -73,7 +73,7 @@ class TxnRequest:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who the producer is, as of now."""
+    """The producer's present identity."""
 
     transactional_id: str
     producer_id: int
@@ -207,7 +207,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def partition_errors(api: ApiKey, response: Any) -> Iterator[tuple[TopicPartition, ErrorCode]]:
-    """What AddPartitionsToTxn or TxnOffsetCommit says of each partition."""
+    """Return the errors of AddPartitionsToTxn or TxnOffsetCommit by partition."""
     if api is ApiKey.ADD_PARTITIONS_TO_TXN:
         for topic in response.results_by_topic_v3_and_below:
             for p in topic.results_by_partition:

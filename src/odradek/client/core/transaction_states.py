@@ -16,7 +16,7 @@ from enum import Enum, auto
 
 
 class TxnState(Enum):
-    """Where a transactional producer stands."""
+    """The states of a transactional producer."""
 
     UNINITIALIZED = auto()
     """Without producer id."""

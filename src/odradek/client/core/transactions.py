@@ -209,26 +209,26 @@ class TransactionManager(TransactionStateMachine):
 
     @property
     def is_completing(self) -> bool:
-        """Whether the transaction is being ended, so that batches should not linger."""
+        """Return whether the transaction is being ended, so that batches should not linger."""
         return self.state in (TxnState.COMMITTING, TxnState.ABORTING)
 
     @property
     def drops_batches(self) -> bool:
-        """Whether batches that have never left shall be failed rather than sent."""
+        """Return whether batches that have never left shall be failed rather than sent."""
         return self.state in (TxnState.ABORTING, TxnState.ABORTABLE_ERROR, TxnState.FATAL_ERROR)
 
     @property
     def is_open(self) -> bool:
-        """Whether a transaction would be left behind by going away now. A prepared one is to be."""
+        """Return whether a transaction would be left behind by going away now. A prepared one is to be."""
         return self.state in (TxnState.IN_TRANSACTION, TxnState.ABORTABLE_ERROR) or self.is_completing
 
     def may_send(self, tp: TopicPartition) -> bool:
-        """Whether the partition belongs to the transaction yet."""
+        """Return whether the partition belongs to the transaction yet."""
         return self.state is not TxnState.FATAL_ERROR and tp in self.partitions
 
     @property
     def me(self) -> Identity:
-        """Who the producer is now."""
+        """Return the producer's present identity."""
         return Identity(
             self.transactional_id,
             self.producer_id,
@@ -279,8 +279,9 @@ class TransactionManager(TransactionStateMachine):
         return None
 
     def _aborted_before(self, request: TxnRequest) -> bool:
-        """Whether it would only have added to the transaction that is being aborted: it may be one that is
-        repeated for ever.
+        """Return whether a request would only have added to the transaction that is being aborted.
+
+        It may be one that is repeated for ever.
         """
         if self.state is not TxnState.ABORTING:
             return False
@@ -375,7 +376,7 @@ class TransactionManager(TransactionStateMachine):
         self._queue.found(kind, key, answer.node_id)
 
     def _take_identity(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether it is another one."""
+        """Return whether it is another one."""
         if producer_id < 0 or (producer_id, producer_epoch) == (self.producer_id, self.producer_epoch):
             return False
         self.producer_id, self.producer_epoch = producer_id, producer_epoch

@@ -70,7 +70,7 @@ HANDSHAKE_VERSION = SPOKEN[ApiKey.API_VERSIONS][1]
 
 @dataclass(frozen=True)
 class NodeVersions:
-    """What one broker advertised: key → (lowest, highest version).
+    """The versions that one broker advertised: key → (lowest, highest version).
 
     `release`: of a broker that advertises nothing, what it was taken for. `features`: the levels that the
     cluster has finalised, as of `features_epoch` (KIP-584).
@@ -95,7 +95,7 @@ class NodeVersions:
         return self.ranges.get(key, (0, -1))[1]
 
     def has(self, key: int) -> bool:
-        """Whether there is a version of `key` that both sides know."""
+        """Return whether there is a version of `key` that both sides know."""
         theirs = self.ranges.get(key)
         ours = SPOKEN.get(key)
         return theirs is not None and ours is not None and max(theirs[0], ours[0]) <= min(theirs[1], ours[1])
@@ -139,8 +139,9 @@ class NodeVersions:
 
 
 def v2_if_known(brokers: Iterable[NodeVersions | None]) -> bool | None:
-    """Whether the cluster has finalised KIP-890's transactions, as the newest that any of these brokers told
-    has it; None if none of them is known.
+    """Return whether the cluster has finalised KIP-890's transactions; None if no broker is known.
+
+    The newest word of any of these brokers counts.
     """
     known = [versions for versions in brokers if versions is not None]
     newest = max(known, key=lambda versions: versions.features_epoch, default=None)

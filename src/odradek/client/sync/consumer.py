@@ -305,7 +305,7 @@ class Consumer:
         self._call(self._engine.set_paused, False, partitions)
 
     def paused(self) -> set[TopicPartition]:
-        """What is paused."""
+        """Return the paused partitions."""
         return {p.tp for p in self._engine.positions if p.paused}
 
     # Commits
@@ -375,8 +375,9 @@ class Consumer:
         self._call(self._engine.enforce_rebalance)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """What `Producer.send_offsets_to_transaction` needs (KIP-447). Raises `IllegalStateError` without a
-        group.
+        """Return the argument of `Producer.send_offsets_to_transaction` (KIP-447).
+
+        Raises `IllegalStateError` without a group.
         """
         return self._engine.group_needed().metadata()
 

@@ -45,7 +45,7 @@ class LoopThread:
 
     @property
     def is_current(self) -> bool:
-        """Whether the caller runs in this thread (a callback): it must not wait for it."""
+        """Return whether the caller runs in this thread (a callback): it must not wait for it."""
         return threading.current_thread() is self._thread
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:

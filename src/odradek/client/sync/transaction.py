@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Transaction:
-    """What `Producer.begin_transaction` returns; the transaction has begun already.
+    """The result of `Producer.begin_transaction`; the transaction has begun already.
 
     Args:
         leave: ends it; is told whether the block failed.

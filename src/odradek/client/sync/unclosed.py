@@ -32,7 +32,7 @@ _open: set[Unclosed] = set()
 
 
 class Unclosed:
-    """What stays behind of a client until it is closed.
+    """The rest of a client until it is closed.
 
     Args:
         client: is watched; nothing here may refer to it.

@@ -38,7 +38,7 @@ def answer_topic(
 
 
 def answer_topic(topic: Any, errors: Iterable[PartitionError]) -> Any:
-    """What is answered of a topic's partitions: an error of each, NONE among them."""
+    """The answer about a topic's partitions: an error of each, NONE among them."""
     answer: Any = OffsetCommitResponseTopic
     partition: Any = OffsetCommitResponsePartition
     if isinstance(topic, TxnOffsetCommitRequestTopic):

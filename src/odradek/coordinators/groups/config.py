@@ -14,7 +14,7 @@ that the peer has gone.
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
-    """What a group coordinator is configured with; times in milliseconds unless the name says otherwise."""
+    """The configs of a group coordinator; times in milliseconds unless the name says otherwise."""
 
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000

@@ -1,4 +1,4 @@
-"""What the group state machines are handed: settings, time, timers, and the way out for answers."""
+"""The surroundings of the group state machines: settings, time, timers, and the way out for answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ logger = logging.getLogger("odradek.coordinators.groups")
 
 
 class Caller(NamedTuple):
-    """Who sends a request.
+    """The sender of a request.
 
     Attributes:
         client_id: from the request header, `""` when absent.

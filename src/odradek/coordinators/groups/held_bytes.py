@@ -1,4 +1,4 @@
-"""What groups hold in memory, counted: of one group, and of all groups of a coordinator.
+"""The memory that groups hold, counted: of one group, and of all groups of a coordinator.
 
 What is counted is what clients choose the size of: names, the metadata of each protocol, assignments; and an
 allowance for the objects around them. The bounds are `odradek.group.member.max.bytes`,

@@ -1,4 +1,4 @@
-"""What requests do to a transactional id: each a function from the shard to an outcome.
+"""The commands on a transactional id: each a function from the shard to an outcome.
 
 The order of the checks decides which error a client sees; it is that of Kafka's
 `TransactionCoordinator.scala` (its function is named at each). Where Kafka answers

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TransactionConfig:
-    """What a transaction coordinator is configured with; times in milliseconds.
+    """The configs of a transaction coordinator; times in milliseconds.
 
     Defaults as in Kafka's `TransactionStateManagerConfig`.
 

@@ -283,7 +283,7 @@ class TransactionCoordinator:
     # Reading
 
     def describe(self, transactional_id: str) -> Transaction:
-        """What DescribeTransactions tells of an id (`handleDescribeTransactions`).
+        """Describe an id, as DescribeTransactions does (`handleDescribeTransactions`).
 
         Raises:
             KafkaError: it is not known, or not known here.
@@ -299,7 +299,7 @@ class TransactionCoordinator:
     def list(
         self, *, producer_ids: Iterable[int] = (), states: Iterable[str] = (), longer_than_ms: int = -1
     ) -> Listing:
-        """What ListTransactions tells (`listTransactionStates`).
+        """List transactions, as ListTransactions does (`listTransactionStates`).
 
         Args:
             producer_ids: only of these producers; none given: of all.

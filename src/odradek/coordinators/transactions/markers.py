@@ -42,7 +42,7 @@ class Markers:
 
 
 class Effect(Enum):
-    """What the answer for one partition means."""
+    """The meaning of the answer for one partition."""
 
     DONE = "done"
     RETRY = "retry"
@@ -62,7 +62,7 @@ EFFECTS: dict[ErrorCode, Effect] = {
 
 
 def effect_of(error: ErrorCode) -> Effect:
-    """What `error` in the answer to a marker means."""
+    """Return the meaning of `error` in the answer to a marker."""
     return EFFECTS.get(error, Effect.RETRY)
 
 

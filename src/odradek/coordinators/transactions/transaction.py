@@ -1,4 +1,4 @@
-"""What is known of a transactional id, and how each event changes it.
+"""The state of a transactional id, and how each event changes it.
 
 Values do not change; each function gives the value after a move, and none makes an illegal one. Sources are
 the `prepare…` functions of Kafka's `TransactionMetadata.scala`.

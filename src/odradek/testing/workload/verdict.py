@@ -34,7 +34,7 @@ class Verdict:
 
     @property
     def sound(self) -> bool:
-        """Whether every promise was kept."""
+        """Return whether every promise was kept."""
         return self.report.valid and not self.copies and not self.hanging
 
     @property

@@ -1,4 +1,4 @@
-"""Who in a group reads which partition: Kafka's assignors, with Kafka's formats and results."""
+"""Kafka's assignors divide partitions among the members of a group, with Kafka's formats and results."""
 
 from __future__ import annotations
 

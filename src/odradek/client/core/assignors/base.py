@@ -1,4 +1,4 @@
-"""What an assignor is given and gives."""
+"""The interface of an assignor."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RebalanceProtocol(IntEnum):
 
 @dataclass(frozen=True)
 class Subscription:
-    """What one member says when it joins.
+    """The subscription of one member, as it joins.
 
     `generation_id` is that of `owned_partitions`, None where the member's version of the format has none.
     """

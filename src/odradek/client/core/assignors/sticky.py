@@ -28,7 +28,7 @@ _INT = struct.Struct(">i")
 
 
 class Owned(NamedTuple):
-    """What a member says it owned, and in which generation (None: it does not say)."""
+    """The partitions that a member says it owned, and in which generation (None: it does not say)."""
 
     partitions: tuple[TopicPartition, ...]
     generation: int | None
@@ -111,7 +111,7 @@ class StickyAssignor(Assignor):
         return None if self._last is None else encode_owned(Owned(self._last, self._generation))
 
     def owned(self, subscription: Subscription) -> Owned:
-        """What a member owned. User data that does not parse counts as nothing owned."""
+        """Return what a member owned. User data that does not parse counts as nothing owned."""
         return decode_owned(subscription.user_data)
 
     def assign(self, partitions: Mapping[str, int], subscriptions: Mapping[str, Subscription]) -> Assignment:

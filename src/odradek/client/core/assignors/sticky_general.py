@@ -108,12 +108,12 @@ class _Balance:
         return sum(self.partitions[topic] for topic in self.topics_of[member])
 
     def can_take_part(self, member: str) -> bool:
-        """Whether the member could get one more, or has one that another could get."""
+        """Return whether the member could get one more, or has one that another could get."""
         mine = self.assignment[member]
         return len(mine) < self.most(member) or any(len(self.members_of[tp.topic]) > 1 for tp in mine)
 
     def is_even(self) -> bool:
-        """Whether no partition can move to a member that has at least two fewer than its owner."""
+        """Return whether no partition can move to a member that has at least two fewer than its owner."""
         if not self._order or self._order[0][0] >= self._order[-1][0] - 1:
             return True
         for count, member in self._order:
