@@ -501,7 +501,6 @@ def test_an_append_that_the_disk_refuses_is_told_once_then_counted(
         socket.create_connection((broker.host, broker.port), timeout=10) as connection,
     ):
         broker.create_topic("t")
-        monkeypatch.setattr(Partition, "append_checked", refuse)
         monkeypatch.setattr(Partition, "append", refuse)
         for _ in range(20):
             (answer,) = ask(connection, produce("t", 0), 8).responses[0].partition_responses
@@ -528,7 +527,6 @@ def test_a_disk_that_is_full_is_told_once_then_counted(
         def full(*arguments: object, **named: object) -> None:
             raise partition.log.storage_error("appending", OSError(28, "No space left on device"))
 
-        monkeypatch.setattr(Partition, "append_checked", full)
         monkeypatch.setattr(Partition, "append", full)
         for _ in range(20):
             (answer,) = ask(connection, produce("t", 0), 8).responses[0].partition_responses

@@ -40,6 +40,25 @@ class TopicMetrics:
         self.total_fetch_requests = 0
         self.total_produce_requests = 0
 
+    def count_produced(self, partitions: int, messages: int, size: int, converted: int) -> None:
+        """Count what a request had for some partitions, and what of it was appended.
+
+        Args:
+            partitions: how many.
+            messages, size: how many records were appended, in how many bytes.
+            converted: how many of these records were converted to the topic's format.
+        """
+        self.total_produce_requests += partitions
+        self.messages_in += messages
+        self.bytes_in += size
+        if converted:
+            self.produce_message_conversions += converted
+
+    def count_refused(self, partitions: int, size: int) -> None:
+        """Count what was not appended to some partitions, in bytes."""
+        self.failed_produce_requests += partitions
+        self.bytes_rejected += size
+
 
 _TOPIC_NAMES = {
     "messages_in": "MessagesInPerSec",

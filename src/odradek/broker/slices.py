@@ -17,6 +17,8 @@ from time import perf_counter
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from odradek.util.futures import then
+
 if TYPE_CHECKING:
     from odradek.wire.message import Struct
 
@@ -67,6 +69,17 @@ def take_all(steps: Steps[R]) -> R:
         while True:
             awaited = next(steps)
             assert awaited is None or awaited.done(), "steps that wait cannot be taken at once"
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+def take_or_wait(steps: Steps[R]) -> R | asyncio.Future[Any]:
+    """Take steps without a pause; where they wait for something, return a future of what comes of them."""
+    try:
+        while True:
+            awaited = next(steps)
+            if awaited is not None and not awaited.done():
+                return then(awaited, lambda _: take_or_wait(steps))
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
 

@@ -116,6 +116,10 @@ class BatchHeader(NamedTuple):
             check_magic_and_length(header.magic, header.length)
         return header
 
+    def placed(self, base_offset: int, leader_epoch: int) -> BatchHeader:
+        """The header of the same batch at another place of a log."""
+        return BatchHeader._make((base_offset, self.length, leader_epoch, *self[3:]))
+
     @property
     def size(self) -> int:
         """The whole batch, header included, in bytes."""

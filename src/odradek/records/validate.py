@@ -4,6 +4,10 @@ The order of the checks is Kafka's (ProduceRequest, UnifiedLog, LogValidator): t
 (one batch, magic 2, no zstd before its time), its size, its CRC, its header, then each record's structure,
 key and timestamp, without copying any. Nothing is changed here; `patch` and `convert` do that afterwards.
 
+Accept quickly, explain slowly: one call (`accept_batch`) takes a batch that is in order. Whatever it does not
+take is walked through again, check by check, to raise what is wrong with it; and so is what only coordinators
+write.
+
 Stricter than Kafka, on purpose: bytes after the batch, sizes below -1 and offset deltas that are not 0, 1,
 2 … are refused, not trimmed, read as null, or rewritten: each of them is a client's bug that would lose
 or move records.
@@ -11,7 +15,7 @@ or move records.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
 
 from odradek.errors import (
@@ -23,14 +27,9 @@ from odradek.errors import (
     UnsupportedCompressionTypeError,
 )
 from odradek.records.batch import (
-    CODEC_MASK,
-    CONTROL_BIT,
-    DELETE_HORIZON_BIT,
     HEADER_BYTES,
-    LOG_OVERHEAD,
     MAGIC_AT,
     MAGIC_V2,
-    TIMESTAMP_TYPE_BIT,
     BatchHeader,
     TimestampType,
     check_crc,
@@ -39,6 +38,10 @@ from odradek.records.batch import (
 from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec
 from odradek.records.kernel import kernel
 from odradek.records.problems import MISSING_KEY, raise_for_problem
+from odradek.util.compiled import choose
+
+_accepting, _ = choose("odradek._validate", "odradek.records._pyvalidate")
+accept_batch: Callable[..., BatchHeader | None] = _accepting.accept_batch
 
 UNLIMITED_MS = 0x7FFF_FFFF_FFFF_FFFF
 """The default of `message.timestamp.before.max.ms`: any age is taken."""
@@ -46,7 +49,10 @@ UNLIMITED_MS = 0x7FFF_FFFF_FFFF_FFFF
 MAX_RECORD_ERRORS = 1000
 """How many refused records an error names at most; a response must not outgrow its request."""
 
-_NOT_FOR_CLIENTS = CONTROL_BIT | DELETE_HORIZON_BIT
+FIRST_VERSION_WITH_ZSTD = 7
+"""Of Produce requests (KIP-110)."""
+
+_LZ4, _ZSTD = int(Codec.LZ4), int(Codec.ZSTD)
 
 _INT64_MIN = -0x8000_0000_0000_0000
 _INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
@@ -110,58 +116,121 @@ def validate_batches(
         max_decompressed_bytes: How far one batch may unpack.
 
     Returns:
-        The batches' headers, with `max_timestamp` as the records really have it (for a CreateTime topic):
-        hand them to `patch.assign_offsets`, which corrects the batches' own.
+        The batches' headers, with `max_timestamp` as the records really have it: hand them to
+        `patch.assign_offsets`, which corrects the batches' own.
 
     Raises:
         KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE,
             UNSUPPORTED_COMPRESSION_TYPE, UNSUPPORTED_FOR_MESSAGE_FORMAT. `record_errors` tells which
             records are meant, where single ones are.
     """
-    view = memoryview(buffer)
-    end = len(view)
+    limits = BatchLimits(
+        max_message_bytes=max_message_bytes,
+        timestamp_type=timestamp_type,
+        timestamp_before_max_ms=timestamp_before_max_ms,
+        timestamp_after_max_ms=timestamp_after_max_ms,
+        compacted=compacted,
+        max_decompressed_bytes=max_decompressed_bytes,
+    )
+    return limits.validate(buffer, now_ms, from_client, produce_version)
+
+
+class BatchLimits:
+    """What a topic takes; the arguments are those of `validate_batches`."""
+
+    __slots__ = (
+        "_after_ms",
+        "_before_ms",
+        "_compacted",
+        "_is_create_time",
+        "_max_decompressed_bytes",
+        "_max_message_bytes",
+    )
+
+    def __init__(
+        self,
+        *,
+        max_message_bytes: int,
+        timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+        timestamp_before_max_ms: int = UNLIMITED_MS,
+        timestamp_after_max_ms: int = UNLIMITED_MS,
+        compacted: bool = False,
+        max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+    ) -> None:
+        self._max_message_bytes = max_message_bytes
+        self._is_create_time = timestamp_type is TimestampType.CREATE_TIME
+        self._before_ms = timestamp_before_max_ms
+        self._after_ms = timestamp_after_max_ms
+        self._compacted = compacted
+        self._max_decompressed_bytes = max_decompressed_bytes
+
+    def validate(
+        self, buffer: Buffer, now_ms: int, from_client: bool, produce_version: int | None
+    ) -> list[BatchHeader]:
+        """See `validate_batches`."""
+        earliest, latest = _INT64_MIN, _INT64_MAX
+        if self._is_create_time:
+            if now_ms - self._before_ms > earliest:
+                earliest = now_ms - self._before_ms
+            if now_ms + self._after_ms < latest:
+                latest = now_ms + self._after_ms
+        has_zstd = produce_version is None or produce_version >= FIRST_VERSION_WITH_ZSTD
+        accepted = accept_batch(
+            buffer,
+            self._max_message_bytes,
+            earliest,
+            latest,
+            self._compacted,
+            _ZSTD if has_zstd else _LZ4,
+            self._max_decompressed_bytes,
+        )
+        if accepted is not None:
+            return [accepted]
+        return _explain(
+            memoryview(buffer),
+            _Limits(
+                self._max_message_bytes,
+                earliest,
+                latest,
+                self._compacted,
+                from_client,
+                produce_version,
+                self._max_decompressed_bytes,
+            ),
+        )
+
+
+class _Limits(NamedTuple):
+    """What the batches of one append have to keep to; `earliest` and `latest` are the timestamps taken."""
+
+    max_message_bytes: int
+    earliest: int
+    latest: int
+    compacted: bool
+    from_client: bool
+    produce_version: int | None
+    max_decompressed_bytes: int
+
+
+def _explain(view: memoryview, limits: _Limits) -> list[BatchHeader]:
+    """Walk through what is not one batch as clients send it: raise what is wrong, or return the headers."""
     headers: list[BatchHeader] = []
     position = 0
-    while position < end:
-        header = _parse(view, position, produce_version)
-        size = header[1] + LOG_OVERHEAD
-        if headers and from_client:
+    while position < len(view):
+        header = _parse(view, position, limits.produce_version)
+        if headers and limits.from_client:
             raise InvalidRecordError("a produce request holds exactly one record batch per partition")
-        codec = header[5] & CODEC_MASK
-        if codec >= Codec.ZSTD:
-            _check_codec(codec, produce_version)
-        if from_client and header[0]:
-            raise InvalidRecordError(
-                f"the base offset of a client's record batch must be 0, but it is {header[0]}"
-            )
-        if size > max_message_bytes:
-            raise RecordTooLargeError(
-                f"the record batch has {size} bytes, which exceeds the maximum of {max_message_bytes}"
-            )
-        if size > end - position:
-            raise CorruptRecordError(
-                f"the record batch says that it has {size} bytes, but {end - position} were sent"
-            )
-        batch = view[position : position + size]
+        _check_header(header, len(view) - position, limits)
+        batch = view[position : position + header.size]
         check_crc(header, batch)
-        # Told apart only when something is wrong: this runs for every batch that is produced.
-        if header[12] != header[6] + 1 or header[12] < 1:
-            _refuse_counts(header)
-        if from_client and (header[5] & _NOT_FOR_CLIENTS or (header[9] > -1 and header[11] < 0)):
-            _refuse_to_client(header)
-        max_timestamp = _check_records(
-            header,
-            records_section(header, batch, max_decompressed_bytes),
-            now_ms=now_ms,
-            timestamp_type=timestamp_type,
-            timestamp_before_max_ms=timestamp_before_max_ms,
-            timestamp_after_max_ms=timestamp_after_max_ms,
-            compacted=compacted and not header[5] & CONTROL_BIT,
-        )
-        if timestamp_type is TimestampType.CREATE_TIME and header[8] != max_timestamp:
+        _check_counts(header)
+        if limits.from_client:
+            _check_fields_of_client(header)
+        max_timestamp = _check_records(header, batch, limits)
+        if header.max_timestamp != max_timestamp:
             header = header._replace(max_timestamp=max_timestamp)
         headers.append(header)
-        position += size
+        position += header.size
     if not headers:
         raise InvalidRecordError("a produce request holds at least one record batch per partition")
     return headers
@@ -180,17 +249,38 @@ def _parse(view: memoryview, position: int, produce_version: int | None) -> Batc
     return BatchHeader.parse(view, position)
 
 
+def _check_header(header: BatchHeader, left: int, limits: _Limits) -> None:
+    """Raise what is wrong with a header, before the bytes behind it are looked at; `left` are there."""
+    if header.codec_id >= Codec.ZSTD:
+        _check_codec(header.codec_id, limits.produce_version)
+    if limits.from_client and header.base_offset:
+        raise InvalidRecordError(
+            f"the base offset of a client's record batch must be 0, but it is {header.base_offset}"
+        )
+    if header.size > limits.max_message_bytes:
+        raise RecordTooLargeError(
+            f"the record batch has {header.size} bytes, which exceeds the maximum of "
+            f"{limits.max_message_bytes}"
+        )
+    if header.size > left:
+        raise CorruptRecordError(
+            f"the record batch says that it has {header.size} bytes, but {left} were sent"
+        )
+
+
 def _check_codec(codec: int, produce_version: int | None) -> None:
     if codec > Codec.ZSTD:
         raise UnsupportedCompressionTypeError(f"unknown compression type {codec}")
-    if produce_version is not None and produce_version < 7:
+    if produce_version is not None and produce_version < FIRST_VERSION_WITH_ZSTD:
         raise UnsupportedCompressionTypeError(
             f"produce requests of version {produce_version} may not use zstd, only those from version 7 on"
         )
 
 
-def _refuse_counts(header: BatchHeader) -> NoReturn:
+def _check_counts(header: BatchHeader) -> None:
     count, delta = header.record_count, header.last_offset_delta
+    if count == delta + 1 and count > 0:
+        return
     if count == 0:
         raise InvalidRecordError("a record batch without records")
     if count < 0 or delta < 0:
@@ -200,43 +290,36 @@ def _refuse_counts(header: BatchHeader) -> NoReturn:
     )
 
 
-def _refuse_to_client(header: BatchHeader) -> NoReturn:
+def _check_fields_of_client(header: BatchHeader) -> None:
     if header.is_control:
         raise InvalidRecordError("clients are not allowed to write control records")
     if header.delete_horizon_ms is not None:
         raise InvalidRecordError("clients are not allowed to set a delete horizon")
-    raise InvalidRecordError(
-        f"invalid sequence number {header.base_sequence} in a batch of producer id {header.producer_id}"
-    )
+    if header.has_producer_id and header.base_sequence < 0:
+        raise InvalidRecordError(
+            f"invalid sequence number {header.base_sequence} in a batch of producer id {header.producer_id}"
+        )
 
 
-def _check_records(
-    header: BatchHeader,
-    section: memoryview,
-    *,
-    now_ms: int,
-    timestamp_type: TimestampType,
-    timestamp_before_max_ms: int,
-    timestamp_after_max_ms: int,
-    compacted: bool,
-) -> int:
-    """The largest timestamp of the records."""
-    if timestamp_type is TimestampType.CREATE_TIME:
-        earliest = max(now_ms - timestamp_before_max_ms, _INT64_MIN)
-        latest = min(now_ms + timestamp_after_max_ms, _INT64_MAX)
-    else:
-        earliest, latest = _INT64_MIN, _INT64_MAX
+def _check_records(header: BatchHeader, batch: memoryview, limits: _Limits) -> int:
+    """Return the largest timestamp of the records."""
     max_timestamp: int
     problem, index, max_timestamp, refused = kernel.walk(
-        section, header[12], header[7], earliest, latest, compacted, MAX_RECORD_ERRORS
+        records_section(header, batch, limits.max_decompressed_bytes),
+        header.record_count,
+        header.base_timestamp,
+        limits.earliest,
+        limits.latest,
+        limits.compacted and not header.is_control,
+        MAX_RECORD_ERRORS,
     )
     if problem:
         raise_for_problem(problem, index, header.base_offset)
-    if header[5] & TIMESTAMP_TYPE_BIT:
+    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         message = "producers may not set the timestamp type LogAppendTime"
         raise RefusedTimestampsError(message, (RecordError(0, message),))
     if refused:
-        _raise_refused(refused, earliest, latest)
+        _raise_refused(refused, limits.earliest, limits.latest)
     return max_timestamp
 
 

@@ -11,7 +11,7 @@ read how far in `odradek.replication.reading`; offsets by time in `odradek.repli
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from odradek.errors import NotEnoughReplicasError, OffsetOutOfRangeError, PolicyViolationError
 from odradek.errors.codes import ErrorCode
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from odradek.log.partition.appending import AppendInfo
     from odradek.log.partition.format_conversion import Prepared
     from odradek.log.partition.partition_log import PartitionLog
-    from odradek.records.batch import BatchHeader
+
+
+_NONE: Final = ErrorCode.NONE
 
 
 class Partition(Leadership):
@@ -117,46 +119,13 @@ class Partition(Leadership):
                 produce_version=produce_version,
             )
         self.appended_bytes += len(records)
-        self.advance_high_watermark(now_ms)
-        self._progress()
-        return info
-
-    def takes_at_once(self, required_acks: int) -> bool:
-        """Whether this broker may append, and has answered for all replicas when it has."""
-        return self.leader_id == self.broker_id and (required_acks != -1 or not self._followers)
-
-    def append_checked(
-        self,
-        frame: bytes | bytearray | memoryview,
-        start: int,
-        end: int,
-        last_offset_delta: int,
-        timestamp: int,
-        header: BatchHeader | None,
-        now_ms: int,
-    ) -> int:
-        """As `append`, where `takes_at_once` says so, for a batch that was checked before.
-
-        See `PartitionLog.append_checked` for the arguments, what it returns and raises.
-        """
-        base_offset = self.log.append_checked(
-            frame,
-            start,
-            end,
-            last_offset_delta,
-            timestamp,
-            header,
-            leader_epoch=self.leader_epoch,
-            now_ms=now_ms,
-        )
-        self.appended_bytes += end - start
         if self._followers:
             self.advance_high_watermark(now_ms)
         else:
             self.log.commit_all()
         if self._on_progress is not None:
             self._on_progress(self)
-        return base_offset
+        return info
 
     def committed(self, offset: int) -> tuple[bool, ErrorCode]:
         """Whether everything below `offset` is committed, for acks=-1.
@@ -165,13 +134,13 @@ class Partition(Leadership):
             `(done, error)`: done with an error when leadership was lost or the ISR has shrunk below
             min.insync.replicas after the append.
         """
-        if not self.is_leader:
+        if self.leader_id != self.broker_id:
             return True, ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.log.high_watermark < offset:
-            return False, ErrorCode.NONE
+            return False, _NONE
         if len(self.isr) != len(self.replicas) and len(self.isr) < self.effective_min_isr:
             return True, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        return True, ErrorCode.NONE
+        return True, _NONE
 
     # ------------------------------------------------------------------ epochs
 

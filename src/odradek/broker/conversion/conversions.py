@@ -26,6 +26,11 @@ class Conversions:
         self._latest: dict[Hashable, asyncio.Future[Any]] = {}
         """Of each key in work, the future that comes last."""
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing at all is in work, so that nothing has to wait."""
+        return not self._latest
+
     def is_busy(self, keys: Sequence[Hashable]) -> bool:
         """Whether something with one of these keys is in work, so that what comes now has to wait for it."""
         return bool(self._latest) and any(key in self._latest for key in keys)

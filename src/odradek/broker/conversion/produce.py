@@ -9,7 +9,7 @@ from odradek.broker.authorization import Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.errors import KafkaError
 from odradek.records.batch import CODEC_MASK, MAGIC_AT, MAGIC_V2
-from odradek.wire.messages.produce import ProduceRequest, TopicProduceData
+from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 PreparedRecords = dict[tuple[str, int], "Prepared | KafkaError"]
 """What has been made of the records of a partition, or why they are refused."""
+
+FIRST_VERSION_OF_BATCHES = 3
+"""Of Produce; earlier ones hold message sets."""
 
 QUICK_BYTES = 64 * 1024
 """So much is converted at once: sooner done than handed to a thread."""
@@ -34,15 +37,15 @@ _BATCH_ATTRIBUTES_AT = 22
 
 def partitions_of(
     context: RequestContext, request: ProduceRequest
-) -> Iterator[tuple[Partition, tuple[str, int], Any]]:
-    """The partitions that are here and may be written to, each with its key and the records for it."""
+) -> Iterator[tuple[Partition, tuple[str, int], PartitionProduceData]]:
+    """The partitions that are here and may be written to, each with its key and what is for it."""
     for topic in request.topic_data:
         yield from partitions_of_topic(context, topic)
 
 
 def partitions_of_topic(
     context: RequestContext, topic: TopicProduceData
-) -> Iterator[tuple[Partition, tuple[str, int], Any]]:
+) -> Iterator[tuple[Partition, tuple[str, int], PartitionProduceData]]:
     """As `partitions_of`, of one topic."""
     broker = context.broker
     name = topic.name if context.api_version < 13 else broker.image.topic_name(topic.topic_id)
@@ -51,7 +54,22 @@ def partitions_of_topic(
     for data in topic.partition_data:
         partition = broker.replicas.find(name, data.index)
         if partition is not None and data.records:
-            yield partition, (name, data.index), data.records
+            yield partition, (name, data.index), data
+
+
+def converts(context: RequestContext, request: ProduceRequest) -> bool:
+    """Whether anything in a request may have to be converted: it is old, or a topic's format is."""
+    if context.api_version < FIRST_VERSION_OF_BATCHES:
+        return True
+    broker = context.broker
+    for topic in request.topic_data:
+        name = topic.name if context.api_version < 13 else broker.image.topic_name(topic.topic_id)
+        # All partitions of a topic have its configs.
+        for partition in (broker.replicas.of(name) or {}).values():
+            if partition.log.rules.magic != MAGIC_V2:
+                return True
+            break
+    return False
 
 
 def takes_long(partition: Partition, records: Any) -> bool:
@@ -60,7 +78,7 @@ def takes_long(partition: Partition, records: Any) -> bool:
     if size <= QUICK_PACKED_BYTES:
         return False
     old = records[MAGIC_AT] < MAGIC_V2
-    if not old and partition.log.config.record_magic == MAGIC_V2:
+    if not old and partition.log.rules.magic == MAGIC_V2:
         return False
     attributes = records[_MESSAGE_ATTRIBUTES_AT if old else _BATCH_ATTRIBUTES_AT]
     return size > QUICK_BYTES or bool(attributes & CODEC_MASK)

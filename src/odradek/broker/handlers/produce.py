@@ -19,6 +19,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.append_errors import append_failed, closing_without_acks
@@ -26,15 +28,14 @@ from odradek.broker.authorization import Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.conversion.produce import (
     PreparedRecords,
-    partitions_of,
+    converts,
     partitions_of_topic,
     prepare_all,
     takes_long,
 )
-from odradek.broker.fast.produce import FastProduce
 from odradek.broker.leader_hints import LeaderHints
 from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, take_all, wait
+from odradek.broker.slices import Steps, take_or_wait, wait
 from odradek.broker.transactions.produce import admit_produce, require_admitted
 from odradek.broker.waiting import wait_for_replicas
 from odradek.cluster.image import INTERNAL_TOPICS
@@ -49,12 +50,12 @@ from odradek.errors import (
 from odradek.errors.codes import ErrorCode
 from odradek.records.batch import MAGIC_AT
 from odradek.records.validate import record_errors
-from odradek.util.futures import then
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
+    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -65,11 +66,13 @@ from odradek.wire.messages.produce import (
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
     from odradek.broker.transactions.gate import Admission
-    from odradek.log.partition.format_conversion import Prepared
+    from odradek.log.partition.appending import AppendInfo
     from odradek.replication.partition import Partition
 
 PARTITIONS_AT_ONCE = 64
 """A request that names more topics and partitions than this is worked on in slices."""
+
+PARTITIONS_BETWEEN_PAUSES = 16
 
 ADMIN_CLIENT_ID = "__admin_client"
 
@@ -96,36 +99,73 @@ def _error_response(
     )
 
 
-@handler(ApiKey.PRODUCE, versions=range(14), error_response=_error_response, fast=FastProduce)
+@handler(ApiKey.PRODUCE, versions=range(14), error_response=_error_response)
 def handle(context: RequestContext, request: ProduceRequest) -> Any:
-    """Append, and answer when as many replicas have it as `acks` asks for."""
+    """Append, and answer when as many replicas have it as `acks` asks for.
+
+    The frame may be used again as soon as this has returned: see `own_records`.
+    """
     topics = request.topic_data
-    if len(topics) + sum(len(topic.partition_data) for topic in topics) > PARTITIONS_AT_ONCE:
-        return _handle_in_steps(context, request)
+    size = len(topics)
+    for topic in topics:
+        size += len(topic.partition_data)
+    if size > PARTITIONS_AT_ONCE:
+        # The connection's next request begins when everything has been appended.
+        own_records(request)
+        return _produce(context, request)
+    return take_or_wait(_produce(context, request))
+
+
+def own_records(request: ProduceRequest) -> None:
+    """Let a request have its records for itself, because something is waited for before they are appended.
+
+    They come as views into the frame, whose memory the connection may use again. What nobody can change is
+    not copied.
+    """
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            records = data.records
+            if records is None or records.__class__ is bytes:
+                continue
+            if not isinstance(records, memoryview) or not isinstance(records.obj, bytes):
+                data.records = bytes(records)
+
+
+def _produce(
+    context: RequestContext, request: ProduceRequest
+) -> Steps[ProduceResponse | asyncio.Future[ProduceResponse] | None]:
+    """The whole way of a request."""
     if request.acks not in (-1, 0, 1):
         return _error_response(request, context.api_version, ErrorCode.INVALID_REQUIRED_ACKS, "")
     try:
         admission = admit_produce(context, request)
+        if isinstance(admission, asyncio.Future):
+            own_records(request)
+            admission = yield from wait(admission)
     except KafkaError as error:
         context.close_connection = request.acks == 0
         return _error_response(request, context.api_version, error.code, error.message)
-    if isinstance(admission, asyncio.Future):
-        return _append_after_admission(context, request, admission)
-    return _append_admitted(context, request, admission)
+    prepared: PreparedRecords = {}
+    if not context.broker.conversions.is_idle or converts(context, request):
+        prepared = yield from _convert(context, request)
+    work = _Appends(context, request, admission, prepared)
+    twice = _named_twice(request.topic_data)
+    response = ProduceResponse(responses=[])
+    for topic in request.topic_data:
+        answers: list[PartitionProduceResponse] = []
+        response.responses.append(
+            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
+        )
+        partitions = topic.partition_data
+        for at in range(0, len(partitions), PARTITIONS_BETWEEN_PAUSES):
+            answers += work.append(topic, partitions[at : at + PARTITIONS_BETWEEN_PAUSES], twice)
+            yield
+        yield
+    return (yield from _answer(context, request, response, work))
 
 
-def _handle_in_steps(
-    context: RequestContext, request: ProduceRequest
-) -> Steps[ProduceResponse | asyncio.Future[Any] | None]:
-    """As `handle`. The connection's next request begins when everything has been appended."""
-    yield
-    if request.acks not in (-1, 0, 1):
-        return _error_response(request, context.api_version, ErrorCode.INVALID_REQUIRED_ACKS, "")
-    try:
-        admission = yield from wait(admit_produce(context, request))
-    except KafkaError as error:
-        context.close_connection = request.acks == 0
-        return _error_response(request, context.api_version, error.code, error.message)
+def _convert(context: RequestContext, request: ProduceRequest) -> Steps[PreparedRecords]:
+    """Convert in a thread what takes long, and wait for earlier conversions for the same partitions."""
     items: list[tuple[Partition, tuple[str, int], Any]] = []
     for topic in request.topic_data:
         for item in partitions_of_topic(context, topic):
@@ -134,126 +174,186 @@ def _handle_in_steps(
         yield
     conversions = context.broker.conversions
     keys = [key for _, key, _ in items]
-    prepared: PreparedRecords = {}
-    if conversions.is_busy(keys) or any(takes_long(partition, records) for partition, _, records in items):
-        version, now_ms = context.api_version, context.now_ms
-        prepared = yield from wait(
-            conversions.run_in_order(keys, lambda: prepare_all(items, now_ms, version))
-        )
-    return (yield from _append_all(context, request, prepared, admission))
-
-
-def _append_after_admission(
-    context: RequestContext, request: ProduceRequest, admission: asyncio.Future[Admission]
-) -> asyncio.Future[Any]:
-    return then(admission, lambda admitted: _append_admitted(context, request, admitted))
-
-
-def _append_admitted(
-    context: RequestContext, request: ProduceRequest, admission: Admission | None
-) -> ProduceResponse | asyncio.Future[Any] | None:
-    items = list(partitions_of(context, request))
-    conversions = context.broker.conversions
-    keys = [key for _, key, _ in items]
-    if conversions.is_busy(keys) or any(takes_long(partition, records) for partition, _, records in items):
-        return _append_after_conversion(context, request, items, keys, admission)
-    return take_all(_append_all(context, request, {}, admission))
-
-
-def _append_after_conversion(
-    context: RequestContext,
-    request: ProduceRequest,
-    items: list[tuple[Partition, tuple[str, int], Any]],
-    keys: list[tuple[str, int]],
-    admission: Admission | None,
-) -> asyncio.Future[ProduceResponse | None]:
+    if not conversions.is_busy(keys) and not any(
+        takes_long(partition, data.records) for partition, _, data in items
+    ):
+        return {}
+    own_records(request)
     version, now_ms = context.api_version, context.now_ms
-    converted = context.broker.conversions.run_in_order(keys, lambda: prepare_all(items, now_ms, version))
-    return then(converted, lambda prepared: take_all(_append_all(context, request, prepared, admission)))
-
-
-def _append_all(
-    context: RequestContext,
-    request: ProduceRequest,
-    prepared: PreparedRecords,
-    admission: Admission | None,
-) -> Steps[ProduceResponse | asyncio.Future[ProduceResponse] | None]:
-    response = ProduceResponse(responses=[])
-    pending: list[_Pending] = []
-    twice = yield from _named_twice(request)
-    for topic in request.topic_data:
-        response.responses.append(
-            (yield from _append_topic(context, request, topic, twice, prepared, admission, pending))
-        )
-        yield
-    if request.acks == 0:
-        _close_on_error(context, response)
-        return None
-    if context.api_version >= 10:
-        _add_leaders(context, response)
-    if not pending:
-        return response
-    # The records are in the log: while acks are waited for, the frame need not be kept.
-    for topic in request.topic_data:
-        for data in topic.partition_data:
-            data.records = None
-            yield
-        yield
-    return wait_for_replicas(context, request.timeout_ms, response, pending, _settle, _give_up)
+    owned = [(partition, key, data.records) for partition, key, data in items]
+    prepared: PreparedRecords = yield from wait(
+        conversions.run_in_order(keys, lambda: prepare_all(owned, now_ms, version))
+    )
+    return prepared
 
 
 _Key = tuple[str, bytes, int]
 
 
-def _named_twice(request: ProduceRequest) -> Steps[set[_Key]]:
+def _named_twice(topics: Sequence[TopicProduceData]) -> set[_Key]:
     """Partitions for which there is more than one batch. Kafka appends the last and acknowledges all."""
-    seen: set[_Key] = set()
-    twice: set[_Key] = set()
-    topics = request.topic_data
-    if len(topics) > 1 or (topics and len(topics[0].partition_data) > 1):
-        for topic in topics:
-            for data in topic.partition_data:
-                key = (topic.name, topic.topic_id, data.index)
-                (twice if key in seen else seen).add(key)
-                yield
-            yield
-    return twice
+    if len(topics) == 1 and len(topics[0].partition_data) == 1:
+        return set()
+    keys = [(topic.name, topic.topic_id, data.index) for topic in topics for data in topic.partition_data]
+    if len(set(keys)) == len(keys):
+        return set()
+    return {key for key, times in Counter(keys).items() if times > 1}
 
 
-def _append_topic(
-    context: RequestContext,
-    request: ProduceRequest,
-    topic: TopicProduceData,
-    twice: set[_Key],
-    prepared: PreparedRecords,
-    admission: Admission | None,
-    pending: list[_Pending],
-) -> Steps[TopicProduceResponse]:
-    name: str | None = topic.name
-    if context.api_version >= 13:
-        name = context.broker.image.topic_name(topic.topic_id)
-    refusal = _refusal(context, name)
-    answers: list[PartitionProduceResponse] = []
-    for data in topic.partition_data:
+class _Appends:
+    """The appends of one request.
+
+    Attributes:
+        pending: what the replicas are still to follow, with acks=all.
+        failed: whether a partition was refused.
+    """
+
+    __slots__ = ("_acks", "_admission", "_context", "_prepared", "_version", "failed", "pending")
+
+    def __init__(
+        self,
+        context: RequestContext,
+        request: ProduceRequest,
+        admission: Admission | None,
+        prepared: PreparedRecords,
+    ) -> None:
+        self.failed = False
+        self.pending: list[_Pending] = []
+        self._acks = request.acks
+        self._admission = admission
+        self._context = context
+        self._prepared = prepared
+        self._version = context.api_version
+
+    def append(
+        self, topic: TopicProduceData, partitions: Sequence[PartitionProduceData], twice: set[_Key]
+    ) -> list[PartitionProduceResponse]:
+        """Append to some partitions of a topic; returns their answers.
+
+        Args:
+            topic: which.
+            partitions: some of it.
+            twice: what is refused because the request names it twice.
+        """
+        context = self._context
+        name: str | None = topic.name
+        if self._version >= 13:
+            name = context.broker.image.topic_name(topic.topic_id)
+        refusal = _refusal(context, name)
+        if refusal is not None or name is None:
+            self.failed = True
+            refusal = refusal or UnknownTopicIdError()
+            return [_failed(data.index, refusal.code, refusal.message) for data in partitions]
+        if not twice:
+            return self._append_each(name, partitions)
+        answers: list[PartitionProduceResponse] = []
+        for data in partitions:
+            if (topic.name, topic.topic_id, data.index) in twice:
+                self.failed = True
+                answers.append(_failed(data.index, ErrorCode.INVALID_REQUEST, "the partition is named twice"))
+            else:
+                answers += self._append_each(name, (data,))
+        return answers
+
+    def _append_each(
+        self, name: str, partitions: Iterable[PartitionProduceData]
+    ) -> list[PartitionProduceResponse]:
+        """Append to partitions of a topic that may be written to, and count that."""
+        replicas = self._context.broker.replicas
+        here = replicas.of(name) or {}
+        answers: list[PartitionProduceResponse] = []
+        asked = messages = size = converted = refused = refused_size = 0
+        for data in partitions:
+            index, records = data.index, data.records
+            partition = here.get(index)
+            try:
+                if partition is None:
+                    # It may be taken up now; else this says why it is not here.
+                    partition = replicas.get(name, index)
+                asked += 1
+                info = self._append(name, index, partition, records)
+                answers.append(self._answered(partition, index, info))
+            except Exception as error:
+                append_failed(name, index, error)
+                answers.append(_failed_append(index, error))
+                self.failed = True
+                if partition is not None:
+                    refused += 1
+                    refused_size += len(records or b"")
+            else:
+                if not info.duplicate and info.first_offset >= 0:
+                    count = info.last_offset - info.first_offset + 1
+                    messages += count
+                    size += len(records)
+                    if records[MAGIC_AT] != partition.log.rules.magic:
+                        converted += count
+        if asked:
+            topics = self._context.broker.metrics.topics
+            for metrics in (topics.of(name), topics.all):
+                metrics.count_produced(asked, messages, size, converted)
+                if refused:
+                    metrics.count_refused(refused, refused_size)
+        return answers
+
+    def _append(self, name: str, index: int, partition: Partition, records: Any) -> AppendInfo:
+        """Append to a partition. Raises `KafkaError`: nothing was appended."""
+        if records is None:
+            raise InvalidRecordError("a record batch is missing")
+        if self._admission is not None:
+            require_admitted(self._admission, (name, index), partition, records, self._version)
+        prepared = self._prepared.get((name, index)) if self._prepared else None
+        if isinstance(prepared, KafkaError):
+            partition.require_leader()
+            raise prepared
+        return partition.append(
+            records,
+            required_acks=self._acks,
+            now_ms=self._context.now_ms,
+            produce_version=self._version,
+            prepared=prepared,
+        )
+
+    def _answered(self, partition: Partition, index: int, info: AppendInfo) -> PartitionProduceResponse:
+        answer = PartitionProduceResponse(
+            index=index,
+            base_offset=info.first_offset,
+            log_append_time_ms=info.log_append_time_ms,
+            log_start_offset=info.log_start_offset,
+        )
+        if self._acks == -1 and info.first_offset >= 0:
+            done, code = partition.committed(info.last_offset + 1)
+            if not done:
+                self.pending.append((partition, info.last_offset + 1, answer))
+            elif code:
+                answer.error_code = int(code)
+        return answer
+
+
+def _answer(
+    context: RequestContext, request: ProduceRequest, response: ProduceResponse, work: _Appends
+) -> Steps[ProduceResponse | asyncio.Future[ProduceResponse] | None]:
+    """What is returned when everything has been appended, or refused."""
+    if request.acks == 0:
+        if work.failed:
+            _close_on_error(context, response)
+        return None
+    if work.failed and context.api_version >= 10:
+        _add_leaders(context, response)
+    if not work.pending:
+        return response
+    # The records are in the log: while acks are waited for, the frame need not be kept.
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            data.records = None
         yield
-        if refusal is not None:
-            answers.append(_failed(data.index, refusal.code, refusal.message))
-        elif twice and (topic.name, topic.topic_id, data.index) in twice:
-            answers.append(_failed(data.index, ErrorCode.INVALID_REQUEST, "the partition is named twice"))
-        else:
-            assert name is not None
-            made = prepared.get((name, data.index))
-            answers.append(
-                _append(context, request, name, data.index, data.records, made, admission, pending)
-            )
-    return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
+    return wait_for_replicas(context, request.timeout_ms, response, work.pending, _settle, _give_up)
 
 
 def _refusal(context: RequestContext, name: str | None) -> KafkaError | None:
     """Why nothing may be appended to a topic."""
     if name is None:
         return UnknownTopicIdError()
-    if not context.authorize(Operation.WRITE, topic_resource(name)):
+    if context.broker.authorizer is not None and not context.authorize(Operation.WRITE, topic_resource(name)):
         return TopicAuthorizationError(f"not authorized to write to {name}")
     if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
         if context.broker.image.topic(name) is None:
@@ -262,81 +362,9 @@ def _refusal(context: RequestContext, name: str | None) -> KafkaError | None:
     return None
 
 
-def _append(
-    context: RequestContext,
-    request: ProduceRequest,
-    topic: str,
-    index: int,
-    records: Any,
-    prepared: Prepared | KafkaError | None,
-    admission: Admission | None,
-    pending: list[_Pending],
-) -> PartitionProduceResponse:
-    broker = context.broker
-    totals = broker.metrics.topics.all
-    metrics = None
-    try:
-        partition = broker.replicas.get(topic, index)
-        metrics = broker.metrics.topics.of(topic)
-        metrics.total_produce_requests += 1
-        totals.total_produce_requests += 1
-        if records is None:
-            raise InvalidRecordError("a record batch is missing")
-        size = len(records)
-        if admission is not None:
-            require_admitted(admission, (topic, index), partition, records, context.api_version)
-        if isinstance(prepared, KafkaError):
-            partition.require_leader()
-            raise prepared
-        info = partition.append(
-            records,
-            required_acks=request.acks,
-            now_ms=context.now_ms,
-            produce_version=context.api_version,
-            prepared=prepared,
-        )
-    except KafkaError as error:
-        if metrics is not None:
-            _count_refused(metrics, totals, records)
-        append_failed(topic, index, error)
-        return _failed_append(index, error)
-    except Exception as error:
-        append_failed(topic, index, error)
-        if metrics is not None:
-            _count_refused(metrics, totals, records)
+def _failed_append(index: int, error: Exception) -> PartitionProduceResponse:
+    if not isinstance(error, KafkaError):
         return _failed(index, ErrorCode.UNKNOWN_SERVER_ERROR, "")
-    if not info.duplicate and info.first_offset >= 0:
-        count = info.last_offset - info.first_offset + 1
-        metrics.messages_in += count
-        totals.messages_in += count
-        metrics.bytes_in += size
-        totals.bytes_in += size
-        if records[MAGIC_AT] != partition.log.config.record_magic:
-            metrics.produce_message_conversions += count
-            totals.produce_message_conversions += count
-    answer = PartitionProduceResponse(
-        index=index,
-        base_offset=info.first_offset,
-        log_append_time_ms=info.log_append_time_ms,
-        log_start_offset=info.log_start_offset,
-    )
-    if request.acks == -1 and info.first_offset >= 0:
-        done, code = partition.committed(info.last_offset + 1)
-        if not done:
-            pending.append((partition, info.last_offset + 1, answer))
-        elif code:
-            answer.error_code = int(code)
-    return answer
-
-
-def _count_refused(metrics: Any, totals: Any, records: Any) -> None:
-    size = 0 if records is None else len(records)
-    for counters in (metrics, totals):
-        counters.failed_produce_requests += 1
-        counters.bytes_rejected += size
-
-
-def _failed_append(index: int, error: KafkaError) -> PartitionProduceResponse:
     answer = _failed(index, error.code, error.message)
     answer.record_errors = [
         BatchIndexAndErrorMessage(batch_index=one.batch_index, batch_index_error_message=one.message)

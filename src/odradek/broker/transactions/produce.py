@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 FIRST_VERSION_THAT_KNOWS_ABORTABLE = 11
 FIRST_VERSION_THAT_JOINS = 12
 
+FLAGS_AT = ATTRIBUTES_AT + 1
+"""The byte of the attributes that has all of them."""
+
 _TRIED_AGAIN = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -57,7 +60,7 @@ def is_transactional(records: Any) -> bool:
     return (
         records is not None
         and len(records) >= HEADER_BYTES
-        and bool(records[ATTRIBUTES_AT + 1] & TRANSACTIONAL_BIT)
+        and bool(records[FLAGS_AT] & TRANSACTIONAL_BIT)
         and records[MAGIC_AT] == MAGIC_V2
     )
 
@@ -70,9 +73,7 @@ def admit_produce(
     Raises:
         KafkaError: nothing of the request may be appended.
     """
-    if not any(
-        is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data
-    ):
+    if not _has_transactional(request):
         return None
     name = request.transactional_id
     if name is None or not context.authorize(Operation.WRITE, transactional_id(name)):
@@ -98,8 +99,23 @@ def admit_produce(
     )
 
 
+def _has_transactional(request: ProduceRequest) -> bool:
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            records = data.records
+            if (
+                records
+                and len(records) > FLAGS_AT
+                and records[FLAGS_AT] & TRANSACTIONAL_BIT
+                and is_transactional(records)
+            ):
+                return True
+    return False
+
+
 def _batches(context: RequestContext, request: ProduceRequest) -> Iterator[tuple[PartitionKey, BatchHeader]]:
-    for _, key, records in partitions_of(context, request):
+    for _, key, data in partitions_of(context, request):
+        records = data.records
         if not is_transactional(records):
             continue
         try:

@@ -1,34 +1,36 @@
-"""Writing to the end of a log: what is checked there, the roll to a new segment, what is noted afterwards.
+"""Writing to the end of a log: validate, check the producers, roll to a new segment when one is full, write.
 
-Everything here serves the appends of `PartitionLog`, which says what may be raised.
+The batches of a leader get their place here: base offset and leader epoch, which stand in front of the CRC,
+so that a sender's bytes are usually written as they came. Those of a follower have theirs.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from odradek.errors import KafkaStorageError, OffsetOutOfRangeError, RecordBatchTooLargeError
-from odradek.log.partition.append_rules import newest_of, stamped
+from odradek.log.config import LogConfig
+from odradek.log.partition.append_rules import PREFIX, AppendRules, is_as_sent, newest_of
+from odradek.log.partition.flushing import SyncedLog
 from odradek.log.partition.format_conversion import Prepared, prepare
+from odradek.log.producers.producer_appends import Duplicate, Markers, check_producers, note_producers
 from odradek.log.producers.producer_replay import read_marker
 from odradek.log.producers.producer_state import Origin
 from odradek.log.segments.segment import Segment
 from odradek.log.segments.segment_list import open_segment
 from odradek.log.segments.time_index import NO_TIMESTAMP, TimestampOffset
-from odradek.log.segments.txn_index import AbortedTxn
 from odradek.log.storage.checkpoint_file import EpochEntry
-from odradek.log.storage.files import Buffer
+from odradek.log.storage.files import Buffer, FileSystem
 from odradek.log.storage.gap_marker import note_gaps
-from odradek.records.batch import BatchHeader, TimestampType
-from odradek.records.control import EndTransactionMarker
+from odradek.records.batch import MAGIC_V2, BatchHeader
 from odradek.records.message_set import check_entry, iter_entries
+from odradek.records.patch import assign_offsets
+from odradek.util.clock import Clock
 
-if TYPE_CHECKING:
-    from odradek.log.partition.partition_log import PartitionLog
-
-logger = logging.getLogger(__name__)
+_CLIENT: Final = Origin.CLIENT
+_NO_MARKERS: Markers = (None,)
 
 
 class AppendInfo(NamedTuple):
@@ -44,210 +46,308 @@ class AppendInfo(NamedTuple):
     duplicate: bool = False
 
 
-class Duplicate(NamedTuple):
-    """A batch that is here already: its offsets and the timestamp that it got."""
+class _Given(NamedTuple):
+    """Batches and messages that have their offsets, as a follower gets them."""
 
+    headers: list[BatchHeader]
+    markers: Markers
+    entries: list[tuple[int, int]]
+    epochs: list[EpochEntry]
+    newest: TimestampOffset
     first_offset: int
-    last_offset: int
-    timestamp: int
+    size: int
 
 
-def append_prepared(
-    log: PartitionLog, prepared: Prepared, leader_epoch: int, origin: Origin, now_ms: int
-) -> AppendInfo:
-    """See `PartitionLog.append_prepared`."""
-    rules, placed = log.rules, prepared.placed
-    if prepared.rules is not rules or (placed is not None and placed.first_offset != log.log_end_offset):
-        prepared = prepare(
-            rules,
-            prepared.source,
-            base_offset=log.log_end_offset,
-            from_client=origin is Origin.CLIENT,
-            now_ms=now_ms,
-            produce_version=prepared.produce_version,
-        )
-        placed = prepared.placed
-    if prepared.headers:
-        return append_batches(log, prepared.records, prepared.headers, leader_epoch, origin, now_ms)
-    time_ms = now_ms if rules.kind is TimestampType.LOG_APPEND_TIME else NO_TIMESTAMP
-    if placed is None:
-        return AppendInfo(-1, -1, time_ms, log.log_start_offset)
-    if log.epochs.latest >= 0:
-        _forget_epochs(log)
-    records = placed.records
-    write(log, [records], len(records), prepared.entries, prepared.newest, placed.first_offset, now_ms)
-    flush_if_due(log)
-    return AppendInfo(placed.first_offset, placed.last_offset, time_ms, log.log_start_offset)
+class AppendableLog(SyncedLog):
+    """The part of a `PartitionLog` that writes to its end.
 
-
-def _forget_epochs(log: PartitionLog) -> None:
-    """The format was set back: what was known of epochs says nothing of what comes now (as in Kafka)."""
-    try:
-        log.epochs.clear()
-    except OSError as error:
-        raise log.storage_error("writing the leader epochs", error) from error
-
-
-def append_batches(
-    log: PartitionLog,
-    records: Buffer,
-    headers: Sequence[BatchHeader],
-    leader_epoch: int,
-    origin: Origin,
-    now_ms: int,
-) -> AppendInfo:
-    """Append batches that were validated, and are in the codec that the topic wants."""
-    kind = log.rules.kind
-    markers = check_producers(log, headers, records, origin)
-    if isinstance(markers, Duplicate):
-        return AppendInfo(*markers, log.log_start_offset, True)
-    base_offset = log.log_end_offset
-    parts, size, headers = stamped(
-        records, headers, kind, base_offset=base_offset, leader_epoch=leader_epoch, now_ms=now_ms
-    )
-    if leader_epoch != log.epochs.latest and leader_epoch >= 0:
-        log.assign_epochs([EpochEntry(leader_epoch, base_offset)])
-    last = headers[-1]
-    last_offset = last[0] + last[6]
-    if len(headers) == 1:
-        newest = TimestampOffset(last[8], last_offset)
-        entries = [(size, last_offset)]
-    else:
-        newest = newest_of(headers)
-        entries = [(header.size, header.last_offset) for header in headers]
-    segment = write(log, parts, size, entries, newest, base_offset, now_ms)
-    note_producers(log, segment, headers, markers)
-    flush_if_due(log)
-    time_ms = now_ms if kind is TimestampType.LOG_APPEND_TIME else NO_TIMESTAMP
-    return AppendInfo(base_offset, log.log_end_offset - 1, time_ms, log.log_start_offset)
-
-
-def check_producers(
-    log: PartitionLog, headers: Sequence[BatchHeader], records: Buffer, origin: Origin
-) -> list[EndTransactionMarker | None] | Duplicate:
-    """The marker of each batch, or what to answer for a batch that is here already."""
-    producers = log.producers
-    markers: list[EndTransactionMarker | None] = []
-    position = 0
-    for header in headers:
-        marker = None
-        if header[9] >= 0:
-            if header.is_control:
-                marker = read_marker(header, memoryview(records)[position : position + header.size])
-                if marker is not None:
-                    producers.check_marker(header, marker)
-            else:
-                if origin is Origin.CLIENT:
-                    seen = producers.find_duplicate(header)
-                    if seen is not None:
-                        return Duplicate(seen.first_offset, seen.last_offset, seen.timestamp)
-                producers.check(header, origin)
-        markers.append(marker)
-        position += header.size
-    return markers
-
-
-def require_writable(log: PartitionLog, size: int) -> None:
-    """Raise `KafkaError` where so many bytes cannot be appended."""
-    if size > log.config.segment_bytes:
-        raise RecordBatchTooLargeError(
-            f"{size} bytes are more than a segment of {log.config.segment_bytes} bytes takes"
-        )
-    if log.syncing.failed:
-        raise KafkaStorageError("an earlier sync to the disk failed; the broker must be started again")
-
-
-def segment_ms(log: PartitionLog, segment: Segment) -> int:
-    """`segment.ms` less the segment's own share of `segment.jitter.ms`; no more than
-    `max.compaction.lag.ms` of a compacted log, which needs complete segments to be compacted."""
-    config = log.config
-    limit = config.segment_ms
-    if config.segment_jitter_ms:
-        limit -= hash((log.partition, segment.base_offset)) % min(config.segment_jitter_ms, limit)
-    return min(limit, config.max_compaction_lag_ms) if config.compact else limit
-
-
-def write(
-    log: PartitionLog,
-    parts: Sequence[Buffer],
-    size: int,
-    entries: Sequence[tuple[int, int]],
-    newest: TimestampOffset,
-    first_offset: int,
-    now_ms: int,
-) -> Segment:
-    """Write batches or messages at the log's end; the segment that has them.
-
-    Args:
-        parts, size: the bytes, and how many they are.
-        entries: size and last offset of each batch or message.
-        newest: the largest timestamp, and the last offset of what has it.
-        first_offset: of the first record.
+    Attributes:
+        config: what the log is run with; may be replaced at any time.
+        rules: what the config means for appends.
     """
-    require_writable(log, size)
-    config = log.config
-    last_offset = entries[-1][1]
-    try:
-        segment = log.segments.active
-        if segment.should_roll(
-            size, last_offset, newest[0], now_ms, config.segment_bytes, segment_ms(log, segment)
-        ):
-            segment = log.roll(now_ms, first_offset)
-        segment.append(parts, size, entries, newest)
-    except OSError as error:
-        raise log.storage_error("appending", error) from error
-    log.log_end_offset = log.producers.end_offset = last_offset + 1
-    return segment
 
+    def __init__(
+        self, directory: Path, topic: str, partition: int, config: LogConfig, files: FileSystem, clock: Clock
+    ) -> None:
+        super().__init__(directory, topic, partition, files, clock)
+        self.config = config
 
-def flush_if_due(log: PartitionLog) -> None:
-    """Sync the log when `flush.messages` have come."""
-    if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
-        log.flush()
+    @property
+    def config(self) -> LogConfig:
+        """See the class."""
+        return self._config
 
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        self._config = config
+        self.rules = AppendRules(config)
 
-def note_producers(
-    log: PartitionLog,
-    segment: Segment,
-    headers: Sequence[BatchHeader],
-    markers: Sequence[EndTransactionMarker | None],
-) -> None:
-    """Take note of what was appended, sequences and ends of transactions."""
-    for header, marker in zip(headers, markers, strict=True):
-        if header[9] >= 0:
-            note_producer(log, segment, header, marker)
+    # As the leader.
 
+    def append(
+        self,
+        records: Buffer,
+        *,
+        leader_epoch: int,
+        origin: Origin = _CLIENT,
+        now_ms: int,
+        produce_version: int | None = None,
+    ) -> AppendInfo:
+        """Append as the partition's leader: validate, convert if need be, assign offsets, write.
 
-def note_producer(
-    log: PartitionLog, segment: Segment, header: BatchHeader, marker: EndTransactionMarker | None
-) -> None:
-    """As `note_producers`, for one batch that has a producer."""
-    completed = log.producers.append(header, marker)
-    if completed is None:
-        return
-    last_stable_offset = log.producers.complete(completed)
-    if completed.aborted:
-        entry = AbortedTxn(
-            completed.producer_id, completed.first_offset, completed.last_offset, last_stable_offset
+        Raises `KafkaError`: what `validate_batches`, `validate_message_set` and the conversions raise;
+        RECORD_LIST_TOO_LARGE for more than a segment takes; INVALID_PRODUCER_EPOCH,
+        OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED;
+        KAFKA_STORAGE_ERROR. Nothing is appended then.
+        """
+        rules = self.rules
+        from_client = origin is _CLIENT
+        if rules.magic != MAGIC_V2 or (produce_version is not None and produce_version < 3):
+            prepared = self.prepare(
+                records, now_ms=now_ms, produce_version=produce_version, from_client=from_client
+            )
+            return self.append_prepared(prepared, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms)
+        records, headers = rules.validated(
+            records, from_client=from_client, now_ms=now_ms, produce_version=produce_version
         )
+        return self._append_batches(records, headers, leader_epoch, origin, now_ms)
+
+    def prepare(
+        self, records: Buffer, *, now_ms: int, produce_version: int | None, from_client: bool = True
+    ) -> Prepared:
+        """Do the part of `append` that changes nothing, for another thread where it takes long.
+
+        Raises as `append`, but for what only the log's state can say.
+        """
+        return prepare(
+            self.rules,
+            records,
+            base_offset=self.log_end_offset,
+            from_client=from_client,
+            now_ms=now_ms,
+            produce_version=produce_version,
+        )
+
+    def append_prepared(
+        self, prepared: Prepared, *, leader_epoch: int, origin: Origin = _CLIENT, now_ms: int
+    ) -> AppendInfo:
+        """Do the rest of `append`."""
+        rules, placed = self.rules, prepared.placed
+        if prepared.rules is not rules or (placed is not None and placed.first_offset != self.log_end_offset):
+            prepared = prepare(
+                rules,
+                prepared.source,
+                base_offset=self.log_end_offset,
+                from_client=origin is _CLIENT,
+                now_ms=now_ms,
+                produce_version=prepared.produce_version,
+            )
+            placed = prepared.placed
+        if prepared.headers:
+            return self._append_batches(prepared.records, prepared.headers, leader_epoch, origin, now_ms)
+        time_ms = now_ms if rules.is_append_time else NO_TIMESTAMP
+        if placed is None:
+            return AppendInfo(-1, -1, time_ms, self.log_start_offset)
+        if self.epochs.latest >= 0:
+            self._forget_epochs()
+        records = placed.records
+        self._write([records], len(records), prepared.entries, prepared.newest, placed.first_offset, now_ms)
+        self._flush_if_due()
+        return AppendInfo(placed.first_offset, placed.last_offset, time_ms, self.log_start_offset)
+
+    def _forget_epochs(self) -> None:
+        """The format was set back: what was known of epochs says nothing of what comes now (as in Kafka)."""
         try:
-            segment.txn_index.append(entry)
+            self.epochs.clear()
         except OSError as error:
-            # It is known in memory, written with the next one, and found again by recovery.
-            logger.warning("%s not yet in %s: %s", entry, segment.txn_index.path, error)
+            raise self.storage_error("writing the leader epochs", error) from error
+
+    def _append_batches(
+        self, records: Buffer, headers: Sequence[BatchHeader], leader_epoch: int, origin: Origin, now_ms: int
+    ) -> AppendInfo:
+        """Append batches that were validated, and are in the codec that the topic wants."""
+        header = headers[0]
+        is_one = len(headers) == 1
+        has_producers = not is_one or header.producer_id >= 0
+        markers = _NO_MARKERS
+        if has_producers:
+            checked = check_producers(self.producers, headers, records, origin)
+            if isinstance(checked, Duplicate):
+                return AppendInfo(*checked, self.log_start_offset, True)
+            markers = checked
+        rules = self.rules
+        base_offset = self.log_end_offset
+        if leader_epoch != self.epochs.latest and leader_epoch >= 0:
+            self.assign_epochs([EpochEntry(leader_epoch, base_offset)])
+        time_ms = now_ms if rules.is_append_time else NO_TIMESTAMP
+        size = len(records)
+        parts: tuple[Buffer, ...]
+        entries: Sequence[tuple[int, int]]
+        if is_one and not rules.is_append_time and is_as_sent(records, header):
+            prefix = PREFIX.pack(base_offset, header.length, leader_epoch)
+            parts = (prefix, memoryview(records)[PREFIX.size :])
+            last_offset = base_offset + header.last_offset_delta
+            entries = ((size, last_offset),)
+            newest = TimestampOffset(header.max_timestamp, last_offset)
+            if has_producers:
+                headers = (header.placed(base_offset, leader_epoch),)
+        else:
+            copy = bytearray(records)
+            headers = assign_offsets(
+                copy,
+                base_offset,
+                leader_epoch=leader_epoch,
+                timestamp_type=rules.kind,
+                now_ms=now_ms,
+                headers=headers,
+            )
+            parts = (copy,)
+            entries = [(one.size, one.last_offset) for one in headers]
+            newest = newest_of(headers)
+        segment = self._write(parts, size, entries, newest, base_offset, now_ms)
+        if has_producers:
+            note_producers(self.producers, segment, headers, markers)
+        self._flush_if_due()
+        return AppendInfo(base_offset, self.log_end_offset - 1, time_ms, self.log_start_offset)
+
+    # As a follower.
+
+    def append_follower(self, records: Buffer, *, now_ms: int | None = None) -> AppendInfo | None:
+        """Append what the leader sent, at the offsets it has there; None if there is no whole batch.
+
+        Raises `KafkaError`: CORRUPT_MESSAGE; OFFSET_OUT_OF_RANGE where the records begin below the log's end;
+        KAFKA_STORAGE_ERROR. Nothing is appended then.
+        """
+        given = _read_given(records, self.log_end_offset)
+        if given is None:
+            return None
+        if given.first_offset > self.log_end_offset:
+            try:
+                note_gaps(self.files, self.directory)
+            except OSError as error:
+                raise self.storage_error("appending", error) from error
+        self.assign_epochs(given.epochs)
+        segment = self._write(
+            [memoryview(records)[: given.size]],
+            given.size,
+            given.entries,
+            given.newest,
+            given.first_offset,
+            self._clock.now_ms() if now_ms is None else now_ms,
+        )
+        note_producers(self.producers, segment, given.headers, given.markers)
+        self._flush_if_due()
+        return AppendInfo(given.first_offset, self.log_end_offset - 1, NO_TIMESTAMP, self.log_start_offset)
+
+    # Of both.
+
+    def assign_epoch(self, epoch: int, start_offset: int) -> None:
+        """Note that a leader of that epoch takes over at the offset.
+
+        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        """
+        self.assign_epochs([EpochEntry(epoch, start_offset)])
+
+    def assign_epochs(self, entries: list[EpochEntry]) -> None:
+        """As `assign_epoch`, for several. A log of messages, which do not tell their epochs, keeps none."""
+        if self.rules.magic != MAGIC_V2:
+            return
+        try:
+            self.epochs.assign_all(entries)
+        except OSError as error:
+            raise self.storage_error("writing the leader epochs", error) from error
+
+    def _write(
+        self,
+        parts: Sequence[Buffer],
+        size: int,
+        entries: Sequence[tuple[int, int]],
+        newest: TimestampOffset,
+        first_offset: int,
+        now_ms: int,
+    ) -> Segment:
+        """Write batches or messages at the log's end; returns the segment that has them.
+
+        Args:
+            parts, size: the bytes, and how many they are.
+            entries: size and last offset of each batch or message.
+            newest: the largest timestamp, and the last offset of what has it.
+            first_offset: of the first record.
+        """
+        config = self._config
+        if size > config.segment_bytes:
+            raise RecordBatchTooLargeError(
+                f"{size} bytes are more than a segment of {config.segment_bytes} bytes takes"
+            )
+        if self.syncing.failed:
+            raise KafkaStorageError("an earlier sync to the disk failed; the broker must be started again")
+        last_offset = entries[-1][1]
+        try:
+            segment = self.segments.active
+            if segment.should_roll(
+                size, last_offset, newest.timestamp, now_ms, config.segment_bytes, self._segment_ms(segment)
+            ):
+                segment = self.roll(now_ms, first_offset)
+            segment.append(parts, size, entries, newest)
+        except OSError as error:
+            raise self.storage_error("appending", error) from error
+        self.log_end_offset = self.producers.end_offset = last_offset + 1
+        return segment
+
+    def _segment_ms(self, segment: Segment) -> int:
+        """`segment.ms` less the segment's own share of `segment.jitter.ms`; no more than
+        `max.compaction.lag.ms` of a compacted log, which needs complete segments to be compacted."""
+        config = self._config
+        limit = config.segment_ms
+        if config.segment_jitter_ms:
+            limit -= hash((self.partition, segment.base_offset)) % min(config.segment_jitter_ms, limit)
+        return min(limit, config.max_compaction_lag_ms) if self.rules.compacted else limit
+
+    def _flush_if_due(self) -> None:
+        """Sync the log when `flush.messages` have come."""
+        if self.log_end_offset - self.recovery_point >= self._config.flush_messages:
+            self.flush()
+
+    def roll(self, now_ms: int, first_offset: int | None = None) -> Segment:
+        """Begin a new segment at the log's end, or at a `first_offset` beyond it. Raises `OSError`.
+
+        If it fails, the log goes on with the segment it had.
+        """
+        base = max(self.log_end_offset, first_offset or 0)
+        old = self.segments.active
+        if old.base_offset == base and old.size == 0:
+            return old
+        self.producers.end_offset = base
+        self.snapshots.take(self.producers, sync=False)
+        old.become_inactive()
+        if self.syncing.names_made != self.syncing.names_synced[0]:
+            # So that a power failure cannot keep the new segment and lose the name of an older one.
+            self.files.fsync_dir(self.directory)
+        segment = open_segment(self.files, self.directory, base, self._config)
+        try:
+            segment.create(now_ms, self._config.segment_bytes if self._config.preallocate else 0)
+        except OSError:
+            segment.release()
+            for path in segment.paths():
+                self.files.remove(path)
+            raise
+        old.forget_tail()
+        old.release()
+        self.segments.add(segment)
+        self.syncing.names_made += 1
+        return segment
 
 
-def append_as_given(log: PartitionLog, records: Buffer, now_ms: int) -> AppendInfo | None:
-    """See `PartitionLog.append_follower`."""
+def _read_given(records: Buffer, log_end_offset: int) -> _Given | None:
+    """Check what a leader sent, and where it belongs; None if there is no whole batch."""
     headers, markers = [], []
     entries: list[tuple[int, int]] = []
     epochs: list[EpochEntry] = []
     newest = TimestampOffset(-1, -1)
     first_offset = None
-    size = 0
     for header, entry in iter_entries(records):
         check_entry(header, entry)
-        next_offset = entries[-1][1] + 1 if entries else log.log_end_offset
+        next_offset = entries[-1][1] + 1 if entries else log_end_offset
         base_offset = header.base_offset if isinstance(header, BatchHeader) else header.offset
         if base_offset < next_offset or header.last_offset < base_offset:
             raise OffsetOutOfRangeError(
@@ -266,45 +366,9 @@ def append_as_given(log: PartitionLog, records: Buffer, now_ms: int) -> AppendIn
             known = isinstance(header, BatchHeader) or not header.is_wrapper
             first_offset = base_offset if known else next_offset
         entries.append((header.size, header.last_offset))
-        size += header.size
     if first_offset is None:
         return None
-    if first_offset > log.log_end_offset:
-        try:
-            note_gaps(log.files, log.directory)
-        except OSError as error:
-            raise log.storage_error("appending", error) from error
-    log.assign_epochs(epochs)
     if newest.offset < 0:
         newest = TimestampOffset(-1, entries[-1][1])
-    segment = write(log, [memoryview(records)[:size]], size, entries, newest, first_offset, now_ms)
-    note_producers(log, segment, headers, markers)
-    flush_if_due(log)
-    return AppendInfo(first_offset, log.log_end_offset - 1, NO_TIMESTAMP, log.log_start_offset)
-
-
-def roll(log: PartitionLog, now_ms: int, first_offset: int | None) -> Segment:
-    """See `PartitionLog.roll`."""
-    base = max(log.log_end_offset, first_offset or 0)
-    old = log.segments.active
-    if old.base_offset == base and old.size == 0:
-        return old
-    log.producers.end_offset = base
-    log.snapshots.take(log.producers, sync=False)
-    old.become_inactive()
-    if log.syncing.names_made != log.syncing.names_synced[0]:
-        # So that a power failure cannot keep the new segment and lose the name of an older one.
-        log.files.fsync_dir(log.directory)
-    segment = open_segment(log.files, log.directory, base, log.config)
-    try:
-        segment.create(now_ms, log.config.segment_bytes if log.config.preallocate else 0)
-    except OSError:
-        segment.release()
-        for path in segment.paths():
-            log.files.remove(path)
-        raise
-    old.forget_tail()
-    old.release()
-    log.segments.add(segment)
-    log.syncing.names_made += 1
-    return segment
+    size = sum(entry_size for entry_size, _ in entries)
+    return _Given(headers, markers, entries, epochs, newest, first_offset, size)

@@ -1,6 +1,6 @@
 """Syncing a log to the disk in three steps, so that the slow one can be done elsewhere.
 
-`PartitionLog.begin_flush` notes what is to be synced, `FlushJob.run` syncs it, `FlushJob.finish` moves the
+`SyncedLog.begin_flush` notes what is to be synced, `FlushJob.run` syncs it, `FlushJob.finish` moves the
 recovery point. Only `run` waits for the disk; it opens the files for itself, so it may run in another thread
 while the log is read and appended to.
 """
@@ -11,12 +11,12 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from odradek.log.partition.readable_log import ReadableLog
+from odradek.log.producers.producer_snapshots import ProducerSnapshots
 from odradek.log.storage.file_names import LEADER_EPOCHS, PARTITION_METADATA
-
-if TYPE_CHECKING:
-    from odradek.log.partition.partition_log import PartitionLog
+from odradek.log.storage.files import FileSystem
+from odradek.util.clock import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class FlushJob:
     """
 
     def __init__(
-        self, log: PartitionLog, up_to: int, names: NamesVersion, paths: list[Path], directories: list[Path]
+        self, log: SyncedLog, up_to: int, names: NamesVersion, paths: list[Path], directories: list[Path]
     ) -> None:
         self.log = log
         self.up_to = up_to
@@ -91,33 +91,75 @@ class FlushJob:
         state.names_synced = max(state.names_synced, self.names)
 
 
-def begin(log: PartitionLog, *, whole_segments_only: bool) -> FlushJob | None:
-    """See `PartitionLog.begin_flush`. Raises `OSError`."""
-    active, state = log.segments.active, log.syncing
-    up_to = active.base_offset if whole_segments_only else log.log_end_offset
-    if up_to <= log.recovery_point and not _end_is_in_a_name(log):
-        return None
-    paths: list[Path] = []
-    for segment in log.segments.from_offset(log.recovery_point):
-        if segment is active and whole_segments_only:
-            break
-        segment.txn_index.write_pending()
-        paths += segment.paths()
-    directories = []
-    names = (state.names_made, log.epochs.writes)
-    if names != state.names_synced:
-        paths += [log.directory / LEADER_EPOCHS, log.directory / PARTITION_METADATA]
-        directories = [log.directory, log.directory.parent]
-    if log.snapshots.latest is not None:
-        paths.append(log.snapshots.path(log.snapshots.latest))
-    return FlushJob(log, up_to, names, paths, directories)
+class SyncedLog(ReadableLog):
+    """The part of a `PartitionLog` that gets it to the disk.
 
-
-def _end_is_in_a_name(log: PartitionLog) -> bool:
-    """Whether the log's end hangs on the name of an empty segment which has been made since the last sync.
-
-    Retention has dropped all others.
+    Attributes:
+        snapshots: of the producers' state.
+        recovery_point: everything below this offset has been synced.
+        syncing: what the syncs need to know of each other.
     """
-    state = log.syncing
-    has_new_names = state.names_made > 1 and state.names_made != state.names_synced[0]
-    return has_new_names and log.log_end_offset > 0 and log.segments.active.size == 0
+
+    def __init__(self, directory: Path, topic: str, partition: int, files: FileSystem, clock: Clock) -> None:
+        super().__init__(directory, topic, partition, files)
+        self._clock = clock
+        self.snapshots = ProducerSnapshots(files, directory)
+        self.recovery_point = 0
+        self.syncing = SyncState(last_ms=clock.now_ms())
+
+    def flush(self) -> None:
+        """Get everything to the disk; the recovery point is then the log's end.
+
+        Raises `KafkaError` KAFKA_STORAGE_ERROR. After that the kernel may have dropped what it could not
+        write, so appends are refused until the log is opened again.
+        """
+        job = self.begin_flush()
+        if job is not None:
+            job.run()
+            job.finish()
+
+    def begin_flush(self, *, whole_segments_only: bool = False) -> FlushJob | None:
+        """Return what is to be done to sync the log, or only its complete segments; None for nothing.
+
+        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        """
+        try:
+            job = self._next_flush(whole_segments_only=whole_segments_only)
+        except OSError as error:
+            raise self.storage_error("syncing", error) from error
+        if not whole_segments_only:
+            self.syncing.last_ms = self._clock.now_ms()
+        return job
+
+    def is_flush_overdue(self, now_ms: int) -> bool:
+        """Whether `flush.ms` is up."""
+        return now_ms - self.syncing.last_ms >= self._config.flush_ms
+
+    def _next_flush(self, *, whole_segments_only: bool) -> FlushJob | None:
+        active, state = self.segments.active, self.syncing
+        up_to = active.base_offset if whole_segments_only else self.log_end_offset
+        if up_to <= self.recovery_point and not self._end_is_in_a_name():
+            return None
+        paths: list[Path] = []
+        for segment in self.segments.from_offset(self.recovery_point):
+            if segment is active and whole_segments_only:
+                break
+            segment.txn_index.write_pending()
+            paths += segment.paths()
+        directories = []
+        names = (state.names_made, self.epochs.writes)
+        if names != state.names_synced:
+            paths += [self.directory / LEADER_EPOCHS, self.directory / PARTITION_METADATA]
+            directories = [self.directory, self.directory.parent]
+        if self.snapshots.latest is not None:
+            paths.append(self.snapshots.path(self.snapshots.latest))
+        return FlushJob(self, up_to, names, paths, directories)
+
+    def _end_is_in_a_name(self) -> bool:
+        """Whether the log's end hangs on the name of an empty segment.
+
+        It has been made since the last sync, and retention has dropped all others.
+        """
+        state = self.syncing
+        has_new_names = state.names_made > 1 and state.names_made != state.names_synced[0]
+        return has_new_names and self.log_end_offset > 0 and self.segments.active.size == 0

@@ -1,4 +1,6 @@
-"""The log of one partition: append, flush, truncate, delete; reading and finding are `ReadableLog`'s.
+"""The log of one partition: whose it is, committed, closed, moved, truncated, deleted.
+
+It is a `ReadableLog` (reads, finds), a `SyncedLog` (gets to the disk) and an `AppendableLog` (writes).
 
 Invariants: `log_start_offset` <= `high_watermark` <= `log_end_offset`, and `recovery_point` <=
 `log_end_offset`: everything below the recovery point has been synced. What `append` returned is in the page
@@ -16,28 +18,18 @@ from pathlib import Path
 
 from odradek.errors import KafkaStorageError, OffsetOutOfRangeError
 from odradek.log.config import LogConfig
-from odradek.log.partition import appending, flushing, partition_metadata, retention, truncation
-from odradek.log.partition.append_rules import PREFIX, AppendRules
-from odradek.log.partition.appending import AppendInfo
-from odradek.log.partition.flushing import FlushJob, SyncState
-from odradek.log.partition.format_conversion import Prepared, prepare
-from odradek.log.partition.readable_log import NO_OFFSET, ReadableLog
-from odradek.log.producers.producer_snapshots import ProducerSnapshots
-from odradek.log.producers.producer_state import Origin
+from odradek.log.partition import partition_metadata, retention, truncation
+from odradek.log.partition.appending import AppendableLog
+from odradek.log.partition.readable_log import NO_OFFSET
 from odradek.log.segments.segment import Segment
-from odradek.log.storage.checkpoint_file import EpochEntry
 from odradek.log.storage.file_names import LEADER_EPOCHS, PARTITION_METADATA
-from odradek.log.storage.files import Buffer, FileSystem
-from odradek.records.batch import LOG_OVERHEAD, MAGIC_V2, BatchHeader
+from odradek.log.storage.files import FileSystem
 from odradek.util.clock import Clock
 
 logger = logging.getLogger(__name__)
 
-INT64_MIN = -(2**63)
-INT64_MAX = 2**63 - 1
 
-
-class PartitionLog(ReadableLog):
+class PartitionLog(AppendableLog):
     """See the module's docstring. Storage failures are `KafkaError` KAFKA_STORAGE_ERROR.
 
     Attributes: `log_start_offset`, `log_end_offset`, `high_watermark`, `recovery_point`: offsets;
@@ -47,32 +39,12 @@ class PartitionLog(ReadableLog):
     def __init__(
         self, directory: Path, topic: str, partition: int, config: LogConfig, files: FileSystem, clock: Clock
     ) -> None:
-        super().__init__(directory, topic, partition, files)
-        self.config = config
+        super().__init__(directory, topic, partition, config, files, clock)
         self.topic_id: bytes | None = None
-        self._clock = clock
-        self.snapshots = ProducerSnapshots(files, directory)
-        self.recovery_point = 0
         self.on_recovery_point_lowered: Callable[[], None] | None = None
         """Gets it to the disk before the log is cut. Raises `OSError`."""
-        self.syncing = SyncState(last_ms=clock.now_ms())
         self._removals: list[tuple[int, list[Path]]] = []
         """Files marked as deleted, and when they are to be removed."""
-
-    @property
-    def rules(self) -> AppendRules:
-        """What the config means for appends."""
-        return self._rules
-
-    @property
-    def config(self) -> LogConfig:
-        """What the log is run with; may be replaced at any time."""
-        return self._config
-
-    @config.setter
-    def config(self, config: LogConfig) -> None:
-        self._config = config
-        self._rules = AppendRules(config)
 
     # What it is.
 
@@ -104,180 +76,7 @@ class PartitionLog(ReadableLog):
         if self.producers.has_unreplicated:
             self.producers.on_high_watermark(end)
 
-    # Appending.
-
-    def append(
-        self,
-        records: Buffer,
-        *,
-        leader_epoch: int,
-        origin: Origin = Origin.CLIENT,
-        now_ms: int,
-        produce_version: int | None = None,
-    ) -> AppendInfo:
-        """Append as the partition's leader: validate, convert if need be, assign offsets, write.
-
-        Raises `KafkaError`: what `validate_batches`, `validate_message_set` and the conversions raise;
-        RECORD_LIST_TOO_LARGE for more than a segment takes; INVALID_PRODUCER_EPOCH,
-        OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED;
-        KAFKA_STORAGE_ERROR. Nothing is appended then.
-        """
-        rules = self._rules
-        from_client = origin is Origin.CLIENT
-        if rules.magic != MAGIC_V2 or (produce_version is not None and produce_version < 3):
-            prepared = self.prepare(
-                records, now_ms=now_ms, produce_version=produce_version, from_client=from_client
-            )
-            return self.append_prepared(prepared, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms)
-        records, headers = rules.validated(
-            records, from_client=from_client, now_ms=now_ms, produce_version=produce_version
-        )
-        return appending.append_batches(self, records, headers, leader_epoch, origin, now_ms)
-
-    def prepare(
-        self, records: Buffer, *, now_ms: int, produce_version: int | None, from_client: bool = True
-    ) -> Prepared:
-        """The part of `append` that changes nothing, for another thread where it takes long.
-
-        Raises as `append`, but for what only the log's state can say.
-        """
-        return prepare(
-            self._rules,
-            records,
-            base_offset=self.log_end_offset,
-            from_client=from_client,
-            now_ms=now_ms,
-            produce_version=produce_version,
-        )
-
-    def append_prepared(
-        self, prepared: Prepared, *, leader_epoch: int, origin: Origin = Origin.CLIENT, now_ms: int
-    ) -> AppendInfo:
-        """The rest of `append`."""
-        return appending.append_prepared(self, prepared, leader_epoch, origin, now_ms)
-
-    def plain_limits(self, now_ms: int) -> tuple[int, int, int, bool] | None:
-        """What a batch must keep to, to be appended as it is.
-
-        The largest size in bytes, the earliest and the latest timestamp, and whether each record needs a key;
-        None where the log rewrites what it is given.
-        """
-        plain = self._rules.plain
-        if plain is None:
-            return None
-        max_bytes, before_ms, after_ms, compacted = plain
-        earliest, latest = now_ms - before_ms, now_ms + after_ms
-        return (
-            max_bytes,
-            earliest if earliest > INT64_MIN else INT64_MIN,
-            latest if latest < INT64_MAX else INT64_MAX,
-            compacted,
-        )
-
-    def append_checked(
-        self,
-        frame: Buffer,
-        start: int,
-        end: int,
-        last_offset_delta: int,
-        timestamp: int,
-        header: BatchHeader | None,
-        *,
-        leader_epoch: int,
-        now_ms: int,
-    ) -> int:
-        """As `append`, for one batch that keeps to `plain_limits` and may come next; its base offset.
-
-        `frame[start:end]` is the batch, `timestamp` its largest, `header` is needed where it has a producer.
-        Raises `KafkaError` RECORD_LIST_TOO_LARGE and KAFKA_STORAGE_ERROR. Nothing is appended then.
-        """
-        config = self._config
-        size = end - start
-        if size > config.segment_bytes or self.syncing.failed:
-            appending.require_writable(self, size)
-        base_offset = self.log_end_offset
-        last_offset = base_offset + last_offset_delta
-        if leader_epoch != self.epochs.latest and leader_epoch >= 0:
-            self.assign_epochs([EpochEntry(leader_epoch, base_offset)])
-        parts = (
-            PREFIX.pack(base_offset, size - LOG_OVERHEAD, leader_epoch),
-            (frame if frame.__class__ is memoryview else memoryview(frame))[start + PREFIX.size : end],
-        )
-        segment = self.segments.active
-        plain = not config.segment_jitter_ms and not self._rules.compacted
-        max_ms = config.segment_ms if plain else appending.segment_ms(self, segment)
-        try:
-            if not segment.takes_one(
-                size, last_offset, timestamp, config.segment_bytes, max_ms
-            ) and segment.should_roll(size, last_offset, timestamp, now_ms, config.segment_bytes, max_ms):
-                segment = self.roll(now_ms, base_offset)
-            segment.append_one(parts, size, last_offset, timestamp)
-        except OSError as error:
-            raise self.storage_error("appending", error) from error
-        self.log_end_offset = self.producers.end_offset = last_offset + 1
-        if header is not None:
-            appending.note_producer(self, segment, BatchHeader._make((base_offset, *header[1:])), None)
-        if last_offset + 1 - self.recovery_point >= config.flush_messages:
-            self.flush()
-        return base_offset
-
-    def append_follower(self, records: Buffer, *, now_ms: int | None = None) -> AppendInfo | None:
-        """Append what the leader sent, at the offsets it has there; None if there is no whole batch.
-
-        Raises `KafkaError`: CORRUPT_MESSAGE; OFFSET_OUT_OF_RANGE where the records begin below the log's end;
-        KAFKA_STORAGE_ERROR. Nothing is appended then.
-        """
-        return appending.append_as_given(self, records, self._clock.now_ms() if now_ms is None else now_ms)
-
-    def assign_epoch(self, epoch: int, start_offset: int) -> None:
-        """A leader of that epoch takes over at the offset. Raises `KafkaError` KAFKA_STORAGE_ERROR."""
-        self.assign_epochs([EpochEntry(epoch, start_offset)])
-
-    def assign_epochs(self, entries: list[EpochEntry]) -> None:
-        """As `assign_epoch`, for several. A log of messages, which do not tell their epochs, keeps none."""
-        if self._rules.magic != MAGIC_V2:
-            return
-        try:
-            self.epochs.assign_all(entries)
-        except OSError as error:
-            raise self.storage_error("writing the leader epochs", error) from error
-
-    def roll(self, now_ms: int, first_offset: int | None = None) -> Segment:
-        """Begin a new segment at the log's end, or at a `first_offset` beyond it. Raises `OSError`.
-
-        If it fails, the log goes on with the segment it had.
-        """
-        return appending.roll(self, now_ms, first_offset)
-
-    # Flushing and closing.
-
-    def flush(self) -> None:
-        """Get everything to the disk; the recovery point is then the log's end.
-
-        Raises `KafkaError` KAFKA_STORAGE_ERROR. After that the kernel may have dropped what it could not
-        write, so appends are refused until the log is opened again.
-        """
-        job = self.begin_flush()
-        if job is not None:
-            job.run()
-            job.finish()
-
-    def begin_flush(self, *, whole_segments_only: bool = False) -> FlushJob | None:
-        """What is to be done to sync the log, or only the segments that are complete; None for nothing.
-
-        Raises `KafkaError` KAFKA_STORAGE_ERROR.
-        """
-        try:
-            job = flushing.begin(self, whole_segments_only=whole_segments_only)
-        except OSError as error:
-            raise self.storage_error("syncing", error) from error
-        if not whole_segments_only:
-            self.syncing.last_ms = self._clock.now_ms()
-        return job
-
-    def is_flush_overdue(self, now_ms: int) -> bool:
-        """Whether `flush.ms` is up."""
-        return now_ms - self.syncing.last_ms >= self._config.flush_ms
+    # Closing.
 
     def close(self) -> None:
         """Stop in good order: a snapshot of the producers, trimmed indexes, everything synced.

@@ -271,7 +271,8 @@ class ProducerState:
             entry = self.entries[header.producer_id] = ProducerEntry(header.producer_id)
             if self.bounds is not None:
                 self.bounds.joined(self, header.producer_id)
-        if header.is_control:
+        attributes = header.attributes
+        if attributes & CONTROL_BIT:
             if self.verifications:
                 self.verifications.end(header.producer_id)
             # The cleaner leaves a control batch empty once its transaction is gone.
@@ -279,7 +280,7 @@ class ProducerState:
         entry.set_epoch(header.producer_epoch)
         entry.add(BatchMetadata.of(header))
         entry.last_timestamp = header.max_timestamp
-        if header.is_transactional and entry.txn_first_offset < 0:
+        if attributes & TRANSACTIONAL_BIT and entry.txn_first_offset < 0:
             if self.verifications:
                 self.verifications.end(header.producer_id)
             entry.txn_first_offset = header.base_offset

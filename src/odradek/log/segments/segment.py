@@ -76,34 +76,22 @@ class Segment(SegmentFiles):
 
     # Writing.
 
-    def fits_offset(self, offset: int) -> bool:
-        """Whether an offset can be told relative to the base offset."""
-        return 0 <= offset - self.base_offset <= MAX_RELATIVE_OFFSET
-
     def should_roll(
         self, size: int, last_offset: int, max_timestamp: int, now_ms: int, max_size: int, max_ms: int
     ) -> bool:
         """Whether an append of `size` bytes belongs into a new segment (LogSegment.shouldRoll)."""
         if self.size > max_size - size:
             return True
+        first = self.roll_timestamp
+        if first is None:
+            first = self.first_timestamp()
+        # How long it has been written to, by its records' time if they have one.
+        waited_ms = max_timestamp - first if first >= 0 else now_ms - self.created_ms
         return (
-            (self.size > 0 and self._waited_ms(now_ms, max_timestamp) > max_ms)
+            (waited_ms > max_ms and self.size > 0)
+            or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
             or self.offset_index.is_full
             or self.time_index.is_full
-            or not self.fits_offset(last_offset)
-        )
-
-    def takes_one(self, size: int, last_offset: int, timestamp: int, max_size: int, max_ms: int) -> bool:
-        """True where `should_roll` is certainly false; the usual answer, at once."""
-        first = self.roll_timestamp
-        return (
-            first is not None
-            and first >= 0
-            and timestamp - first <= max_ms
-            and self.size <= max_size - size
-            and last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
-            and self.offset_index.entries < self.offset_index.max_entries
-            and self.time_index.entries < self.time_index.max_entries - 1
         )
 
     def first_timestamp(self) -> int:
@@ -112,11 +100,6 @@ class Segment(SegmentFiles):
             first = next(self.walk(0, self.size), None)
             self.roll_timestamp = first.max_timestamp if first else NO_TIMESTAMP
         return self.roll_timestamp
-
-    def _waited_ms(self, now_ms: int, max_timestamp: int) -> int:
-        """How long the segment has been written to, by its records' time if they have one."""
-        first = self.first_timestamp()
-        return max_timestamp - first if first >= 0 else now_ms - self.created_ms
 
     def append(
         self,
@@ -132,38 +115,6 @@ class Segment(SegmentFiles):
         as before. An index entry that cannot be written is left out: indexes only speed up.
         """
         position = self.size
-        self._write(parts, position)
-        self._note(position, size, batches[-1][1], max_timestamp[0], max_timestamp[1])
-        self._remember(position, batches)
-
-    def append_one(self, parts: Sequence[Buffer], size: int, last_offset: int, timestamp: int) -> None:
-        """As `append`, for one batch; `timestamp` is its largest."""
-        position = self.size
-        handle = self._handle
-        if handle is None or self._unclean_end or position == 0 or self.max_timestamp is None:
-            self._write(parts, position)
-            self._note(position, size, last_offset, timestamp, last_offset)
-        else:
-            # The usual case of the same, without the calls.
-            try:
-                handle.pwrite(parts, position)
-            except OSError:
-                self._undo_write(position)
-                raise
-            if timestamp > self.max_timestamp[0]:
-                self.max_timestamp = TimestampOffset(timestamp, last_offset)
-            self.size = position + size
-            if self._bytes_since_index_entry > self.index_interval:
-                self._add_index_entry(last_offset, position)
-            self._bytes_since_index_entry += size
-        positions = self._tail_positions
-        if positions and len(positions) < 2 * TAIL_BATCHES:
-            positions.append(position)
-            self._tail_last_offsets.append(last_offset)
-        else:
-            self._remember(position, ((size, last_offset),))
-
-    def _write(self, parts: Sequence[Buffer], position: int) -> None:
         handle = self._handle or self._file()
         if self._unclean_end:
             handle.truncate(position)
@@ -173,18 +124,16 @@ class Segment(SegmentFiles):
         except OSError:
             self._undo_write(position)
             raise
-
-    def _note(self, position: int, size: int, last_offset: int, timestamp: int, its_offset: int) -> None:
-        """What was written at the position: the largest timestamp, the size, an index entry now and then."""
         if position == 0:
-            self.roll_timestamp = timestamp
+            self.roll_timestamp = max_timestamp.timestamp
         known = self.max_timestamp or self.known_max_timestamp()
-        if timestamp > known[0]:
-            self.max_timestamp = TimestampOffset(timestamp, its_offset)
+        if max_timestamp.timestamp > known.timestamp:
+            self.max_timestamp = max_timestamp
         self.size = position + size
         if self._bytes_since_index_entry > self.index_interval:
-            self._add_index_entry(last_offset, position)
+            self._add_index_entry(batches[-1][1], position)
         self._bytes_since_index_entry += size
+        self._remember(position, batches)
 
     def _undo_write(self, position: int) -> None:
         try:

@@ -1,0 +1,221 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""A produced batch that is in order is accepted in one call, compiled. Twin: `odradek.records._pyvalidate`,
+whose docstrings are the contract; tests hold the two equal.
+
+Input comes from strangers: every read is behind a check against the end of the batch, and nothing is allocated
+by a number that the input merely claims.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from fastcrc.crc32 import iscsi
+
+from odradek._scan cimport OK, Scan, scan
+
+from odradek.errors import KafkaError
+from odradek.records.batch import BatchHeader
+from odradek.records.compression import decompress
+
+cdef extern from "Python.h":
+    ctypedef struct PyTypeObject:
+        object (*tp_alloc)(type, Py_ssize_t)
+    void PyObject_GC_UnTrack(void *)
+    void PyTuple_SET_ITEM(object, Py_ssize_t, object)
+    void Py_INCREF(object)
+
+cdef extern from *:
+    """
+    #if defined(__x86_64__) && defined(__GNUC__)
+    #include <nmmintrin.h>
+    static int odradek_has_crc32(void) {
+        __builtin_cpu_init();
+        return __builtin_cpu_supports("sse4.2");
+    }
+    __attribute__((target("sse4.2")))
+    static uint32_t odradek_crc32c(const uint8_t *data, Py_ssize_t length) {
+        uint64_t crc = 0xFFFFFFFFu;
+        uint64_t word;
+        while (length >= 8) {
+            memcpy(&word, data, 8);
+            crc = _mm_crc32_u64(crc, word);
+            data += 8;
+            length -= 8;
+        }
+        while (length-- > 0)
+            crc = _mm_crc32_u8((uint32_t)crc, *data++);
+        return (uint32_t)crc ^ 0xFFFFFFFFu;
+    }
+    #else
+    static int odradek_has_crc32(void) { return 0; }
+    static uint32_t odradek_crc32c(const uint8_t *data, Py_ssize_t length) { return 0; }
+    #endif
+    """
+    int odradek_has_crc32() nogil
+    uint32_t odradek_crc32c(const uint8_t *, Py_ssize_t) nogil
+
+cdef enum:
+    HEADER_BYTES = 61
+    LOG_OVERHEAD = 12
+    LENGTH_AT = 8
+    LEADER_EPOCH_AT = 12
+    MAGIC_AT = 16
+    CRC_AT = 17
+    ATTRIBUTES_AT = 21
+    LAST_OFFSET_DELTA_AT = 23
+    BASE_TIMESTAMP_AT = 27
+    PRODUCER_ID_AT = 43
+    PRODUCER_EPOCH_AT = 51
+    BASE_SEQUENCE_AT = 53
+    RECORD_COUNT_AT = 57
+
+    CODEC = 0x07
+    NOT_FROM_CLIENTS = 0x68  # LogAppendTime, control, a delete horizon
+    OWN_CRC_BYTES = 4096  # beyond, the library's checksum, which goes over several stretches at once, is faster
+    NOGIL_FROM_BYTES = 8192
+    HEADER_FIELDS = 13
+
+cdef bint HAS_CRC32 = odradek_has_crc32()
+cdef type HEADER = BatchHeader
+
+
+cdef inline uint32_t get32(const uint8_t *p) noexcept nogil:
+    return (<uint32_t>p[0]) << 24 | (<uint32_t>p[1]) << 16 | (<uint32_t>p[2]) << 8 | p[3]
+
+
+cdef inline int64_t get64(const uint8_t *p) noexcept nogil:
+    return <int64_t>((<uint64_t>get32(p)) << 32 | get32(p + 4))
+
+
+cdef inline int32_t get16(const uint8_t *p) noexcept nogil:
+    return <int16_t>(<uint16_t>((<uint32_t>p[0]) << 8 | p[1]))
+
+
+cdef bint walk(
+    const uint8_t *data, Py_ssize_t size, int64_t count, int64_t base, int64_t earliest, int64_t latest,
+    bint require_key, int64_t *largest,
+) noexcept nogil:
+    """Whether all records are in order, and their largest timestamp."""
+    cdef Scan found
+    cdef Py_ssize_t position = 0
+    cdef int64_t index, timestamp
+    cdef int64_t most = -1
+    for index in range(count):
+        if scan(data, position, size, &found) != OK or found.offset_delta != index:
+            return False
+        position = found.next
+        timestamp = <int64_t>(<uint64_t>base + <uint64_t>found.timestamp_delta)
+        if (timestamp < earliest or timestamp > latest) and timestamp != -1:
+            return False
+        if require_key and found.key_length < 0:
+            return False
+        if timestamp > most:
+            most = timestamp
+    largest[0] = most
+    return position == size
+
+
+cdef bint is_in_order(
+    const uint8_t *data, Py_ssize_t size, const uint8_t *batch, int64_t earliest, int64_t latest,
+    bint require_key, int64_t *largest,
+):
+    """Whether the records of a batch are; without the interpreter's lock where it takes long."""
+    cdef int64_t count = <int32_t>get32(batch + RECORD_COUNT_AT)
+    cdef int64_t base = get64(batch + BASE_TIMESTAMP_AT)
+    cdef bint good
+    if size < NOGIL_FROM_BYTES:
+        return walk(data, size, count, base, earliest, latest, require_key, largest)
+    with nogil:
+        good = walk(data, size, count, base, earliest, latest, require_key, largest)
+    return good
+
+
+cdef bint may_be_sent(const uint8_t *batch, Py_ssize_t size, int32_t newest_codec) noexcept nogil:
+    """Whether a header is one that clients send."""
+    cdef int32_t last_delta = <int32_t>get32(batch + LAST_OFFSET_DELTA_AT)
+    cdef int32_t count = <int32_t>get32(batch + RECORD_COUNT_AT)
+    cdef uint8_t attributes = batch[ATTRIBUTES_AT + 1]
+    return (
+        batch[MAGIC_AT] == 2
+        and get64(batch) == 0
+        and <int32_t>get32(batch + LENGTH_AT) == size - LOG_OVERHEAD
+        and not attributes & NOT_FROM_CLIENTS
+        and (attributes & CODEC) <= newest_codec
+        and count >= 1
+        and count == <int64_t>last_delta + 1
+        and (get64(batch + PRODUCER_ID_AT) < 0 or <int32_t>get32(batch + BASE_SEQUENCE_AT) >= 0)
+    )
+
+
+def accept_batch(
+    buffer, int64_t max_bytes, int64_t earliest, int64_t latest, bint require_key, int32_t newest_codec,
+    int64_t max_unpacked,
+):
+    """See the twin."""
+    cdef Py_buffer view
+    cdef Py_buffer section
+    cdef const uint8_t *batch
+    cdef Py_ssize_t size
+    cdef int64_t largest = -1
+    cdef uint32_t crc
+    cdef bint good
+    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+    try:
+        size = view.len
+        batch = <const uint8_t *>view.buf
+        if size < HEADER_BYTES or size > max_bytes or not may_be_sent(batch, size, newest_codec):
+            return None
+        if HAS_CRC32 and size <= OWN_CRC_BYTES:
+            crc = odradek_crc32c(batch + ATTRIBUTES_AT, size - ATTRIBUTES_AT)
+        else:
+            crc = iscsi(memoryview(buffer)[ATTRIBUTES_AT:])
+        if crc != get32(batch + CRC_AT):
+            return None
+        if batch[ATTRIBUTES_AT + 1] & CODEC:
+            try:
+                unpacked = decompress(
+                    batch[ATTRIBUTES_AT + 1] & CODEC, memoryview(buffer)[HEADER_BYTES:], max_unpacked
+                )
+            except KafkaError:
+                return None
+            PyObject_GetBuffer(unpacked, &section, PyBUF_SIMPLE)
+            try:
+                good = is_in_order(
+                    <const uint8_t *>section.buf, section.len, batch, earliest, latest, require_key, &largest
+                )
+            finally:
+                PyBuffer_Release(&section)
+        else:
+            good = is_in_order(
+                batch + HEADER_BYTES, size - HEADER_BYTES, batch, earliest, latest, require_key, &largest
+            )
+        return make_header(batch, largest) if good else None
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef object make_header(const uint8_t *batch, int64_t max_timestamp):
+    header = (<PyTypeObject *>HEADER).tp_alloc(HEADER, HEADER_FIELDS)
+    give_item(header, 0, get64(batch))
+    give_item(header, 1, <int32_t>get32(batch + LENGTH_AT))
+    give_item(header, 2, <int32_t>get32(batch + LEADER_EPOCH_AT))
+    give_item(header, 3, <int32_t>batch[MAGIC_AT])
+    give_item(header, 4, get32(batch + CRC_AT))
+    give_item(header, 5, get16(batch + ATTRIBUTES_AT))
+    give_item(header, 6, <int32_t>get32(batch + LAST_OFFSET_DELTA_AT))
+    give_item(header, 7, get64(batch + BASE_TIMESTAMP_AT))
+    give_item(header, 8, max_timestamp)
+    give_item(header, 9, get64(batch + PRODUCER_ID_AT))
+    give_item(header, 10, get16(batch + PRODUCER_EPOCH_AT))
+    give_item(header, 11, <int32_t>get32(batch + BASE_SEQUENCE_AT))
+    give_item(header, 12, <int32_t>get32(batch + RECORD_COUNT_AT))
+    # Numbers hold nothing: the garbage collector need not look at it.
+    PyObject_GC_UnTrack(<void *>header)
+    return header
+
+
+cdef inline void give_item(object items, Py_ssize_t at, object item):
+    """Into a tuple that nobody has seen yet."""
+    Py_INCREF(item)
+    PyTuple_SET_ITEM(items, at, item)

@@ -1,0 +1,80 @@
+"""A produced batch that is in order is accepted in one call, in pure Python; the twin of `odradek._validate`.
+
+What is not in order gives None, and `odradek.records.validate` looks at it again to say what is wrong: these
+functions never do.
+"""
+
+from __future__ import annotations
+
+from odradek.errors import KafkaError
+from odradek.records._pykernel import walk
+from odradek.records.batch import (
+    CODEC_MASK,
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
+    HEADER_BYTES,
+    HEADER_STRUCT,
+    LOG_OVERHEAD,
+    MAGIC_V2,
+    TIMESTAMP_TYPE_BIT,
+    BatchHeader,
+    compute_crc,
+)
+from odradek.records.compression import Buffer, decompress
+
+__all__ = ["accept_batch"]
+
+_NOT_FROM_CLIENTS = TIMESTAMP_TYPE_BIT | CONTROL_BIT | DELETE_HORIZON_BIT
+
+
+def accept_batch(
+    buffer: Buffer,
+    max_bytes: int,
+    earliest: int,
+    latest: int,
+    require_key: bool,
+    newest_codec: int,
+    max_unpacked: int,
+) -> BatchHeader | None:
+    """Return the header of a batch that is in order, with the largest timestamp as its records have it.
+
+    Args:
+        buffer: One batch of magic 2 as a client sends it, and nothing else.
+        max_bytes: The largest batch that is taken.
+        earliest, latest: The timestamps that are taken, both included, milliseconds; -1 always is.
+        require_key: Whether a null key is refused.
+        newest_codec: The last codec that may be used, by its number.
+        max_unpacked: How far the records may unpack, bytes.
+
+    Returns:
+        None for everything else.
+    """
+    size = len(buffer)
+    if not HEADER_BYTES <= size <= max_bytes:
+        return None
+    header = BatchHeader._make(HEADER_STRUCT.unpack_from(buffer))
+    codec = header.attributes & CODEC_MASK
+    if (
+        header.magic != MAGIC_V2
+        or header.base_offset
+        or header.length != size - LOG_OVERHEAD
+        or header.attributes & _NOT_FROM_CLIENTS
+        or codec > newest_codec
+        or header.record_count < 1
+        or header.record_count != header.last_offset_delta + 1
+        or (header.producer_id >= 0 and header.base_sequence < 0)
+        or compute_crc(buffer) != header.crc
+    ):
+        return None
+    section = memoryview(buffer)[HEADER_BYTES:]
+    if codec:
+        try:
+            section = decompress(codec, section, max_unpacked)
+        except KafkaError:
+            return None
+    problem, _, max_timestamp, refused = walk(
+        section, header.record_count, header.base_timestamp, earliest, latest, require_key, 1
+    )
+    if problem or refused:
+        return None
+    return header if header.max_timestamp == max_timestamp else header._replace(max_timestamp=max_timestamp)

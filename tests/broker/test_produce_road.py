@@ -1,0 +1,300 @@
+"""What holds for every produce: its place behind a conversion, its frame, and what comes of failures."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.broker.app import Broker
+from odradek.broker.context import RequestContext
+from odradek.broker.handlers.produce import PARTITIONS_AT_ONCE, handle
+from odradek.broker.slices import Slicer, is_in_steps
+from odradek.errors.codes import ErrorCode
+from odradek.log.partition.partition_log import PartitionLog
+from odradek.log.storage.real_files import RealFileSystem
+from odradek.records.batch import iter_records
+from odradek.records.compression import Codec
+from odradek.replication.partition import Partition
+from odradek.util.clock import ManualClock
+from odradek.wire.api import ApiKey
+from odradek.wire.headers import RequestHeader
+from odradek.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+from .live import append, batch, connect, create_topic, produce, running
+from .net import run, settle
+from .test_old_produce import OLD_BROKER, message_set
+from .two_ways import PEER
+
+LARGE = [b"x" * 90_000]
+
+
+def held_back(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
+    """Conversions run when the test says so: what is to be called for each."""
+    held: list[Callable[[], None]] = []
+
+    def run_later(work: Callable[[], Any]) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = broker.loop.create_future()
+        held.append(lambda: future.set_result(work()))
+        return future
+
+    monkeypatch.setattr(broker.conversions, "run", run_later)
+    return held
+
+
+def context_of(broker: Broker, version: int) -> RequestContext:
+    header = RequestHeader(
+        api_key=int(ApiKey.PRODUCE), api_version=version, correlation_id=1, client_id="client"
+    )
+    return RequestContext.of_frame(broker, header, PEER)
+
+
+def values(broker: Broker, index: int = 0) -> list[bytes]:
+    log = broker.replicas.get("t", index).log
+    found: list[bytes] = []
+    while len(found) < log.log_end_offset:
+        # From segment to segment: the old messages' timestamps have one rolled.
+        read = log.read(len(found), 1 << 20, upper_bound=log.log_end_offset, min_one_batch=True)
+        found += [record.value or b"" for record in iter_records(read.records)]
+    return found
+
+
+@pytest.mark.parametrize("acks", [0, 1, -1])
+def test_no_produce_overtakes_a_conversion_of_its_partition(
+    tmp_path: Path, acks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            create_topic(broker, "t", 2)
+            held = held_back(broker, monkeypatch)
+            old, new = await connect(broker), await connect(broker)
+            old.send(produce("t", message_set(2, Codec.NONE, LARGE)), 2)
+            await settle(lambda: len(held) == 1)
+            new.send(produce("t", batch([b"behind"]), acks=acks), 9)
+            assert (await append(await connect(broker), "t", batch([b"beside"]), index=1)).base_offset == 0
+            assert values(broker) == []
+            while held:
+                held.pop(0)()
+                await asyncio.sleep(0)
+            assert (await old.receive()).responses[0].partition_responses[0].base_offset == 0
+            if acks:
+                assert (await new.receive()).responses[0].partition_responses[0].base_offset == 1
+            await settle(lambda: values(broker) == [*LARGE, b"behind"])
+            assert values(broker, 1) == [b"beside"]
+
+    run(main)
+
+
+@pytest.mark.parametrize("version", [3, 9, 13])
+@pytest.mark.parametrize(
+    "records", [batch([b"a"]), batch([b"a"] * 50, codec=Codec.GZIP)], ids=["plain", "gzip"]
+)
+def test_an_unforeseen_failure_is_told_of_its_partition_alone(
+    tmp_path: Path, version: int, records: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            topic_id = create_topic(broker, "t", 3)
+            client = await connect(broker)
+            broken = broker.replicas.get("t", 1).log
+            original = PartitionLog._append_batches
+
+            def fail(self: Any, *arguments: Any) -> Any:
+                if self is broken:
+                    raise ZeroDivisionError
+                return original(self, *arguments)
+
+            monkeypatch.setattr(PartitionLog, "_append_batches", fail)
+            request = produce("t", records, topic_id=topic_id)
+            request.topic_data[0].partition_data = [
+                PartitionProduceData(index=index, records=records) for index in range(3)
+            ]
+            answers = (await client.call(request, version)).responses[0].partition_responses
+            assert [one.error_code for one in answers] == [0, ErrorCode.UNKNOWN_SERVER_ERROR, 0]
+            metrics = broker.metrics.topics.of("t")
+            assert (metrics.total_produce_requests, metrics.failed_produce_requests) == (3, 1)
+            assert metrics.bytes_rejected == len(records)
+            assert metrics.bytes_in == 2 * len(records)
+            # With acks=0 all that can be said is that the connection is closed.
+            request.acks = 0
+            client.send(request, version)
+            assert await client.closed()
+
+    run(main)
+
+
+def test_a_disk_that_fails_on_the_way_is_told_of_the_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with running(tmp_path, files=RealFileSystem()) as broker:
+            create_topic(broker, "t", 2)
+            client = await connect(broker)
+            broken = broker.replicas.get("t", 1).log.segments.active
+            original = type(broken).append
+
+            def fail(self: Any, *arguments: Any) -> None:
+                if self is broken:
+                    raise OSError(28, "No space left on device")
+                original(self, *arguments)
+
+            monkeypatch.setattr(type(broken), "append", fail)
+            request = produce("t", batch())
+            request.topic_data[0].partition_data.append(PartitionProduceData(index=1, records=batch()))
+            answers = (await client.call(request, 9)).responses[0].partition_responses
+            assert [one.error_code for one in answers] == [0, ErrorCode.KAFKA_STORAGE_ERROR]
+            assert [len(values(broker, index)) for index in (0, 1)] == [1, 0]
+
+    run(main)
+
+
+# --- the frame is used again as soon as the handler has returned
+
+
+def lent(broker: Broker, request: ProduceRequest, version: int) -> Any:
+    """What the handler returns for records in memory that is overwritten as soon as it has returned."""
+    memory = []
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            frame = bytearray(b"before" + data.records + b"behind")
+            data.records = memoryview(frame)[6:-6]
+            memory.append(frame)
+    answer = handle(context_of(broker, version), request)
+    for frame in memory:
+        frame[:] = b"\xee" * len(frame)
+    return answer
+
+
+def answers_of(response: ProduceResponse) -> list[PartitionProduceResponse]:
+    return [one for topic in response.responses for one in topic.partition_responses]
+
+
+def test_what_is_answered_at_once_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            create_topic(broker, "t")
+            seen: list[Any] = []
+            original = Partition.append
+
+            def look(self: Any, records: Any, **arguments: Any) -> Any:
+                seen.append(records)
+                return original(self, records, **arguments)
+
+            monkeypatch.setattr(Partition, "append", look)
+            (answer,) = answers_of(lent(broker, produce("t", batch([b"a"])), 9))
+            assert answer.error_code == 0
+            assert isinstance(seen[0], memoryview)
+            assert values(broker) == [b"a"]
+
+    run(main)
+
+
+def test_a_frame_that_is_used_again_while_the_coordinator_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            create_topic(broker, "t")
+            asked: asyncio.Future[Any] = broker.loop.create_future()
+            monkeypatch.setattr(broker.transactions, "verify", lambda *_: asked)
+            records = batch([b"a"], producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
+            request = produce("t", records)
+            request.transactional_id = "id"
+            waiting = lent(broker, request, 9)
+            assert not waiting.done()
+            asked.set_result({("t", 0): ErrorCode.NONE})
+            (answer,) = answers_of(await waiting)
+            assert answer.error_code == 0
+            assert values(broker) == [b"a"]
+
+    run(main)
+
+
+def test_a_frame_that_is_used_again_during_a_conversion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            create_topic(broker, "t")
+            held = held_back(broker, monkeypatch)
+            waiting = [
+                lent(broker, produce("t", message_set(2, Codec.NONE, LARGE)), 2),
+                lent(broker, produce("t", batch([b"behind"])), 9),
+            ]
+            while held:
+                held.pop(0)()
+            for number, one in enumerate(waiting):
+                (answer,) = answers_of(await one)
+                assert (answer.error_code, answer.base_offset) == (0, number)
+            assert values(broker) == [*LARGE, b"behind"]
+
+    run(main)
+
+
+@pytest.mark.parametrize("version", [2, 9])
+def test_a_frame_that_is_used_again_between_the_slices_of_a_request(tmp_path: Path, version: int) -> None:
+    async def main() -> None:
+        async with running(tmp_path, **(OLD_BROKER if version == 2 else {})) as broker:
+            create_topic(broker, "t", PARTITIONS_AT_ONCE)
+            sent = [
+                batch([b"%d" % index]) if version == 9 else message_set(2, Codec.NONE, [b"%d" % index])
+                for index in range(PARTITIONS_AT_ONCE)
+            ]
+            request = ProduceRequest(
+                acks=1,
+                timeout_ms=0,
+                topic_data=[
+                    TopicProduceData(
+                        name="t",
+                        partition_data=[
+                            PartitionProduceData(index=index, records=records)
+                            for index, records in enumerate(sent)
+                        ],
+                    )
+                ],
+            )
+            steps = lent(broker, request, version)
+            assert is_in_steps(steps)
+            ticking = ManualClock(0)
+
+            def clock() -> float:
+                ticking.advance(1000)
+                return ticking.monotonic_ms()
+
+            response = await Slicer(clock).run(steps)
+            assert {one.error_code for one in answers_of(response)} == {0}
+            assert [values(broker, index) for index in range(PARTITIONS_AT_ONCE)] == [
+                [b"%d" % index] for index in range(PARTITIONS_AT_ONCE)
+            ]
+
+    run(main)
+
+
+def test_a_frame_that_is_used_again_while_replicas_are_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            create_topic(broker, "t")
+            followed = False
+            monkeypatch.setattr(Partition, "committed", lambda *_: (followed, ErrorCode.NONE))
+            request = produce("t", batch([b"a"]))
+            waiting = lent(broker, request, 9)
+            assert not waiting.done()
+            assert request.topic_data[0].partition_data[0].records is None
+            followed = True
+            broker.purgatory.check(broker.replicas.get("t", 0).key)
+            (answer,) = answers_of(await waiting)
+            assert answer.error_code == 0
+            assert values(broker) == [b"a"]
+
+    run(main)
