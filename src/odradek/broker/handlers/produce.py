@@ -109,11 +109,11 @@ def handle(context: RequestContext, request: ProduceRequest) -> Any:
     size = len(topics)
     for topic in topics:
         size += len(topic.partition_data)
-    if size > PARTITIONS_AT_ONCE:
-        # The connection's next request begins when everything has been appended.
-        own_records(request)
-        return _produce(context, request)
-    return take_or_wait(_produce(context, request))
+    if size <= PARTITIONS_AT_ONCE:
+        return take_or_wait(_produce(context, request, in_slices=False))
+    # The connection's next request begins when everything has been appended.
+    own_records(request)
+    return _produce(context, request, in_slices=True)
 
 
 def own_records(request: ProduceRequest) -> None:
@@ -132,9 +132,9 @@ def own_records(request: ProduceRequest) -> None:
 
 
 def _produce(
-    context: RequestContext, request: ProduceRequest
+    context: RequestContext, request: ProduceRequest, *, in_slices: bool
 ) -> Steps[ProduceResponse | asyncio.Future[ProduceResponse] | None]:
-    """The whole way of a request."""
+    """The whole way of a request; with pauses where it is worked on in slices."""
     if request.acks not in (-1, 0, 1):
         return _error_response(request, context.api_version, ErrorCode.INVALID_REQUIRED_ACKS, "")
     try:
@@ -157,11 +157,14 @@ def _produce(
             TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
         )
         partitions = topic.partition_data
+        if not in_slices:
+            answers += work.append(topic, partitions, twice)
+            continue
         for at in range(0, len(partitions), PARTITIONS_BETWEEN_PAUSES):
             answers += work.append(topic, partitions[at : at + PARTITIONS_BETWEEN_PAUSES], twice)
             yield
         yield
-    return (yield from _answer(context, request, response, work))
+    return _answer(context, request, response, work)
 
 
 def _convert(context: RequestContext, request: ProduceRequest) -> Steps[PreparedRecords]:
@@ -331,7 +334,7 @@ class _Appends:
 
 def _answer(
     context: RequestContext, request: ProduceRequest, response: ProduceResponse, work: _Appends
-) -> Steps[ProduceResponse | asyncio.Future[ProduceResponse] | None]:
+) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
     """What is returned when everything has been appended, or refused."""
     if request.acks == 0:
         if work.failed:
@@ -345,7 +348,6 @@ def _answer(
     for topic in request.topic_data:
         for data in topic.partition_data:
             data.records = None
-        yield
     return wait_for_replicas(context, request.timeout_ms, response, work.pending, _settle, _give_up)
 
 
