@@ -1,4 +1,4 @@
-"""Fields read from a frame and written into one, for the compiled modules. Twin: `odradek.broker.fast._pyframes`.
+"""Fields read from a frame and written into one, for the compiled modules.
 
 Every read is behind a check against the end of the frame: one that does not fit sets `failed` and gives 0.
 """
@@ -43,53 +43,6 @@ cdef inline int32_t read8(Reader *r) noexcept nogil:
         return 0
     r.at += 1
     return <signed char>r.data[r.at - 1]
-
-
-cdef inline int32_t read_compact(Reader *r) noexcept nogil:
-    """A length of at most three bytes, less one."""
-    cdef uint32_t value = 0
-    cdef int shift
-    cdef uint8_t byte
-    for shift in range(0, 21, 7):
-        if r.at >= r.end:
-            r.failed = True
-            return 0
-        byte = r.data[r.at]
-        r.at += 1
-        value |= (<uint32_t>(byte & 0x7F)) << shift
-        if byte < 0x80:
-            return <int32_t>value - 1
-    r.failed = True
-    return 0
-
-
-cdef inline int32_t read_count(Reader *r, bint flexible) noexcept nogil:
-    """An array's length; a negative one is a failure."""
-    cdef int32_t count = read_compact(r) if flexible else <int32_t>read32(r)
-    if count < 0:
-        r.failed = True
-    return count
-
-
-cdef inline void read_no_tags(Reader *r) noexcept nogil:
-    if r.at >= r.end or r.data[r.at] != 0:
-        r.failed = True
-        return
-    r.at += 1
-
-
-cdef inline Py_ssize_t skip_ascii(Reader *r, int32_t length) noexcept nogil:
-    """Where a text of that length begins; one that is not ASCII is a failure."""
-    cdef Py_ssize_t start = r.at, at
-    if length < 0 or length > r.end - r.at:
-        r.failed = True
-        return start
-    for at in range(start, start + length):
-        if r.data[at] >= 0x80:
-            r.failed = True
-            return start
-    r.at += length
-    return start
 
 
 cdef inline int64_t read_uvarint(Reader *r) noexcept nogil:
