@@ -44,7 +44,7 @@ POLL_MS = 200
 @click.option(
     "--from-beginning", is_flag=True, help="Begin with the earliest record where nothing is committed."
 )
-@click.option("--max-messages", type=int, help="End after so many records.")
+@click.option("--max-messages", type=int, help="End after this many records.")
 @click.option("--timeout-ms", type=int, help="End when no record has come for so long.")
 @click.option("--group", help="The consumer group.")
 @click.option("--isolation-level", type=click.Choice(["read_uncommitted", "read_committed"]),

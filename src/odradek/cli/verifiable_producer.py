@@ -128,7 +128,7 @@ class Run:
         self._began = time.monotonic()
 
     def send_all(self, records: Iterator[tuple[str | None, str]], throughput: int) -> None:
-        """Send records, so many a second at most."""
+        """Send records, at most the given number a second."""
         for key, value in records:
             if self.signals.ended_by is not None:
                 break
@@ -162,7 +162,7 @@ class Run:
                     self._producer.commit_transaction()
                     self._events.emit("transaction_committed", messages=count)
                     continue
-                # What is aborted shall have been in the log.
+                # Aborted records must have been in the log before.
                 self._producer.flush()
             except KafkaError as error:
                 self._events.emit("transaction_error", exception=java_class(error), message=error.message)

@@ -58,7 +58,7 @@ def process(
             times with the same records, of which one counts. What it raises aborts the transaction and is
             raised here; the consumer stands before those records again.
         until: asked between transactions, also when there was nothing to read; ends the loop when it is true.
-        idle_polls: so many polls in a row without records end the loop, too; those before the group has
+        idle_polls: this many polls in a row without records end the loop, too; those before the group has
             given out its partitions do not count.
         max_records: of one transaction; default the consumer's `max_poll_records`.
         poll_timeout_ms: how long to wait for records.

@@ -232,7 +232,7 @@ class TopicAdmin(ABC):
 
         Args:
             name: the topic.
-            count: how many partitions it shall have in all.
+            count: how many partitions it is to have in all.
             assignments: replicas of each added partition; None for automatic placement.
             validate_only: only check.
 

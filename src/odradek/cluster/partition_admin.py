@@ -45,7 +45,7 @@ class PartitionAdmin(TopicAdmin):
         Raises:
             UnknownTopicOrPartitionError: no such partition.
             InvalidTopicError: its topic is being deleted.
-            ElectionNotNeededError: it is led as it shall be.
+            ElectionNotNeededError: the right replica leads already.
             PreferredLeaderNotAvailableError: the preferred replica is not alive or not in sync.
             EligibleLeadersNotAvailableError: no replica is alive.
             NotControllerError: this broker is not the active controller.
@@ -84,7 +84,7 @@ class PartitionAdmin(TopicAdmin):
         Args:
             topic: the topic.
             index: the partition.
-            replicas: the brokers that shall hold it, the preferred leader first; None takes a reassignment
+            replicas: the brokers that are to hold it, the preferred leader first; None takes a reassignment
                 that is under way back, and there is none.
             allow_replication_factor_change: whether there may be fewer than now (KIP-860).
             partition_last: whether the replicas are looked at before the partition, as with ZooKeeper.

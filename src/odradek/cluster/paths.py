@@ -70,7 +70,7 @@ def partition_state(name: str, index: int) -> str:
 
 
 def delete_topic(name: str) -> str:
-    """The mark that a topic shall be deleted."""
+    """The mark that a topic is to be deleted."""
     return f"{DELETE_TOPICS}/{name}"
 
 

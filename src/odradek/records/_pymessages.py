@@ -179,7 +179,7 @@ def take_messages(
         append_time: Whether their timestamp type is LogAppendTime; then all must have the same timestamp.
         fixed_time: The timestamp of all of them, in place of their own.
         check_crcs: Whether each must have the CRC that it says it has.
-        max_bytes: No further record is written where there are so many bytes already.
+        max_bytes: No further record is written once there are this many bytes.
         out: Appended to.
 
     Returns:

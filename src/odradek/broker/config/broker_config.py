@@ -331,7 +331,7 @@ class BrokerConfig(ConfigAttributes):
         """Check dynamic configs before they are written.
 
         Args:
-            configs: all of those that the entity shall have.
+            configs: all configs of the entity after the change.
             per_broker: whether they are for one broker, not for all.
 
         Raises:

@@ -58,7 +58,7 @@ def kind_of(resource_type: int) -> ResourceKind:
 
 
 Change = Callable[[Mapping[str, str], Mapping[str, ConfigKey]], dict[str, str]]
-"""From an entity's configs now, and the table of its configs, to what it shall have."""
+"""A function from an entity's present configs, and the table of its configs, to its new ones."""
 
 
 _NAMES_RESOURCES_BEFORE = "3.2"

@@ -20,7 +20,7 @@ class LazyRecords:
     """`len` is the number of bytes that have not been taken yet.
 
     Args:
-        pieces: gives so many bytes in all; walked in threads, and closed there or never.
+        pieces: gives that many bytes in all; walked in threads, and closed there or never.
         size: how many.
         conversions: whose threads they are.
         on_end: called when the last piece has been made.

@@ -59,7 +59,7 @@ def handle(
 
 
 def _wanted(request: AlterReplicaLogDirsRequest) -> Steps[dict[tuple[str, int], str]]:
-    """Where partitions shall lie; the last word counts, as in Kafka."""
+    """The folders asked for, by partition; the last word counts, as in Kafka."""
     wanted: dict[tuple[str, int], str] = {}
     for one in request.dirs:
         for topic in one.topics:

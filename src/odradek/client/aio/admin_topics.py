@@ -184,7 +184,7 @@ class TopicAdmin(AdminBase):
         assignments: Mapping[str, list[list[int]]] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Raise topics to so many partitions in all.
+        """Raise topics to the given numbers of partitions.
 
         Args:
             assignments: topic → for each new partition its broker ids.

@@ -187,7 +187,7 @@ class Sender:
         return next_ms
 
     def _step_transaction(self, manager: TransactionManager) -> None:
-        """Drop what shall not be sent any more, and send the transaction's next request."""
+        """Drop what must not be sent any more, and send the transaction's next request."""
         if manager.drops_batches:
             error: OdradekError | None = manager.last_error
             with self._lock:
@@ -316,7 +316,7 @@ class Sender:
                 log.exception("the answer to Produce could not be dealt with")
                 for batch in batches:
                     self._failed_to_send(batch, error_for(ErrorCode.UNKNOWN_SERVER_ERROR, repr(bug)))
-        # Once per answer: whoever waits for room shall find some for many records.
+        # Once per answer, so that whoever waits for room finds some for many records.
         self._memory_may_be_free()
         self._wake.set()
 

@@ -48,7 +48,7 @@ class FetchSessionHandler:
         """The next request.
 
         Args:
-            wanted: every partition that shall be fetched.
+            wanted: every partition to be fetched.
             topic_ids: topic → id.
             with_ids: whether the request names topics by id; a session cannot change that.
         """

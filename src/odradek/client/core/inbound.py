@@ -13,7 +13,7 @@ from odradek.errors import ProtocolError
 _BLOCK = 64 * 1024
 _GROWTH = 8
 _COPIED = 8 * 1024
-"""Frames of up to so many bytes are copied out."""
+"""Frames of up to this many bytes are copied out."""
 
 
 class InboundFrames:

@@ -49,7 +49,7 @@ class TransactionManager(TransactionStateMachine):
     Args:
         transactional_id: the producer's name over its restarts.
         timeout_ms: after which the coordinator aborts a transaction.
-        two_phase_commit: the coordinator shall never do so (KIP-939).
+        two_phase_commit: the coordinator must never do so (KIP-939).
 
     Attributes:
         state: where it stands.
@@ -214,7 +214,7 @@ class TransactionManager(TransactionStateMachine):
 
     @property
     def drops_batches(self) -> bool:
-        """Return whether batches that have never left shall be failed rather than sent."""
+        """Return whether batches that have never left must be failed rather than sent."""
         return self.state in (TxnState.ABORTING, TxnState.ABORTABLE_ERROR, TxnState.FATAL_ERROR)
 
     @property

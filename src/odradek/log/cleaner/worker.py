@@ -31,7 +31,7 @@ class CleanFailedError(Exception):
 
 
 class Throttle:
-    """Waits so that no more than so many bytes a second go through, on average since the last pause."""
+    """Waits so that at most a given number of bytes a second passes, on average since the last pause."""
 
     def __init__(
         self,

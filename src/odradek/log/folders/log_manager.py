@@ -481,7 +481,7 @@ class LogManager:
     def begin_removals(self, now_ms: int, most: int | None = None) -> RemovalJob:
         """What is to be removed now: dropped segments and deleted partitions whose time has come.
 
-        At most so many files and folders; the others are due still.
+        The most files and folders at once; the others stay due.
         """
         paths = [path for log in self._logs.values() for path in log.take_due_files(now_ms)]
         return self._removals.begin(now_ms, paths, most)

@@ -154,14 +154,14 @@ class Moves:
     # Partitions that are yet to come.
 
     def prefer(self, key: TopicPartition, parent: Path) -> None:
-        """A partition that is not here shall be in that data folder once it is."""
+        """Remember the data folder for a partition that does not exist here yet."""
         self._preferred.pop(key, None)
         if len(self._preferred) >= MOST_PREFERRED:
             del self._preferred[next(iter(self._preferred))]
         self._preferred[key] = parent
 
     def preferred(self, key: TopicPartition) -> Path | None:
-        """Where a new partition shall be, if somebody has said so and the folder can be used."""
+        """Return the data folder chosen for a new partition; None if none was, or it cannot be used."""
         parent = self._preferred.pop(key, None)
         return parent if parent is not None and self._is_online(parent) else None
 

@@ -71,7 +71,7 @@ class Removals:
         heapify(self._folders)
 
     def begin(self, now_ms: int, paths: Iterable[Path], most: int | None) -> RemovalJob:
-        """What is due, at most so many; `paths` are files that have become so."""
+        """The removals that are due, up to a limit; `paths` are files that have become due."""
         self._paths.extend(paths)
         room = len(self._paths) + len(self._folders) if most is None else most
         job = RemovalJob(self._files, [], [])

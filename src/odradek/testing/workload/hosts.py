@@ -20,7 +20,7 @@ from odradek.testing.workload.site import Site
 from odradek.testing.workload.writers import Writer
 
 _LAST_WORDS_S = 60
-_LIVES = 10_000  # no process of a host has so many; so names stay unique
+_LIVES = 10_000  # more than any process of a host has; so names stay unique
 
 
 def clients(site: Site, host: bool, life: int = 0) -> tuple[list[Any], list[Any]]:

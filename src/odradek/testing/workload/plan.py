@@ -1,4 +1,4 @@
-"""What a round shall be like."""
+"""The plan of a round."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Plan:
 
     Attributes:
         seed: what clients do follows from it.
-        transactions: so many have to end, one way or another.
+        transactions: how many have to end, one way or another.
         writers, copiers, members: how many transactional producers, members that copy, members that read.
             Some of the first two live in a process that is killed: `hosted` of each.
         crashes: the share of transactions in which the client is killed.

@@ -76,7 +76,7 @@ async def _on(plan: Plan, server: Server, journal: LocalJournal) -> Verdict:
 
 
 async def _kill_now_and_then(plan: Plan, server: Server, host: Host, journal: LocalJournal) -> None:
-    """Wait until so many transactions have ended; meanwhile kill the broker and the host."""
+    """Wait until that many transactions have ended; meanwhile kill the broker and the host."""
     chance = random.Random(f"{plan.seed} kills")
     hosted = plan.host_kills if plan.hosted else 0
     whens = chance.sample(range(plan.transactions // 20, plan.transactions), plan.broker_kills + hosted)

@@ -17,7 +17,7 @@ from odradek.client.types import TopicPartition
 class _Movements:
     """Which partitions of a topic moved between which members in this rebalance.
 
-    If a partition of a topic has moved from A to B, and now one of the same topic shall move from B to A,
+    If a partition of a topic has moved from A to B, and now one of the same topic is to move from B to A,
     then the first one is moved back instead: the result is as even, and one partition less changes hands.
     """
 
