@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.config.broker_config import BrokerConfig, Source
+from odradek.broker.config.broker_config import BrokerConfig, ConfigSource
 from odradek.broker.config.names import base_name, config_name, update_mode
 from odradek.broker.config.table import (
     BROKER_CONFIGS,
@@ -287,10 +287,10 @@ def test_dynamic_configs_lie_over_static_ones() -> None:
     assert config.message_max_bytes == 300
     assert config.topic_defaults()["retention.ms"] == 3_600_000
     assert [(s.value, s.source) for s in config.synonyms("message.max.bytes")] == [
-        ("300", Source.DYNAMIC_BROKER_CONFIG),
-        ("200", Source.DYNAMIC_DEFAULT_BROKER_CONFIG),
-        ("100", Source.STATIC_BROKER_CONFIG),
-        ("1048588", Source.DEFAULT_CONFIG),
+        ("300", ConfigSource.DYNAMIC_BROKER_CONFIG),
+        ("200", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        ("100", ConfigSource.STATIC_BROKER_CONFIG),
+        ("1048588", ConfigSource.DEFAULT_CONFIG),
     ]
     config.update_dynamic({}, {})
     assert config.message_max_bytes == 100

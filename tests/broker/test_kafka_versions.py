@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.config.broker_config import BrokerConfig, Source
+from odradek.broker.config.broker_config import BrokerConfig, ConfigSource
 from odradek.broker.kafka_versions import features, release, report
 from odradek.broker.kafka_versions.answers import older_code
 from odradek.broker.kafka_versions.apis import RELEASES, versions_of
@@ -147,12 +147,12 @@ def test_defaults_of_the_age_are_defaults() -> None:
     assert config.topic_default_texts()["message.format.version"] == "0.10.2-IV0"
     assert not config.is_given("delete.topic.enable")
     (only,) = config.synonyms("delete.topic.enable")
-    assert (only.value, only.source) == ("false", Source.DEFAULT_CONFIG)
+    assert (only.value, only.source) == ("false", ConfigSource.DEFAULT_CONFIG)
     given = BrokerConfig({"odradek.kafka.version": "0.10.2", "delete.topic.enable": "true"})
     assert given.get("delete.topic.enable") is True
     assert [(one.value, one.source) for one in given.synonyms("delete.topic.enable")] == [
-        ("true", Source.STATIC_BROKER_CONFIG),
-        ("false", Source.DEFAULT_CONFIG),
+        ("true", ConfigSource.STATIC_BROKER_CONFIG),
+        ("false", ConfigSource.DEFAULT_CONFIG),
     ]
 
 

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import HandlerFunction
     from odradek.broker.replica_manager import ReplicaManager
     from odradek.cluster.image import ClusterDelta, ClusterImage
     from odradek.log.folders.log_manager import LogManager
 
 Result = TypeVar("Result")
-Handle = Callable[["RequestContext", Any], Any]
 
 
 class ControllerThread:
@@ -103,7 +103,7 @@ def _call(work: Callable[[], Result], done: Future[Result]) -> None:
         done.set_result(result)
 
 
-def on_controller_thread(handle: Handle) -> Handle:
+def on_controller_thread(handle: HandlerFunction) -> HandlerFunction:
     """A handler that changes metadata: all of it is done in the controller's turn.
 
     There it may use the controller, the image, the configs and the request; nothing that belongs to the loop.

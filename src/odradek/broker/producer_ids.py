@@ -8,19 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-
-class ProducerIdBlock(Protocol):
-    """The ids from `first` to `last`, both included."""
-
-    @property
-    def first(self) -> int:
-        """The first id."""
-        ...
-
-    @property
-    def last(self) -> int:
-        """The last id."""
-        ...
+from odradek.cluster.nodes import ProducerIdBlock
 
 
 class Allocator(Protocol):

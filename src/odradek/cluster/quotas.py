@@ -51,7 +51,7 @@ class Component(NamedTuple):
     match: str | None
 
 
-class Change(NamedTuple):
+class QuotaChange(NamedTuple):
     """A new value of a quota; None removes it."""
 
     key: str
@@ -182,7 +182,7 @@ def _address(text: str | None) -> str:
     return sanitize(text)
 
 
-def altered(entity: Entity, present: Mapping[str, str], changes: Iterable[Change]) -> dict[str, str]:
+def altered(entity: Entity, present: Mapping[str, str], changes: Iterable[QuotaChange]) -> dict[str, str]:
     """The configs of an entity after `changes`.
 
     Raises:

@@ -73,7 +73,7 @@ class Node:
         )
 
 
-class Change(NamedTuple):
+class NodeChange(NamedTuple):
     """A transaction's change of one node. `node` is its new state without children, None for a deletion."""
 
     path: str
@@ -91,7 +91,7 @@ class Plan(NamedTuple):
     """
 
     zxid: int
-    changes: tuple[Change, ...]
+    changes: tuple[NodeChange, ...]
     results: tuple[OpResult, ...]
     events: tuple[WatchEvent, ...]
 
@@ -146,7 +146,7 @@ class NodeTree:
             except StoreError as error:
                 error.op_index = index
                 raise
-        changes = tuple(Change(path, node) for path, node in sorted(draft.changed.items()))
+        changes = tuple(NodeChange(path, node) for path, node in sorted(draft.changed.items()))
         return Plan(zxid, changes, tuple(results), tuple(events))
 
     def apply(self, plan: Plan) -> None:

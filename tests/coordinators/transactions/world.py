@@ -11,10 +11,11 @@ from odradek.coordinators.transactions.config import TransactionConfig
 from odradek.coordinators.transactions.coordinator import TRANSACTION_STATE_TOPIC, TransactionCoordinator
 from odradek.coordinators.transactions.markers import Markers
 from odradek.coordinators.transactions.shard import TransactionShard
-from odradek.coordinators.transactions.transaction import TopicPartition, Transaction
+from odradek.coordinators.transactions.transaction import Transaction
 from odradek.errors import CoordinatorLoadInProgressError, ErrorCode
 from odradek.util.clock import ManualClock
 from odradek.util.timers import ManualTimers
+from odradek.util.topic_partition import TopicPartition
 
 from ..memory_log import START_MS, MemoryRecordLog
 

@@ -59,7 +59,7 @@ _MIN_ISR = "min.insync.replicas"
 _ELIGIBLE_LEADERS_SINCE = "4.1"
 
 
-class Source(IntEnum):
+class ConfigSource(IntEnum):
     """The origin of a config's value; the numbers are those of DescribeConfigs."""
 
     TOPIC_CONFIG = 1
@@ -75,7 +75,7 @@ class Synonym(NamedTuple):
 
     name: str
     value: str | None
-    source: Source
+    source: ConfigSource
 
 
 class BrokerConfig(ConfigAttributes):
@@ -416,9 +416,9 @@ class BrokerConfig(ConfigAttributes):
         names = synonyms_of(name)
         found: list[Synonym] = []
         layers = (
-            (self._dynamic_broker, Source.DYNAMIC_BROKER_CONFIG),
-            (self.dynamic_defaults(), Source.DYNAMIC_DEFAULT_BROKER_CONFIG),
-            (self._static, Source.STATIC_BROKER_CONFIG),
+            (self._dynamic_broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
+            (self.dynamic_defaults(), ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+            (self._static, ConfigSource.STATIC_BROKER_CONFIG),
         )
         for layer, source in layers:
             found += [
@@ -431,7 +431,7 @@ class BrokerConfig(ConfigAttributes):
                 continue
             default = self._default_of(synonym) if synonym in KNOWN else None
             if default is not None:
-                found.append(Synonym(synonym, default, Source.DEFAULT_CONFIG))
+                found.append(Synonym(synonym, default, ConfigSource.DEFAULT_CONFIG))
         while found and found[0].name != name:
             found.pop(0)
         return found

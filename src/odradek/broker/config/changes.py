@@ -57,7 +57,7 @@ def kind_of(resource_type: int) -> ResourceKind:
         return ResourceKind.UNKNOWN
 
 
-Change = Callable[[Mapping[str, str], Mapping[str, ConfigKey]], dict[str, str]]
+ConfigChange = Callable[[Mapping[str, str], Mapping[str, ConfigKey]], dict[str, str]]
 """A function from an entity's present configs, and the table of its configs, to its new ones."""
 
 
@@ -104,14 +104,14 @@ def check_broker_name(context: RequestContext, name: str, alternative: str = ","
         raise InvalidRequestError(f"Unexpected broker id, expected {own}{alternative} but received {name}")
 
 
-class Resource(Protocol):
+class ConfigResource(Protocol):
     """A topic, a broker … that a request names."""
 
     resource_type: int
     resource_name: str
 
 
-R = TypeVar("R", bound=Resource)
+R = TypeVar("R", bound=ConfigResource)
 
 
 def change_each(resources: Sequence[R], change: Callable[[R], None]) -> Iterator[tuple[R, int, str | None]]:
@@ -147,7 +147,7 @@ def check_configs(names: Iterable[str], null_names: Sequence[str]) -> None:
 
 
 def change_configs(
-    context: RequestContext, kind: ResourceKind, name: str, change: Change, *, validate_only: bool
+    context: RequestContext, kind: ResourceKind, name: str, change: ConfigChange, *, validate_only: bool
 ) -> None:
     """Change the configs of a topic, of this broker, or (an empty name) of all brokers.
 
@@ -162,7 +162,7 @@ def change_configs(
         raise InvalidRequestError(f"Unknown resource type {int(kind)}")
 
 
-def _change_topic(context: RequestContext, name: str, change: Change, validate_only: bool) -> None:
+def _change_topic(context: RequestContext, name: str, change: ConfigChange, validate_only: bool) -> None:
     if not context.authorize(Operation.ALTER_CONFIGS, topic_resource(name)):
         raise TopicAuthorizationError
     if not name and not is_before(context, _ALL_ARE_REQUESTS_BEFORE):
@@ -196,7 +196,7 @@ def _check_lengths(configs: Mapping[str, str]) -> None:
             raise ConfigError(f"Configuration {name} would be longer than {MAX_VALUE_BYTES} bytes")
 
 
-def _change_broker(context: RequestContext, name: str, change: Change, validate_only: bool) -> None:
+def _change_broker(context: RequestContext, name: str, change: ConfigChange, validate_only: bool) -> None:
     if name:
         check_broker_name(context, name)
     controller = context.broker.controller

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from odradek.broker.config.broker_config import BrokerConfig, Source, Synonym
+from odradek.broker.config.broker_config import BrokerConfig, ConfigSource, Synonym
 from odradek.broker.config.listing import (
     in_kafkas_order,
     listed_broker_configs,
@@ -37,7 +37,7 @@ class ConfigEntry(NamedTuple):
 
     name: str
     value: str | None
-    source: Source
+    source: ConfigSource
     sensitive: bool
     read_only: bool
     synonyms: tuple[Synonym, ...]
@@ -66,10 +66,10 @@ def _topic_entry(config: BrokerConfig, key: ConfigKey, overrides: Mapping[str, s
     synonyms = [_hidden(s, key.is_sensitive) for s in config.synonyms(brokers[0][0])] if brokers else []
     if key.name in overrides:
         value = _value(key, overrides[key.name])
-        synonyms.insert(0, Synonym(key.name, value, Source.TOPIC_CONFIG))
+        synonyms.insert(0, Synonym(key.name, value, ConfigSource.TOPIC_CONFIG))
     else:
         value = to_text(config.topic_defaults()[key.name])
-    source = synonyms[0].source if synonyms else Source.DEFAULT_CONFIG
+    source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
     return ConfigEntry(
         key.name,
         None if key.is_sensitive else value,
@@ -96,7 +96,7 @@ def describe_cluster_defaults(config: BrokerConfig, names: Iterable[str] | None 
     entries: list[ConfigEntry] = []
     for name in in_kafkas_order(list(defaults), release_of(config), wanted):
         text = defaults[name]
-        synonyms = [Synonym(name, text, Source.DYNAMIC_DEFAULT_BROKER_CONFIG)]
+        synonyms = [Synonym(name, text, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)]
         entry = _broker_entry(config, name, synonyms)
         key = find_key(name)
         entries.append(entry._replace(value=None if key is None else _value(key, text)))
@@ -110,7 +110,7 @@ def _broker_entry(config: BrokerConfig, name: str, synonyms: list[Synonym]) -> C
     return ConfigEntry(
         name,
         None if key is None or sensitive or text is None else _value(key, text),
-        synonyms[0].source if synonyms else Source.DEFAULT_CONFIG,
+        synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
         sensitive,
         shown_mode_in(release, name, update_mode(name)) is None,
         tuple(_hidden(synonym, sensitive) for synonym in synonyms),

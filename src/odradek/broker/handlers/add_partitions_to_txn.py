@@ -35,7 +35,7 @@ from odradek.wire.messages.add_partitions_to_txn import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
-    from odradek.coordinators.transactions.transaction import TopicPartition
+    from odradek.util.topic_partition import TopicPartition
 
 FIRST_VERSION_OF_BROKERS = 4
 

@@ -69,7 +69,7 @@ def handle(context: RequestContext, request: AlterClientQuotasRequest) -> AlterC
 
 def _alter(context: RequestContext, entity: quotas.Entity, entry: EntryData, validate_only: bool) -> None:
     path = quotas.path_of(entity)
-    changes = [quotas.Change(op.key, None if op.remove else op.value) for op in entry.ops]
+    changes = [quotas.QuotaChange(op.key, None if op.remove else op.value) for op in entry.ops]
     configs = quotas.altered(entity, context.broker.controller.image.config(path), changes)
     if not validate_only:
         write_entity_config(context, path, configs)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.config.broker_config import Source
+from odradek.broker.config.broker_config import ConfigSource
 from odradek.broker.config.changes import ResourceKind, check_broker_name, kind_of
 from odradek.broker.config.description import (
     ConfigEntry,
@@ -131,7 +131,7 @@ def _entries(context: RequestContext, resource: DescribeConfigsResource) -> Iter
             raise InvalidRequestError("Broker id must not be empty")
         check_broker_name(context, name, "")
         return [
-            ConfigEntry(logger, level, Source.DYNAMIC_BROKER_LOGGER_CONFIG, False, False, (), None)
+            ConfigEntry(logger, level, ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG, False, False, (), None)
             for logger, level in loggers.levels().items()
             if wanted is None or logger in wanted
         ]
@@ -154,7 +154,7 @@ def _result(
         name=entry.name,
         value=entry.value,
         read_only=entry.read_only,
-        is_default=version == 0 and entry.source is Source.DEFAULT_CONFIG,
+        is_default=version == 0 and entry.source is ConfigSource.DEFAULT_CONFIG,
         config_source=int(entry.source),
         is_sensitive=entry.sensitive,
         synonyms=synonyms,

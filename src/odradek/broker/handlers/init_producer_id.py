@@ -29,7 +29,8 @@ from odradek.wire.messages.init_producer_id import InitProducerIdRequest, InitPr
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
-    from odradek.broker.producer_ids import ProducerIdBlock, ProducerIds
+    from odradek.broker.producer_ids import ProducerIds
+    from odradek.cluster.nodes import ProducerIdBlock
 
 
 @handler(ApiKey.INIT_PRODUCER_ID, versions=range(7))

@@ -31,7 +31,7 @@ from odradek.wire.messages.write_txn_markers import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
-    from odradek.coordinators.transactions.transaction import TopicPartition
+    from odradek.util.topic_partition import TopicPartition
 
 _AT_A_TIME = 200
 """Markers that are written before others get their turn."""

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from odradek.broker.groups.runtime import GroupRuntime
     from odradek.broker.replica_manager import ReplicaManager
     from odradek.coordinators.transactions.coordinator import PartitionErrors
-    from odradek.coordinators.transactions.transaction import TopicPartition
     from odradek.replication.delayed import Purgatory
     from odradek.replication.partition import Partition
     from odradek.util.clock import Clock
+    from odradek.util.topic_partition import TopicPartition
 
 log = logging.getLogger(__name__)
 

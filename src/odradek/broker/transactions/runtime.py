@@ -34,14 +34,15 @@ from odradek.errors.codes import ErrorCode
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.broker.metrics import Metrics
-    from odradek.broker.producer_ids import ProducerIdBlock, ProducerIds
+    from odradek.broker.producer_ids import ProducerIds
     from odradek.broker.replica_manager import ReplicaManager
     from odradek.cluster.controller import Controller
     from odradek.cluster.image import ClusterDelta, ClusterImage
-    from odradek.coordinators.transactions.transaction import TopicPartition
+    from odradek.cluster.nodes import ProducerIdBlock
     from odradek.replication.delayed import Purgatory
     from odradek.util.clock import Clock
     from odradek.util.timers import Timers
+    from odradek.util.topic_partition import TopicPartition
 
 log = logging.getLogger(__name__)
 

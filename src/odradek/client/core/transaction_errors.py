@@ -13,7 +13,7 @@ from odradek.errors import ErrorCode, OdradekError
 from odradek.wire.api import ApiKey
 
 
-class Reaction(Enum):
+class ErrorReaction(Enum):
     """The consequence of an error."""
 
     RETRY = auto()
@@ -32,57 +32,57 @@ class Reaction(Enum):
     """The producer is of no use any more."""
 
 
-_EVERYWHERE: dict[ErrorCode, Reaction] = {
-    ErrorCode.CONCURRENT_TRANSACTIONS: Reaction.RETRY,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: Reaction.FIND_COORDINATOR,
-    ErrorCode.NOT_COORDINATOR: Reaction.FIND_COORDINATOR,
-    ErrorCode.INVALID_PRODUCER_EPOCH: Reaction.FENCED,
-    ErrorCode.PRODUCER_FENCED: Reaction.FENCED,
-    ErrorCode.TRANSACTION_ABORTABLE: Reaction.ABORT,
+_EVERYWHERE: dict[ErrorCode, ErrorReaction] = {
+    ErrorCode.CONCURRENT_TRANSACTIONS: ErrorReaction.RETRY,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorReaction.FIND_COORDINATOR,
+    ErrorCode.NOT_COORDINATOR: ErrorReaction.FIND_COORDINATOR,
+    ErrorCode.INVALID_PRODUCER_EPOCH: ErrorReaction.FENCED,
+    ErrorCode.PRODUCER_FENCED: ErrorReaction.FENCED,
+    ErrorCode.TRANSACTION_ABORTABLE: ErrorReaction.ABORT,
 }
-_FORGOTTEN: dict[ErrorCode, Reaction] = {
-    ErrorCode.UNKNOWN_PRODUCER_ID: Reaction.ABORT_AND_BUMP,
-    ErrorCode.INVALID_PRODUCER_ID_MAPPING: Reaction.ABORT_AND_BUMP,
+_FORGOTTEN: dict[ErrorCode, ErrorReaction] = {
+    ErrorCode.UNKNOWN_PRODUCER_ID: ErrorReaction.ABORT_AND_BUMP,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: ErrorReaction.ABORT_AND_BUMP,
 }
 
-REACTIONS: Mapping[ApiKey, Mapping[ErrorCode, Reaction]] = {
+REACTIONS: Mapping[ApiKey, Mapping[ErrorCode, ErrorReaction]] = {
     ApiKey.FIND_COORDINATOR: {
-        ErrorCode.COORDINATOR_NOT_AVAILABLE: Reaction.RETRY,
-        ErrorCode.NOT_COORDINATOR: Reaction.RETRY,
-        ErrorCode.GROUP_AUTHORIZATION_FAILED: Reaction.ABORT,
-        ErrorCode.TRANSACTION_ABORTABLE: Reaction.ABORT,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorReaction.RETRY,
+        ErrorCode.NOT_COORDINATOR: ErrorReaction.RETRY,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED: ErrorReaction.ABORT,
+        ErrorCode.TRANSACTION_ABORTABLE: ErrorReaction.ABORT,
     },
     ApiKey.INIT_PRODUCER_ID: {
         **_EVERYWHERE,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Reaction.REFUSED,
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED: Reaction.REFUSED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: ErrorReaction.REFUSED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ErrorReaction.REFUSED,
     },
     ApiKey.ADD_PARTITIONS_TO_TXN: {
         **_EVERYWHERE,
         **_FORGOTTEN,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Reaction.FATAL,
-        ErrorCode.INVALID_TXN_STATE: Reaction.FATAL,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: ErrorReaction.FATAL,
+        ErrorCode.INVALID_TXN_STATE: ErrorReaction.FATAL,
     },
     ApiKey.ADD_OFFSETS_TO_TXN: {
         **_EVERYWHERE,
         **_FORGOTTEN,
-        ErrorCode.GROUP_AUTHORIZATION_FAILED: Reaction.ABORT,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED: ErrorReaction.ABORT,
     },
     ApiKey.TXN_OFFSET_COMMIT: {
         **_EVERYWHERE,
-        ErrorCode.REQUEST_TIMED_OUT: Reaction.FIND_COORDINATOR,
-        ErrorCode.GROUP_AUTHORIZATION_FAILED: Reaction.ABORT,
-        ErrorCode.FENCED_INSTANCE_ID: Reaction.ABORT,
-        ErrorCode.UNKNOWN_MEMBER_ID: Reaction.ABORT,
-        ErrorCode.ILLEGAL_GENERATION: Reaction.ABORT,
-        ErrorCode.STALE_MEMBER_EPOCH: Reaction.ABORT,
+        ErrorCode.REQUEST_TIMED_OUT: ErrorReaction.FIND_COORDINATOR,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED: ErrorReaction.ABORT,
+        ErrorCode.FENCED_INSTANCE_ID: ErrorReaction.ABORT,
+        ErrorCode.UNKNOWN_MEMBER_ID: ErrorReaction.ABORT,
+        ErrorCode.ILLEGAL_GENERATION: ErrorReaction.ABORT,
+        ErrorCode.STALE_MEMBER_EPOCH: ErrorReaction.ABORT,
     },
     ApiKey.END_TXN: {**_EVERYWHERE, **_FORGOTTEN},
 }
 
 #: What is neither in the table nor retriable. Partitions that could not be added concern the transaction
 #: only.
-_OTHERWISE: Mapping[ApiKey, Reaction] = {ApiKey.ADD_PARTITIONS_TO_TXN: Reaction.ABORT}
+_OTHERWISE: Mapping[ApiKey, ErrorReaction] = {ApiKey.ADD_PARTITIONS_TO_TXN: ErrorReaction.ABORT}
 
 #: Errors of a batch that end the producer. Every other one ends the transaction.
 FATAL_IN_PRODUCE = frozenset(
@@ -100,12 +100,12 @@ GROUP_MOVED_ON = frozenset(
 )
 
 
-def reaction_to(api: ApiKey, code: ErrorCode) -> Reaction:
+def reaction_to(api: ApiKey, code: ErrorCode) -> ErrorReaction:
     """Return the consequence of `code` in an answer to `api`."""
     found = REACTIONS[api].get(code)
     if found is not None:
         return found
-    return Reaction.RETRY if code.retriable else _OTHERWISE.get(api, Reaction.FATAL)
+    return ErrorReaction.RETRY if code.retriable else _OTHERWISE.get(api, ErrorReaction.FATAL)
 
 
 def mark(error: OdradekError, *, fatal: bool) -> OdradekError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from odradek.client.core.transaction_errors import (
     FATAL_IN_PRODUCE,
     GROUP_MOVED_ON,
-    Reaction,
+    ErrorReaction,
     mark,
     reaction_to,
 )
@@ -88,15 +88,15 @@ class TransactionStateMachine:
 
     def _react(self, request: TxnRequest, code: ErrorCode, message: str = "") -> None:
         reaction = reaction_to(request.api, code)
-        if reaction is Reaction.FIND_COORDINATOR:
+        if reaction is ErrorReaction.FIND_COORDINATOR:
             self._queue.forget(request)
             self._queue.again(request)
             return
-        if reaction is Reaction.RETRY:
+        if reaction is ErrorReaction.RETRY:
             self._queue.again(request)
             return
         error: OdradekError = error_for(code, f"{request.api.api_name}: {message or code.message}")
-        if reaction is Reaction.FENCED:
+        if reaction is ErrorReaction.FENCED:
             # Old coordinators say INVALID_PRODUCER_EPOCH, and mean the same.
             self._fatal(
                 request,
@@ -106,13 +106,13 @@ class TransactionStateMachine:
                     f"({request.api.api_name} was answered with {code.name})",
                 ),
             )
-        elif reaction is Reaction.FATAL:
+        elif reaction is ErrorReaction.FATAL:
             self._fatal(request, error)
-        elif reaction is Reaction.REFUSED:
+        elif reaction is ErrorReaction.REFUSED:
             self._abortable(request, error)
             self._move(TxnState.UNINITIALIZED)
             error.requires_abort = False
-        elif reaction is Reaction.ABORT_AND_BUMP:
+        elif reaction is ErrorReaction.ABORT_AND_BUMP:
             if self.can_bump or self.v2:
                 self._bump_required = True
                 self._abortable(request, error)

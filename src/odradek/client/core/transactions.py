@@ -17,7 +17,7 @@ from typing import Any
 
 from odradek.client.core.find_coordinator import coordinator_in
 from odradek.client.core.produce import to_code
-from odradek.client.core.transaction_errors import Reaction, reaction_to
+from odradek.client.core.transaction_errors import ErrorReaction, reaction_to
 from odradek.client.core.transaction_queue import Priority
 from odradek.client.core.transaction_requests import (
     BUMP_FROM,
@@ -403,7 +403,7 @@ class TransactionManager(TransactionStateMachine):
             if code == ErrorCode.NONE:
                 continue
             if (
-                reaction_to(request.api, code) is not Reaction.ABORT
+                reaction_to(request.api, code) is not ErrorReaction.ABORT
                 or code == ErrorCode.TRANSACTION_ABORTABLE
             ):
                 self._react(request, code, f"{tp}: {code.message}")
@@ -426,9 +426,9 @@ class TransactionManager(TransactionStateMachine):
                 request.offsets.pop(tp, None)
                 continue
             reaction = reaction_to(request.api, code)
-            if reaction is Reaction.FIND_COORDINATOR:
+            if reaction is ErrorReaction.FIND_COORDINATOR:
                 moved = True
-            elif reaction is not Reaction.RETRY:
+            elif reaction is not ErrorReaction.RETRY:
                 self._react(request, code, f"{tp}: {code.message}")
                 return
         if moved:

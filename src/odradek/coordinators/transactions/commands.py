@@ -20,7 +20,6 @@ from odradek.coordinators.transactions.transaction import (
     NO_EPOCH,
     NO_ID,
     TRANSACTIONS_V2,
-    TopicPartition,
     Transaction,
     add_partitions,
     is_exhausted,
@@ -31,6 +30,7 @@ from odradek.coordinators.transactions.transaction import (
     rotate,
 )
 from odradek.errors import ErrorCode, ProducerFencedError, error_for
+from odradek.util.topic_partition import TopicPartition
 
 _S = TransactionState
 

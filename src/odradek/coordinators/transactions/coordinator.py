@@ -22,7 +22,7 @@ from odradek.coordinators.transactions.config import TransactionConfig
 from odradek.coordinators.transactions.markers import Markers
 from odradek.coordinators.transactions.shard import TransactionEnv, TransactionShard
 from odradek.coordinators.transactions.states import STATE_BY_TITLE
-from odradek.coordinators.transactions.transaction import TopicPartition, Transaction
+from odradek.coordinators.transactions.transaction import Transaction
 from odradek.errors import (
     CoordinatorLoadInProgressError,
     ErrorCode,
@@ -31,6 +31,7 @@ from odradek.errors import (
 )
 from odradek.util.clock import Clock
 from odradek.util.timers import Timers
+from odradek.util.topic_partition import TopicPartition
 
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 

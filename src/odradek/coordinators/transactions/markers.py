@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from odradek.coordinators.transactions.transaction import TopicPartition
 from odradek.errors import ErrorCode
+from odradek.util.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

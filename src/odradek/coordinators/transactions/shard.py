@@ -23,7 +23,6 @@ from odradek.coordinators.transactions.transaction import (
     NEVER_MS,
     NO_ID,
     TRANSACTIONS_V2,
-    TopicPartition,
     Transaction,
     complete,
     fence_and_abort,
@@ -31,6 +30,7 @@ from odradek.coordinators.transactions.transaction import (
 )
 from odradek.errors import ErrorCode, ProtocolError
 from odradek.util.clock import Clock
+from odradek.util.topic_partition import TopicPartition
 from odradek.wire.schemas.transaction_log_key import TransactionLogKey
 from odradek.wire.schemas.transaction_log_value import TransactionLogValue
 

@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 
 from odradek.coordinators.transactions.states import AT_REST, LEGAL_MOVES, TransactionState
 from odradek.errors import ProducerFencedError
+from odradek.util.topic_partition import TopicPartition
 
 NO_ID = -1
 NO_EPOCH = -1
@@ -34,7 +35,6 @@ NEVER_MS = 2**31 - 1
 MAX_EPOCH = 0x7FFF
 TRANSACTIONS_V2 = 2
 
-TopicPartition = tuple[str, int]
 _S = TransactionState
 
 

@@ -22,15 +22,11 @@ from odradek.log.cleaner.swapping import swapping
 from odradek.log.folders.log_manager import LogManager
 from odradek.log.partition.partition_log import PartitionLog
 from odradek.log.steps import Steps, at_once
-from odradek.log.storage.checkpoint_file import (
-    CorruptCheckpointError,
-    TopicPartition,
-    read_offsets,
-    write_offsets,
-)
+from odradek.log.storage.checkpoint_file import CorruptCheckpointError, read_offsets, write_offsets
 from odradek.log.storage.file_names import CLEANER_OFFSETS
 from odradek.log.storage.files import FileSystem
 from odradek.util.clock import Clock
+from odradek.util.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
 

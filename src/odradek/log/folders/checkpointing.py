@@ -14,8 +14,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from odradek.log.storage.checkpoint_file import TopicPartition, write_offsets
+from odradek.log.storage.checkpoint_file import write_offsets
 from odradek.log.storage.file_names import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
+from odradek.util.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from odradek.log.folders.moving import Move

@@ -32,7 +32,7 @@ from odradek.log.startup.clean_stop import LastStop, sizes_of, write_damaged, wr
 from odradek.log.startup.damaged_logs import DamagedLogs
 from odradek.log.startup.folder_view import FolderView, FoundLog, find_compacted, look, refuse_duplicates
 from odradek.log.startup.loading import load_partition_log, open_partition_log
-from odradek.log.storage.checkpoint_file import TopicPartition, write_offsets
+from odradek.log.storage.checkpoint_file import write_offsets
 from odradek.log.storage.data_directory import (
     DataDirectory,
     DirectoryState,
@@ -43,6 +43,7 @@ from odradek.log.storage.data_directory import (
 from odradek.log.storage.file_names import CLEAN_SHUTDOWN, RECOVERY_POINTS, delete_dir, parse_partition_dir
 from odradek.log.storage.files import FileSystem
 from odradek.util.clock import Clock
+from odradek.util.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
 

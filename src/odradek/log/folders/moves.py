@@ -11,9 +11,9 @@ from odradek.errors import KafkaStorageError
 from odradek.log.folders.moving import Move
 from odradek.log.startup.folder_view import FolderView, FoundLog
 from odradek.log.steps import Wait
-from odradek.log.storage.checkpoint_file import TopicPartition
 from odradek.log.storage.data_directory import ReplicaState
 from odradek.log.storage.file_names import MOVED_FROM, delete_dir, future_dir, parse_partition_dir
+from odradek.util.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from odradek.log.folders.log_folders import LogFolders

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from odradek.errors import KafkaStorageError
 from odradek.log.partition import partition_metadata
-from odradek.log.storage.checkpoint_file import TopicPartition
 from odradek.log.storage.file_names import PARTITION_METADATA, partition_dir
+from odradek.util.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from odradek.log.folders.log_folders import LogFolders

@@ -7,15 +7,12 @@ entries of a healthy index pass, also of one that Kafka wrote or cleaned.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from odradek.log.segments.batch_walk import MESSAGE, SPAN, SegmentEntry
+from odradek.log.segments.batch_walk import MESSAGE, SPAN, PRead, SegmentEntry
 from odradek.log.segments.offset_index import OffsetPosition
 from odradek.log.segments.time_index import TimestampOffset
 from odradek.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC_AT, MAGIC_V2
 from odradek.records.message_set import MIN_LENGTH
 
-PRead = Callable[[int, int], bytes]
 """`(size, position) -> bytes`, fewer only at the end of the file."""
 
 SPAN_BYTES = SPAN.size

@@ -17,13 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.log.segments.txn_index import LAYOUT
-from odradek.log.storage.checkpoint_file import (
-    CorruptCheckpointError,
-    TopicPartition,
-    decode_lines,
-    encode_lines,
-)
+from odradek.log.storage.checkpoint_file import CorruptCheckpointError, decode_lines, encode_lines
 from odradek.log.storage.file_names import CLEAN_SHUTDOWN, SEGMENTS
+from odradek.util.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from odradek.log.partition.partition_log import PartitionLog

@@ -15,8 +15,8 @@ from uuid import uuid4
 
 from odradek.errors import KafkaStorageError
 from odradek.log.partition import partition_metadata
-from odradek.log.storage.checkpoint_file import TopicPartition
 from odradek.log.storage.file_names import PARTITION_METADATA, delete_dir
+from odradek.util.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from odradek.log.startup.clean_stop import Known

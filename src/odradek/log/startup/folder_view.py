@@ -12,7 +12,7 @@ from odradek.log.errors import DataDirectoryError, LogDamagedError
 from odradek.log.startup.clean_stop import Known, read_segments
 from odradek.log.startup.damaged_logs import DamagedLog
 from odradek.log.startup.recovery import RecoveryPlan, plan_recovery
-from odradek.log.storage.checkpoint_file import CorruptCheckpointError, TopicPartition, read_offsets
+from odradek.log.storage.checkpoint_file import CorruptCheckpointError, read_offsets
 from odradek.log.storage.data_directory import DataDirectory, is_of_one_file
 from odradek.log.storage.file_names import (
     CLEAN_SHUTDOWN,
@@ -26,6 +26,7 @@ from odradek.log.storage.file_names import (
     partition_dir,
 )
 from odradek.log.storage.files import FileSystem
+from odradek.util.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
 

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from odradek.log.storage.files import FileSystem
+from odradek.util.topic_partition import TopicPartition
 
 CURRENT_VERSION = 0
-
-TopicPartition = tuple[str, int]
 
 
 class EpochEntry(NamedTuple):
