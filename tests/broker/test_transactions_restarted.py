@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.app import Broker
-from odradek.coordinators.transactions.markers import Markers
+from odradek.coordinators.transactions.markers import TransactionMarkers
 from odradek.coordinators.transactions.states import TransactionState
 from odradek.coordinators.transactions.transaction import MAX_EPOCH
 from odradek.errors.codes import ErrorCode
@@ -58,7 +58,7 @@ async def before_and_after(
 def hold_markers(broker: Broker, *, write: int = 0) -> None:
     """Have the markers of a decided transaction go to that many partitions, and no answer come back."""
 
-    def send(broker_id: int, markers: Markers, deliver: Callable[[Any], None]) -> None:
+    def send(broker_id: int, markers: TransactionMarkers, deliver: Callable[[Any], None]) -> None:
         broker.transactions.writer.write(
             markers.producer_id,
             markers.producer_epoch,

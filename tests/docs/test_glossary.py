@@ -39,3 +39,14 @@ def test_each_word_stands_once() -> None:
     words = [word.strip() for row in ROWS for word in row[0].split(",")]
     assert len(words) > 90
     assert len(words) == len(set(words)), sorted({word for word in words if words.count(word) > 1})
+
+
+def test_a_class_of_the_brokers_side_has_its_name_alone() -> None:
+    """Of what is private to a file, and of the protocol's own structs, names may come again."""
+    places: dict[str, list[str]] = {}
+    for package in ("broker", "cluster", "coordinators", "log", "records", "replication", "util", "errors"):
+        for file in sorted((ROOT / "src" / "odradek" / package).rglob("*.py")):
+            for name in re.findall(r"^class ([A-Z]\w*)", file.read_text(encoding="utf-8"), re.MULTILINE):
+                places.setdefault(name, []).append(str(file.relative_to(ROOT)))
+    assert len(places) > 300
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}

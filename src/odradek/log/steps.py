@@ -7,14 +7,14 @@ from collections.abc import Callable, Generator
 Wait = Callable[[], object]
 """Something that waits for the disk; may raise `OSError`."""
 
-Steps = Generator[Wait, None, bool]
+DiskSteps = Generator[Wait, None, bool]
 """Work that hands out what waits for the disk, to be done elsewhere, and goes on when it has been done.
 
 An `OSError` of it is thrown back in. Between two steps the log is read and appended to as ever.
 """
 
 
-def at_once(steps: Steps) -> bool:
+def at_once(steps: DiskSteps) -> bool:
     """Do all of it here."""
     try:
         wait = next(steps)

@@ -6,7 +6,7 @@ import pytest
 
 from odradek.coordinators.reply import Reply
 from odradek.coordinators.transactions.coordinator import error_for_version
-from odradek.coordinators.transactions.markers import Markers, by_leader
+from odradek.coordinators.transactions.markers import TransactionMarkers, by_leader
 from odradek.coordinators.transactions.states import TransactionState
 from odradek.coordinators.transactions.transaction import MAX_EPOCH, Transaction
 from odradek.errors import ErrorCode, KafkaError, NotEnoughReplicasError
@@ -91,7 +91,7 @@ def test_an_ongoing_transaction_is_aborted_first(world: World) -> None:
     assert (world.now().state, world.now().epoch) == (S.PREPARE_ABORT, 1)
     assert world.init().error is E.CONCURRENT_TRANSACTIONS
     assert world.end(1000, 0, commit=False).error is E.PRODUCER_FENCED
-    assert world.mark() == [Markers(ID, 1000, 1, world.epoch, False, frozenset({A}))]
+    assert world.mark() == [TransactionMarkers(ID, 1000, 1, world.epoch, False, frozenset({A}))]
     # The former owner cannot slip in before the new one has asked again.
     for version in (0, 2):
         assert world.end(1000, 0, commit=False, version=version).error is E.PRODUCER_FENCED
@@ -220,7 +220,7 @@ def test_end_as_old_clients_do(world: World, commit: bool) -> None:
     assert world.end(1000, 1, commit).error is E.PRODUCER_FENCED
     assert world.end(1000, 0, commit) == (E.NONE, 1000, 0)
     assert world.end(1000, 0, commit).error is E.CONCURRENT_TRANSACTIONS
-    assert world.mark() == [Markers(ID, 1000, 0, 0, commit, frozenset({A, B}))]
+    assert world.mark() == [TransactionMarkers(ID, 1000, 0, 0, commit, frozenset({A, B}))]
     assert world.now().state is (S.COMPLETE_COMMIT if commit else S.COMPLETE_ABORT)
     assert world.end(1000, 0, commit) == (E.NONE, 1000, 0)
     assert world.end(1000, 0, not commit).error is E.INVALID_TXN_STATE
@@ -319,7 +319,7 @@ def test_markers_are_tried_again(world: World, error: ErrorCode) -> None:
 
 def test_an_answer_that_comes_late_is_not_taken_for_one_of_the_next_transaction(world: World) -> None:
     world.init()
-    told: list[Markers] = []
+    told: list[TransactionMarkers] = []
     for _ in range(2):
         world.add(1000, 0, A)
         world.end(1000, 0)
@@ -419,7 +419,7 @@ def test_recovery_in_every_state(world: World, state: TransactionState) -> None:
     place(world, state=state, partitions=partitions, start_ms=-1 if state is S.EMPTY else START_MS)
     sent = world.mark()
     if state in (S.PREPARE_COMMIT, S.PREPARE_ABORT):
-        assert sent == [Markers(ID, 1, 0, world.epoch, state is S.PREPARE_COMMIT, partitions)]
+        assert sent == [TransactionMarkers(ID, 1, 0, world.epoch, state is S.PREPARE_COMMIT, partitions)]
         assert world.now().state in (S.COMPLETE_COMMIT, S.COMPLETE_ABORT)
     else:
         assert sent == []
@@ -454,7 +454,7 @@ def test_nobody_coordinates_without_the_topic(world: World) -> None:
 
 def test_markers_go_to_leaders() -> None:
     gone = ("gone", 1)
-    markers = Markers(ID, 1, 0, 0, True, frozenset({A, B, gone}))
+    markers = TransactionMarkers(ID, 1, 0, 0, True, frozenset({A, B, gone}))
     sends, missing = by_leader([markers], {A: 2, B: -1}.get)
     assert {leader: [m.partitions for m in entries] for leader, entries in sends.items()} == {
         2: [{A}],

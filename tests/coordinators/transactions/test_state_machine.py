@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from odradek.coordinators.transactions.markers import Markers
+from odradek.coordinators.transactions.markers import TransactionMarkers
 from odradek.coordinators.transactions.records import transaction_record
 from odradek.coordinators.transactions.shard import TransactionShard
 from odradek.coordinators.transactions.states import PREPARED, TransactionState
@@ -174,7 +174,7 @@ class Transactions(RuleBasedStateMachine):
         if not self.world.sent:
             return
         at = data.draw(st.integers(0, len(self.world.sent) - 1))
-        markers: Markers = self.world.sent.pop(at)
+        markers: TransactionMarkers = self.world.sent.pop(at)
         who = markers.transactional_id
         assert markers.commit == self.promised[who], "the outcome has changed"
         assert markers.partitions <= self.touched[who]

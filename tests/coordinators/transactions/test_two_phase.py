@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.coordinators.transactions.markers import Markers
+from odradek.coordinators.transactions.markers import TransactionMarkers
 from odradek.coordinators.transactions.states import TransactionState
 from odradek.coordinators.transactions.transaction import MAX_EPOCH, NEVER_MS
 from odradek.errors import ErrorCode
@@ -41,7 +41,7 @@ def test_a_kept_transaction_is_ended_by_whom_it_was_kept_for(world: World, commi
     assert world.end(1, 6, commit, version=2).error is E.CONCURRENT_TRANSACTIONS
     assert world.end(1, 6, not commit, version=2).error is E.CONCURRENT_TRANSACTIONS
     # Markers are of the transaction, whose epoch is raised as by every end of V2.
-    assert world.mark() == [Markers(ID, 1, 5, world.epoch, commit, frozenset({A}), 2)]
+    assert world.mark() == [TransactionMarkers(ID, 1, 5, world.epoch, commit, frozenset({A}), 2)]
     now = world.now()
     assert (now.producer_id, now.epoch, now.is_kept) == (1, 7, False)
     assert world.end(1, 6, commit, version=2) == (E.NONE, 1, 7)

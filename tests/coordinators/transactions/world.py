@@ -9,7 +9,7 @@ from odradek.coordinators.reply import Reply
 from odradek.coordinators.transactions.commands import Expected, ProducerResult
 from odradek.coordinators.transactions.config import TransactionConfig
 from odradek.coordinators.transactions.coordinator import TRANSACTION_STATE_TOPIC, TransactionCoordinator
-from odradek.coordinators.transactions.markers import Markers
+from odradek.coordinators.transactions.markers import TransactionMarkers
 from odradek.coordinators.transactions.shard import TransactionShard
 from odradek.coordinators.transactions.transaction import Transaction
 from odradek.errors import CoordinatorLoadInProgressError, ErrorCode
@@ -43,7 +43,7 @@ class World:
         self.epoch = -1
         self.last_id = 999
         self.ids_are_there = True
-        self.sent: list[Markers] = []
+        self.sent: list[TransactionMarkers] = []
         self.restart()
 
     def _new_id(self) -> int:
@@ -122,7 +122,7 @@ class World:
         self.timers.advance(0)
         return answers[0] if answers else None
 
-    def mark(self, error: ErrorCode = ErrorCode.NONE) -> list[Markers]:
+    def mark(self, error: ErrorCode = ErrorCode.NONE) -> list[TransactionMarkers]:
         """Answer all markers that were given out."""
         sent, self.sent[:] = list(self.sent), []
         for markers in sent:

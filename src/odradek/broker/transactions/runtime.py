@@ -27,7 +27,7 @@ from odradek.coordinators.transactions.coordinator import (
     PartitionErrors,
     TransactionCoordinator,
 )
-from odradek.coordinators.transactions.markers import Markers, by_leader
+from odradek.coordinators.transactions.markers import TransactionMarkers, by_leader
 from odradek.errors import CoordinatorLoadInProgressError, KafkaError
 from odradek.errors.codes import ErrorCode
 
@@ -54,7 +54,9 @@ _NOBODY = -1
 class MarkerSender(Protocol):
     """How markers get to the broker that leads their partitions."""
 
-    def __call__(self, broker_id: int, markers: Markers, deliver: Callable[[PartitionErrors], None]) -> None:
+    def __call__(
+        self, broker_id: int, markers: TransactionMarkers, deliver: Callable[[PartitionErrors], None]
+    ) -> None:
         """Have markers written.
 
         Args:
@@ -73,7 +75,9 @@ class LocalMarkers:
         self._broker_id = broker_id
         self._writer = writer
 
-    def __call__(self, broker_id: int, markers: Markers, deliver: Callable[[PartitionErrors], None]) -> None:
+    def __call__(
+        self, broker_id: int, markers: TransactionMarkers, deliver: Callable[[PartitionErrors], None]
+    ) -> None:
         """See `MarkerSender`."""
         if broker_id != self._broker_id:
             deliver({})
@@ -265,7 +269,7 @@ class TransactionRuntime(CoordinatorShell):
 
     # ------------------------------------------------------------------ markers
 
-    def _send(self, markers: Markers) -> None:
+    def _send(self, markers: TransactionMarkers) -> None:
         sends, gone = by_leader([markers], self.leader_of)
         self._without_leader.pop(markers.transactional_id, None)
         for part in sends.get(_NOBODY, ()):
@@ -276,7 +280,7 @@ class TransactionRuntime(CoordinatorShell):
             for part in parts:
                 self.send_markers(leader, part, partial(self._answered, part))
 
-    def _answered(self, markers: Markers, errors: PartitionErrors) -> None:
+    def _answered(self, markers: TransactionMarkers, errors: PartitionErrors) -> None:
         if self.coordinator.partition_count:
             self.coordinator.markers_answered(markers, errors)
 

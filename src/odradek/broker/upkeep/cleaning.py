@@ -20,7 +20,7 @@ from odradek.log.cleaner.worker import CleanFailedError, outcome
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.log.cleaner.job import CleanResult
-    from odradek.log.steps import Steps
+    from odradek.log.steps import DiskSteps
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ class Cleaning:
         else:
             self._cleaner.fail(task, f"{type(error).__name__}: {error}", for_good=False)
 
-    def _go_on(self, steps: Steps, error: BaseException | None) -> None:
+    def _go_on(self, steps: DiskSteps, error: BaseException | None) -> None:
         """The next step of a swap; what waits for the disk waits in a thread."""
         if self._stopped:
             # Closing the logs finishes what is under way.

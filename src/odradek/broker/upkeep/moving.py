@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.log.folders.log_manager import LogManager
     from odradek.log.folders.moving import Move
-    from odradek.log.steps import Steps
+    from odradek.log.steps import DiskSteps
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class Moving:
             self._running += 1
             self._go_on(move, move.steps(), None)
 
-    def _go_on(self, move: Move, steps: Steps, error: BaseException | None) -> None:
+    def _go_on(self, move: Move, steps: DiskSteps, error: BaseException | None) -> None:
         """The next step, and what waits for the disk in a thread."""
         if self._stopped:
             steps.close()
@@ -99,7 +99,7 @@ class Moving:
 
         self._loop.run_in_executor(self._threads, wait).add_done_callback(waited)
 
-    def _pause(self, move: Move, steps: Steps, error: BaseException | None = None) -> None:
+    def _pause(self, move: Move, steps: DiskSteps, error: BaseException | None = None) -> None:
         """Go on when the rate allows it, as it is by then."""
         config, now_s = self._config(), self._loop.time()
         rate = config.replica_alter_log_dirs_io_max_bytes_per_second

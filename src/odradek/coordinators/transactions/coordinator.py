@@ -19,7 +19,7 @@ from odradek.coordinators.runtime import CoordinatorRuntime, DeferredResponse, R
 from odradek.coordinators.transactions.commands import Expected, ProducerResult, add, end, verify
 from odradek.coordinators.transactions.commands import init_producer_id as init
 from odradek.coordinators.transactions.config import TransactionConfig
-from odradek.coordinators.transactions.markers import Markers
+from odradek.coordinators.transactions.markers import TransactionMarkers
 from odradek.coordinators.transactions.shard import TransactionEnv, TransactionShard
 from odradek.coordinators.transactions.states import STATE_BY_TITLE
 from odradek.coordinators.transactions.transaction import Transaction
@@ -102,7 +102,7 @@ class TransactionCoordinator:
         clock: Clock,
         timers: Timers,
         new_producer_id: Callable[[], int],
-        send: Callable[[Markers], None],
+        send: Callable[[TransactionMarkers], None],
         partition_count: int = 0,
     ) -> None:
         self.config = config
@@ -273,7 +273,9 @@ class TransactionCoordinator:
             if runtime.state(partition) is ShardState.ACTIVE
         )
 
-    def markers_answered(self, markers: Markers, results: Mapping[TopicPartition, ErrorCode]) -> None:
+    def markers_answered(
+        self, markers: TransactionMarkers, results: Mapping[TopicPartition, ErrorCode]
+    ) -> None:
         """Take what came of markers that were given out; see `TransactionShard.markers_answered`."""
         self.runtime.run(
             self.partition_of(markers.transactional_id),

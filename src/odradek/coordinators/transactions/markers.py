@@ -15,7 +15,7 @@ from odradek.util.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Markers:
+class TransactionMarkers:
     """Markers to be written, an entry of a WriteTxnMarkers request.
 
     Attributes:
@@ -67,8 +67,8 @@ def effect_of(error: ErrorCode) -> Effect:
 
 
 def by_leader(
-    markers: Iterable[Markers], leader_of: Callable[[TopicPartition], int | None]
-) -> tuple[dict[int, list[Markers]], list[Markers]]:
+    markers: Iterable[TransactionMarkers], leader_of: Callable[[TopicPartition], int | None]
+) -> tuple[dict[int, list[TransactionMarkers]], list[TransactionMarkers]]:
     """Sort markers by the broker that they go to.
 
     Args:
@@ -79,8 +79,8 @@ def by_leader(
         What to send to each broker (under -1 what has to wait for a leader), and markers of partitions that
         no longer exist, which count as written.
     """
-    sends: dict[int, list[Markers]] = {}
-    gone: list[Markers] = []
+    sends: dict[int, list[TransactionMarkers]] = {}
+    gone: list[TransactionMarkers] = []
     for entry in markers:
         parts: dict[int | None, set[TopicPartition]] = {}
         for partition in sorted(entry.partitions):

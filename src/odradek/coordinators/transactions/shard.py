@@ -16,7 +16,7 @@ from odradek.coordinators.deadlines import Deadlines
 from odradek.coordinators.outcome import Outcome
 from odradek.coordinators.reply import Reply
 from odradek.coordinators.transactions.config import TransactionConfig
-from odradek.coordinators.transactions.markers import Effect, Markers, effect_of
+from odradek.coordinators.transactions.markers import Effect, TransactionMarkers, effect_of
 from odradek.coordinators.transactions.records import read_transaction, tombstone, transaction_record
 from odradek.coordinators.transactions.states import AT_REST, PREPARED, TransactionState
 from odradek.coordinators.transactions.transaction import (
@@ -60,7 +60,7 @@ class TransactionEnv:
     deadlines: Deadlines
     coordinator_epoch: int
     new_producer_id: Callable[[], int]
-    send: Callable[[Markers], None]
+    send: Callable[[TransactionMarkers], None]
     run: Callable[[str, Callable[[], Outcome]], None]
     loaded: Callable[[], None] = lambda: None
     outbox: list[tuple[Reply[object], object]] = field(default_factory=list)
@@ -195,7 +195,7 @@ class TransactionShard:
     def _give_out(self, transactional_id: str, partitions: Iterable[TopicPartition]) -> None:
         """Have markers sent once the decision is committed: before, the log could still lose it."""
         transaction = self.transactions[transactional_id]
-        markers = Markers(
+        markers = TransactionMarkers(
             transactional_id,
             transaction.producer_id,
             transaction.epoch,
@@ -220,7 +220,7 @@ class TransactionShard:
 
         self.env.outbox.append((Reply(committed, lambda _: None), markers))
 
-    def _send(self, markers: Markers) -> None:
+    def _send(self, markers: TransactionMarkers) -> None:
         if not self._is_owed(markers):
             return
         if markers.partitions:
@@ -228,7 +228,7 @@ class TransactionShard:
         else:
             self.env.run("complete", lambda: self._complete(markers.transactional_id))
 
-    def _is_owed(self, markers: Markers) -> bool:
+    def _is_owed(self, markers: TransactionMarkers) -> bool:
         return self._decisions.get(markers.transactional_id) == markers.decision
 
     def _nothing_owed(self, transactional_id: str) -> None:
@@ -248,7 +248,9 @@ class TransactionShard:
             lambda: self.env.run("markers", again),
         )
 
-    def markers_answered(self, markers: Markers, results: Mapping[TopicPartition, ErrorCode]) -> Outcome:
+    def markers_answered(
+        self, markers: TransactionMarkers, results: Mapping[TopicPartition, ErrorCode]
+    ) -> Outcome:
         """Take what the partitions' leaders have said.
 
         Args:

@@ -21,7 +21,7 @@ from odradek.log.cleaner.policy import CleanRange, clean_range, make_job
 from odradek.log.cleaner.swapping import swapping
 from odradek.log.folders.log_manager import LogManager
 from odradek.log.partition.partition_log import PartitionLog
-from odradek.log.steps import Steps, at_once
+from odradek.log.steps import DiskSteps, at_once
 from odradek.log.storage.checkpoint_file import CorruptCheckpointError, read_offsets, write_offsets
 from odradek.log.storage.file_names import CLEANER_OFFSETS
 from odradek.log.storage.files import FileSystem
@@ -127,7 +127,7 @@ class LogCleaner:
         """As `finishing`, all of it here."""
         return at_once(self.finishing(task, result))
 
-    def finishing(self, task: CleanTask, result: CleanResult) -> Steps:
+    def finishing(self, task: CleanTask, result: CleanResult) -> DiskSteps:
         """Swap the new segments in and note how far the log is clean; false when that could not be."""
 
         def is_current() -> bool:

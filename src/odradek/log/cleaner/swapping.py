@@ -18,7 +18,7 @@ from odradek.log.cleaner.job import CleanJob, CleanResult, Replacement
 from odradek.log.partition import truncation
 from odradek.log.segments.index_file import CorruptIndexError
 from odradek.log.segments.segment_list import open_segment
-from odradek.log.steps import Steps, at_once
+from odradek.log.steps import DiskSteps, at_once
 from odradek.log.storage.file_names import CLEANED_SUFFIX, SWAP_SUFFIX, with_marker
 from odradek.log.storage.gap_marker import note_gaps
 
@@ -40,7 +40,7 @@ def swapping(
     result: CleanResult,
     now_ms: int,
     is_current: Callable[[], bool] = lambda: True,
-) -> Steps:
+) -> DiskSteps:
     """Put the new segments of a pass into the log.
 
     Args:

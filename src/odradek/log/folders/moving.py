@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from odradek.errors import OdradekError
-from odradek.log.steps import Steps, Wait
+from odradek.log.steps import DiskSteps, Wait
 from odradek.log.storage.data_directory import ReplicaState
 from odradek.log.storage.file_names import (
     LEADER_EPOCHS,
@@ -159,7 +159,7 @@ class Move:
 
     # Copying.
 
-    def steps(self) -> Steps:
+    def steps(self) -> DiskSteps:
         """Do it; false where it was cancelled.
 
         Raises:
@@ -190,7 +190,7 @@ class Move:
             return False
         return (yield from self._tidy())
 
-    def _attempt(self) -> Steps:
+    def _attempt(self) -> DiskSteps:
         """Copy, and swap if that is possible; false when there is more to be copied."""
         log = self.log
         if log.syncing.cuts != self._cuts:
@@ -382,7 +382,7 @@ class Move:
 
     # Behind the swap.
 
-    def _tidy(self) -> Steps:
+    def _tidy(self) -> DiskSteps:
         """Get the old folder out of the way."""
         log, files = self.log, self._files
         here = log.directory
