@@ -83,6 +83,7 @@ cdef enum:
     STRUCT = 13
 
     MAX_STRING = 0x7FFF
+    MAX_LENGTH = 0x7FFFFFFF  # of anything, and of a whole frame: Kafka's are signed
     INLINE_BYTES = 8192  # records up to here are copied into the message; beyond, they are buffers of their own
 
 
@@ -387,6 +388,9 @@ cdef inline uint8_t *room(Writer *w, Py_ssize_t more) except NULL:
 cdef inline int put_length(Writer *w, int64_t length, bint compact, bint short) except -1:
     """A length or count; -1 for null."""
     cdef uint8_t *out = room(w, 5)
+    if length > MAX_LENGTH:
+        w.failed = True
+        return 0
     if compact:
         w.size += put_uvarint(out, <uint32_t>(length + 1)) - out
     elif short:
@@ -613,15 +617,19 @@ cdef int encode_value(
             for one in <list>value:
                 number += PyObject_Size(one)
             put_length(w, number, compact, False)
+            if w.failed:
+                return 0
             for one in <list>value:
                 put_records(<PyObject *>one, w, parts)
             return 0
         length = PyObject_Size(<object>value)
         put_length(w, length, compact, False)
-        return put_records(value, w, parts) if length else 0
+        return put_records(value, w, parts) if length and not w.failed else 0
     if type(<object>value) is bytes:
         length = PyBytes_GET_SIZE(<object>value)
         put_length(w, length, compact, False)
+        if w.failed:
+            return 0
         memcpy(room(w, length), PyBytes_AS_STRING(<object>value), length)
         w.size += length
         return 0
@@ -631,6 +639,8 @@ cdef int encode_value(
     PyObject_GetBuffer(<object>value, &taken, PyBUF_SIMPLE)
     try:
         put_length(w, taken.len, compact, False)
+        if w.failed:
+            return 0
         memcpy(room(w, taken.len), taken.buf, taken.len)
         w.size += taken.len
     finally:
@@ -666,6 +676,9 @@ cdef class Codec:
         cdef object view = None
         if self.has_records:
             view = buffer if type(buffer) is memoryview else PyMemoryView_FromObject(buffer)
+            # `part_of` counts in bytes.
+            if PyMemoryView_GET_BUFFER(view).ndim != 1 or PyMemoryView_GET_BUFFER(view).itemsize != 1:
+                return None
         PyObject_GetBuffer(buffer, &taken, PyBUF_SIMPLE)
         r.data, r.at, r.end = <const uint8_t *>taken.buf, position, taken.len
         r.elements = elements
@@ -705,9 +718,12 @@ cdef class Codec:
                 if size_at >= 0:
                     for one in parts:
                         whole += PyObject_Size(one)
-                    # Made a moment ago, and nobody has seen it yet.
-                    put32(<uint8_t *>PyBytes_AS_STRING(parts[0]) + size_at, <uint32_t>(whole - size_at - 4))
-                return parts
+                    whole -= size_at + 4
+                    if whole <= MAX_LENGTH:
+                        # Made a moment ago, and nobody has seen it yet.
+                        put32(<uint8_t *>PyBytes_AS_STRING(parts[0]) + size_at, <uint32_t>whole)
+                if whole <= MAX_LENGTH:
+                    return parts
         except (BufferError, TypeError):
             pass
         finally:

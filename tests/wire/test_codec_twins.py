@@ -299,3 +299,50 @@ def test_nothing_is_kept(cases: list[Case]) -> None:
         assert tracemalloc.get_traced_memory()[0] - before < 20_000
     finally:
         tracemalloc.stop()
+
+
+class Claiming:
+    """Records that are elsewhere, of so many bytes."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+
+@pytest.mark.parametrize("version", [3, 9])
+def test_nothing_is_larger_than_kafka_can_count(version: int) -> None:
+    def of(*sizes: int) -> ProduceRequest:
+        partitions = [PartitionProduceData(index=size, records=Claiming(size)) for size in sizes]
+        return ProduceRequest(topic_data=[TopicProduceData(name="t", partition_data=partitions)])
+
+    compiled, twin = both(ProduceRequest, version)
+    for sizes in [(2**31,), (2**32 + 5,), (2**31 - 1,), (2**30, 2**30)]:
+        with pytest.raises(LeftToTheTwin):
+            compiled.encode_parts(of(*sizes), b"head", 0)
+        with pytest.raises(InvalidMessageError):
+            twin.encode_parts(of(*sizes), b"head", 0)
+    for codec in (compiled, twin):
+        first, *_ = codec.encode_parts(of(2**30, 2**30 - 200), b"head", 0)
+        assert int.from_bytes(first[:4], "big", signed=True) > 2**31 - 200
+
+
+def test_views_that_are_not_of_single_bytes_are_left_to_the_twin() -> None:
+    compiled, twin = both(ProduceRequest, 9)
+    partition = PartitionProduceData(index=0, records=b"x" * 100)
+    message = ProduceRequest(topic_data=[TopicProduceData(name="t", partition_data=[partition])])
+    data = twin.encode(message)
+    data += bytes(-len(data) % 4)
+    for view in (memoryview(data).cast("i"), memoryview(data).cast("B", (2, len(data) // 2))):
+        with pytest.raises(LeftToTheTwin):
+            compiled.decode(view, 0)
+
+
+def test_a_message_may_be_extended() -> None:
+    class More(MetadataRequest):
+        pass
+
+    made = More(topics=None)
+    assert made == More(topics=None, allow_auto_topic_creation=True)
+    assert made.encode(9) == MetadataRequest(topics=None).encode(9)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 
 from odradek.wire import programs
+from odradek.wire.errors import frame_size
 
 try:
     # By name: taken out of the package, it would look like an import of all that the package exports.
@@ -101,7 +102,7 @@ class GeneratedCodec:
         if out:
             parts.append(b"".join(out))
         if size_at >= 0:
-            size = sum(map(len, parts)) - size_at - 4
+            size = frame_size(self._cls, sum(map(len, parts)) - size_at - 4)
             first = bytearray(parts[0])
             first[size_at : size_at + 4] = size.to_bytes(4, "big")
             parts[0] = bytes(first)

@@ -17,6 +17,18 @@ class InvalidMessageError(OdradekError, ValueError):
     """A message (or its JSON form) whose values do not fit the version to write it in: our own fault."""
 
 
+_MOST_FRAME_BYTES = 2**31 - 1
+
+
+def frame_size(cls: type[Message], size: int) -> int:
+    """Check the bytes of a frame, which signed 32 bits have to hold. Raises `InvalidMessageError`."""
+    if size > _MOST_FRAME_BYTES:
+        raise InvalidMessageError(
+            f"a {cls.__name__} of {size} bytes with its header: a frame has at most {_MOST_FRAME_BYTES}"
+        )
+    return size
+
+
 _INTEGERS = {
     "int8": (-(2**7), 2**7 - 1),
     "int16": (-(2**15), 2**15 - 1),

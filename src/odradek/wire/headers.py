@@ -9,6 +9,7 @@ import struct
 
 from odradek.errors.base import ProtocolError
 from odradek.wire.api import request_header_version, response_class, response_header_version
+from odradek.wire.errors import frame_size
 from odradek.wire.fields import int16, int32, string
 from odradek.wire.message import Message, header
 
@@ -101,7 +102,7 @@ def encode_response_in_steps(
     """As `encode_response`, with pauses."""
     parts = yield from message.encode_in_steps(version)
     head = _response_head(key, version, correlation_id)
-    size = len(head) - 4 + sum(map(len, parts))
+    size = frame_size(type(message), len(head) - 4 + sum(map(len, parts)))
     return [size.to_bytes(4, "big") + head[4:], *parts]
 
 

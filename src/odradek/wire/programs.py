@@ -122,7 +122,7 @@ class _Constructors:
         has_default = field.default is not UNSET
         default = field.default if has_default else None
         return (
-            cls.__dict__[field.name],
+            getattr(cls, field.name),  # of the class itself, or of the message that it extends
             kind,
             False,
             False,
