@@ -41,7 +41,6 @@ from odradek.wire.headers import (
     encode_response_in_steps,
 )
 from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
-from odradek.wire.programs import has_records
 
 if TYPE_CHECKING:
     from odradek.broker.handler_types import FastPath
@@ -80,13 +79,11 @@ class _Route:
         request_class, response_class: of the messages.
         header_codec, request_codec, response_codec: see `odradek.wire.codec.Codec`.
         most_bytes: larger requests are refused; `takes_more`: whether most of such a request is one piece.
-        keeps_frame: whether the request may hold views into the frame.
     """
 
     __slots__ = (
         "handler",
         "header_codec",
-        "keeps_frame",
         "metrics",
         "most_bytes",
         "request_class",
@@ -111,7 +108,6 @@ class _Route:
         self.response_tail = b"\0" if response_header_version(key, version) else b""
         self.takes_more = key in _MORE_REQUEST_BYTES
         self.most_bytes = _MORE_REQUEST_BYTES.get(key, MAX_REQUEST_BYTES)
-        self.keeps_frame = has_records(self.request_class, version)
 
 
 class _Exchange:
@@ -183,8 +179,7 @@ class Dispatcher:
                 f"a {route.handler.api_key.api_name} request of {size} bytes: the most is {route.most_bytes}"
             )
         header, body = route.header_codec.decode(frame, 0)
-        if route.keeps_frame:
-            frame = later.own(frame)
+        # Records are views into the frame: a handler that waits makes them its own first (Produce's does).
         # What stands behind the request is passed over, as Kafka does: librdkafka sends three bytes too many
         # with a Metadata request for all topics.
         decoded = route.request_codec.decode_within(frame, body, QUICK_ELEMENTS)
