@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -47,7 +48,7 @@ class Sink:
         def rows() -> Iterator[pa.RecordBatch]:
             yield pa.RecordBatch.from_pydict({"value": values})
 
-        return write_task(ledger, batch, task, 0, rows(), lambda: begin(self.options, batch))
+        return write_task(ledger, batch, task, 0, rows(), partial(begin, self.options, batch))
 
     def ledger(self) -> Coordinators:
         return Coordinators(self.options.client)

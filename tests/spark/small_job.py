@@ -91,8 +91,8 @@ def write(options: SinkOptions, batch: Batch, task: int, attempt: int) -> Report
         mine = [row for row in rows_of(batch.number) if row.split(".")[1] == str(task)]
         yield pa.RecordBatch.from_pydict({"key": mine, "value": mine})
 
-    def opened() -> TaskTransaction:
-        transaction = begin(options, batch)
+    def opened(decided: int) -> TaskTransaction:
+        transaction = begin(options, batch, decided)
         transaction.__class__ = Task
         return transaction
 

@@ -166,13 +166,16 @@ def test_what_is_no_decision_says_so(text: str) -> None:
         from_chunks([Chunk(3, text)], "q")
 
 
-def test_an_id_is_used_again_only_in_a_later_batch() -> None:
+def test_an_id_is_used_again_only_when_a_later_batch_was_decided_on() -> None:
     slots = Slots("w")
-    assert [slots.take("q", batch) for batch in (0, 0, 1, 1, 1)] == [
-        "q:w:0",
-        "q:w:1",
+    taken = [(0, -1), (0, -1), (1, 0), (2, 1), (2, 1), (2, 1), (7, 2)]
+    assert [slots.take("q", batch, decided) for batch, decided in taken] == [
         "q:w:0",
         "q:w:1",
         "q:w:2",
+        "q:w:0",
+        "q:w:1",
+        "q:w:3",
+        "q:w:2",
     ]
-    assert slots.take("other", 0) == "other:w:0"
+    assert slots.take("other", 0, -1) == "other:w:0"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from odradek.errors import OdradekError
@@ -257,7 +257,7 @@ class Query:
                     task,
                     attempt,
                     self._pieces(rows),
-                    lambda: view.begin(self.workers[worker].take(NAME, batch.number)),
+                    lambda decided: view.begin(self.workers[worker].take(NAME, batch.number, decided)),
                 )
                 if reports[task] is None:
                     reports[task] = report
@@ -315,6 +315,11 @@ def live(seed: int, *, two_phase: bool, kills: float, zombies: float) -> tuple[Q
 @pytest.mark.parametrize("two_phase", [True, False])
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32))
+# A driver goes on to the next batch while another runs the one before again.
+@example(seed=286)
+@example(seed=333)
+@example(seed=706)
+@example(seed=997)
 def test_every_row_is_there_once_whatever_is_killed(seed: int, two_phase: bool) -> None:
     query, world, _ = live(seed, two_phase=two_phase, kills=0.02, zombies=0.01)
     assert world.log == Counter(row for batch in query.batches for row in batch), query.errors

@@ -23,6 +23,9 @@ from odradek.spark.errors import FencedDriverError, WriteError
 
 log = logging.getLogger(__name__)
 
+NO_BATCH = -1
+"""Before the first."""
+
 _LOOK_EVERY = 20
 """Batches after which the driver looks for transactions that nobody will end, even if all went well."""
 
@@ -76,9 +79,11 @@ def write_task(
     task: int,
     attempt: int,
     rows: Iterator[Any],
-    begin: Callable[[], OpenTransaction],
+    begin: Callable[[int], OpenTransaction],
 ) -> Report:
     """Write one task's rows (Arrow batches) in a transaction of their own, and leave it open for the driver.
+
+    `begin` is given the newest batch that was decided on (`NO_BATCH` for none).
 
     Where the batch was decided on before, its rows are read and left out: what is before the sink may have to
     be read to its end (state stores do).
@@ -102,7 +107,7 @@ def write_task(
     try:
         for some in rows:
             if some.num_rows:
-                transaction = transaction or begin()
+                transaction = transaction or begin(NO_BATCH if decision is None else decision.batch)
                 transaction.write(some)
                 count += some.num_rows
         prepared = None if transaction is None else transaction.prepare()

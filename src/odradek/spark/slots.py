@@ -1,8 +1,10 @@
 """Transactional ids of one process: a task's transaction waits for the driver; the next task needs another.
 
 Only the process that made an id ever begins a transaction under it. So nobody's late start can abort a
-transaction that was decided on. A process uses an id again once the batch of its last transaction is over:
-when it is given a task of a later batch, which Spark begins only after the one before is committed.
+transaction that was decided on. A process uses an id again once a batch after that of its last transaction
+was decided on. To be given a later batch is not enough: another driver of the same query may be running the
+decided one once more, and would take its transactions to have timed out. One that runs an older batch than
+the decided one finds that out when it decides, and gives up.
 """
 
 import os
@@ -20,11 +22,17 @@ class Slots:
         self._process = process
         self._last: dict[str, list[int]] = {}
 
-    def take(self, name: str, batch: int) -> str:
-        """An id for a transaction of a batch of the query `name`."""
+    def take(self, name: str, batch: int, decided: int) -> str:
+        """An id for a transaction of a batch of the query `name`.
+
+        Args:
+            name: of the query.
+            batch: the batch's number.
+            decided: the newest batch that was decided on; -1 if none was.
+        """
         last = self._last.setdefault(name, [])
         for number, used_by in enumerate(last):
-            if used_by < batch:
+            if used_by < decided:
                 last[number] = batch
                 return f"{name}:{self._process}:{number}"
         last.append(batch)

@@ -10,7 +10,7 @@ from odradek.client.errors import UnsupportedByBrokerError
 from odradek.errors import ErrorCode, KafkaError, OdradekError
 from odradek.spark.decisions import Transaction
 from odradek.spark.errors import WriteError
-from odradek.spark.exactly_once import Batch
+from odradek.spark.exactly_once import NO_BATCH, Batch
 from odradek.spark.kafka_configs import BOOTSTRAP_SERVERS
 from odradek.spark.options import SinkOptions
 from odradek.spark.slots import slots_here
@@ -57,9 +57,12 @@ class TaskTransaction:
         self._writer.abandon()
 
 
-def begin(options: SinkOptions, batch: Batch) -> TaskTransaction:
-    """Begin a transaction of this process for `batch`. Raises `KafkaError`."""
-    transactional_id = slots_here().take(batch.name, batch.number)
+def begin(options: SinkOptions, batch: Batch, decided: int = NO_BATCH) -> TaskTransaction:
+    """Begin a transaction of this process for `batch`, `decided` being the newest batch that was decided on.
+
+    Raises `KafkaError`.
+    """
+    transactional_id = slots_here().take(batch.name, batch.number, decided)
     servers = options.client[BOOTSTRAP_SERVERS]
     given = {name: value for name, value in options.client.items() if name != BOOTSTRAP_SERVERS}
     for configs in _ways(options, batch, given):

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
@@ -91,7 +92,7 @@ def write_in_transaction(
     context = TaskContext.get()
     task, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
     with coordinators_of(options) as ledger:
-        report = write_task(ledger, batch, task, attempt, rows, lambda: begin(options, batch))
+        report = write_task(ledger, batch, task, attempt, rows, partial(begin, options, batch))
     return TransactionCommitMessage(batch, report)
 
 
