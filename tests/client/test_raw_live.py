@@ -8,7 +8,12 @@ import pyarrow as pa
 import pytest
 
 from odradek.client import Admin, Producer
-from odradek.client.errors import ClientTimeoutError, MessageTooLargeError, PartitionLostError
+from odradek.client.errors import (
+    ClientTimeoutError,
+    IllegalArgumentError,
+    MessageTooLargeError,
+    PartitionLostError,
+)
 from odradek.client.raw import PartitionRange, RawReader, RawWriter
 from odradek.errors import ErrorCode, KafkaError, UnknownTopicOrPartitionError
 from odradek.records.builder import BatchBuilder
@@ -86,7 +91,7 @@ def test_many_partitions_at_once(servers: str, admin: Admin, topic: str) -> None
                 keys.append(key.decode())
         assert {tp: list(range(end)) for tp, end in ends.items()} == seen
         assert sorted(keys) == sorted(rows.column("key").to_pylist())
-        with pytest.raises(ValueError, match="twice"):
+        with pytest.raises(IllegalArgumentError, match="twice"):
             list(reader.fetch_columns_many([(topic, 0, 0, 1), (topic, 0, 2, 3)]))
 
 

@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,24 @@ def started_in_time(action: Callable[[], Any]) -> Any:
             if "failed to connect back" not in str(problem) or start == _STARTS - 1:
                 raise
     raise AssertionError("unreachable")
+
+
+@contextmanager
+def collecting(frame: Any, checkpoint: Path) -> Iterator[tuple[Any, list[str]]]:
+    """A query that runs all the time, and the list to which it adds the values that it reads."""
+    seen: list[str] = []
+    query = (
+        frame.writeStream.foreachBatch(
+            lambda batch, _: seen.extend(bytes(row.value).decode() for row in batch.collect())
+        )
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(processingTime="50 milliseconds")
+        .start()
+    )
+    try:
+        yield query, seen
+    finally:
+        query.stop()
 
 
 class Query:

@@ -7,7 +7,7 @@ import pytest
 
 from odradek.client import Admin
 
-from .conftest import started_in_time
+from .conftest import collecting, started_in_time
 
 pytestmark = pytest.mark.spark
 
@@ -24,31 +24,20 @@ def test_a_running_stream_reads_partitions_that_come(
     def run() -> None:
         topic = new_topic(1)
         topic.produce(["old"])
-        seen: list[str] = []
-        query = (
-            read_stream(
-                subscribe=topic.name,
-                startingOffsets="earliest",
-                columns="value",
-                failOnDataLoss=fail_on_data_loss,
-                minPartitions=3,
-            )
-            .writeStream.foreachBatch(
-                lambda batch, _: seen.extend(bytes(r.value).decode() for r in batch.collect())
-            )
-            .option("checkpointLocation", str(tmp_path / topic.name))
-            .trigger(processingTime="50 milliseconds")
-            .start()
+        frame = read_stream(
+            subscribe=topic.name,
+            startingOffsets="earliest",
+            columns="value",
+            failOnDataLoss=fail_on_data_loss,
+            minPartitions=3,
         )
-        try:
+        with collecting(frame, tmp_path / topic.name) as (query, seen):
             query.processAllAvailable()
             for partitions in (2, 3):
                 grow(topic, partitions)
                 topic.produce([f"{partitions}-{number}" for number in range(5)], partitions - 1)
                 topic.produce([f"old-{partitions}"], 0)
                 query.processAllAvailable()
-        finally:
-            query.stop()
         new = [f"{partitions}-{number}" for partitions in (2, 3) for number in range(5)]
         assert sorted(seen) == sorted(["old", "old-2", "old-3", *new])
 

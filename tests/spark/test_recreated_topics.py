@@ -8,7 +8,7 @@ import pytest
 
 from odradek.client import Admin, NewTopic
 
-from .conftest import Query, started_in_time
+from .conftest import Query, collecting, started_in_time
 
 pytestmark = pytest.mark.spark
 
@@ -64,23 +64,14 @@ def test_under_a_running_stream(
     def run() -> None:
         topic = new_topic()
         topic.produce(numbered("old", 10))
-        seen: list[str] = []
-        query = (
-            read_stream(
-                subscribe=topic.name,
-                startingOffsets="earliest",
-                columns="value",
-                failOnDataLoss=fail_on_data_loss,
-                **{"fetchOffset.numRetries": 20, "fetchOffset.retryIntervalMs": 100},
-            )
-            .writeStream.foreachBatch(
-                lambda batch, _: seen.extend(bytes(r.value).decode() for r in batch.collect())
-            )
-            .option("checkpointLocation", str(tmp_path / topic.name))
-            .trigger(processingTime="50 milliseconds")
-            .start()
+        frame = read_stream(
+            subscribe=topic.name,
+            startingOffsets="earliest",
+            columns="value",
+            failOnDataLoss=fail_on_data_loss,
+            **{"fetchOffset.numRetries": 20, "fetchOffset.retryIntervalMs": 100},
         )
-        try:
+        with collecting(frame, tmp_path / topic.name) as (query, seen):
             query.processAllAvailable()
             old = topic_id(topic)
             make_again(topic, numbered("new", 15))
@@ -90,8 +81,6 @@ def test_under_a_running_stream(
             else:
                 query.processAllAvailable()
                 assert seen == [*numbered("old", 10), *numbered("new", 15)]
-        finally:
-            query.stop()
 
     started_in_time(run)
 

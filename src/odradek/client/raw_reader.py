@@ -20,7 +20,12 @@ from odradek.client.core.fetch_requests import (
 from odradek.client.core.fetched import AbortedFilter, batch_too_large, end_of_fetched
 from odradek.client.core.metadata import ZERO_UUID
 from odradek.client.core.produce import to_code
-from odradek.client.errors import ConnectionFailedError, PartitionLostError, TopicRecreatedError
+from odradek.client.errors import (
+    ConnectionFailedError,
+    IllegalArgumentError,
+    PartitionLostError,
+    TopicRecreatedError,
+)
 from odradek.client.raw_partitions import (
     FoundTopic,
     check_partitions,
@@ -163,6 +168,9 @@ class RawReader:
 
         Yields (topic, partition, rows); rows of one partition come in offset order, partitions interleave. A
         partition may occur once.
+
+        Raises:
+            IllegalArgumentError: a partition occurs twice.
         """
         from odradek.records.columns import ColumnDecoder
 
@@ -171,7 +179,7 @@ class RawReader:
         for topic, partition, start, end in ranges:
             tp = TopicPartition(topic, partition)
             if tp in readings:
-                raise ValueError(f"{tp} is asked for twice")
+                raise IllegalArgumentError(f"{tp} is asked for twice; name it in one range, or in two calls")
             if start >= end:
                 continue
             reading = readings[tp] = _Reading(tp, start, end, fail_on_data_loss)

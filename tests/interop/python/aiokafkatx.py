@@ -98,17 +98,4 @@ class Consumer:
         LOOP.run(self.own.stop())
 
 
-class Library:
-    """aiokafka at a broker."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
-
-    def open(self, transactional_id: str) -> Producer:
-        return Producer(self.bootstrap, transactional_id)
-
-    def consumer(self, topic: str, group: str) -> Consumer:
-        return Consumer(self.bootstrap, topic, group)
-
-
-main(Library)
+main(Producer, Consumer)

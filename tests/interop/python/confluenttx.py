@@ -82,17 +82,4 @@ class Consumer:
         self.own.close()
 
 
-class Library:
-    """librdkafka at a broker."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
-
-    def open(self, transactional_id: str) -> Producer:
-        return Producer(self.bootstrap, transactional_id)
-
-    def consumer(self, topic: str, group: str) -> Consumer:
-        return Consumer(self.bootstrap, topic, group)
-
-
-main(Library)
+main(Producer, Consumer)

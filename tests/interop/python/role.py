@@ -51,13 +51,26 @@ class Consumer(Protocol):
     def close(self) -> None: ...
 
 
-class Library(Protocol):
-    """A client library."""
+class Library(NamedTuple):
+    """A client library at a broker.
+
+    Attributes:
+        bootstrap: the broker's address.
+        producers: makes a producer that has taken its id, of the address and the id.
+        consumers: makes a consumer, of the address, a topic and a group.
+    """
+
+    bootstrap: str
+    producers: Callable[[str, str], Producer]
+    consumers: Callable[[str, str, str], Consumer]
 
     def open(self, transactional_id: str) -> Producer:
         """A producer that has taken its id."""
+        return self.producers(self.bootstrap, transactional_id)
 
-    def consumer(self, topic: str, group: str) -> Consumer: ...
+    def consumer(self, topic: str, group: str) -> Consumer:
+        """A consumer of one topic."""
+        return self.consumers(self.bootstrap, topic, group)
 
 
 def tell(**line: object) -> None:
@@ -160,7 +173,8 @@ def committed(library: Library, topic: str, group: str) -> None:
     consumer.close()
 
 
-def main(library: Callable[[str], Library]) -> None:
+def main(producers: Callable[[str, str], Producer], consumers: Callable[[str, str, str], Consumer]) -> None:
     """Take the role of the command line: its name, the bootstrap server, and the role's own words."""
     role, bootstrap, *words = sys.argv[1:]
-    {"transact": transact, "transform": transform, "committed": committed}[role](library(bootstrap), *words)
+    library = Library(bootstrap, producers, consumers)
+    {"transact": transact, "transform": transform, "committed": committed}[role](library, *words)
