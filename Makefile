@@ -1,7 +1,7 @@
 # make demo     the whole way through once: broker, producers, Spark, a plot (about two minutes)
 # make test     style, types, import contracts, tests; all that it needs comes from PyPI
 # make quick    the part of the tests that shows whether a Python serves: PYTHON=python3.13 VENV=.venv-3.13
-# make fuzz     the property tests with examples nobody has seen, FUZZ_ROUNDS (10) times over
+# make fuzz     the tests of random inputs with inputs nobody has seen, FUZZ_ROUNDS (10) times over; SEED=… again
 # make kills    Spark's exactly-once writes, KILLS (100) times killed at any step: is each row there once?
 # make soak     a broker under everything at once for SOAK_MINUTES (60): is it as it was at the end?
 # make histories transactions under crashes, judged, for SOAK_MINUTES (60): was every promise kept?
@@ -80,7 +80,10 @@ unit: $(VENV)/.dev
 
 fuzz: $(VENV)/.dev
 	for round in $$(seq $(FUZZ_ROUNDS)); do \
-		HYPOTHESIS_PROFILE=random $(BIN)/pytest --ignore=tests/interop -m hypothesis -n 2 -q $(PYTEST) || exit 1; done
+		seed=$${SEED:-$$($(BIN)/python -c 'import secrets; print(secrets.randbits(32))')}; \
+		echo "ODRADEK_FUZZ_SEED=$$seed"; \
+		ODRADEK_FUZZ_SEED=$$seed HYPOTHESIS_PROFILE=random $(BIN)/pytest --ignore=tests/interop \
+			-m 'hypothesis or fuzz' --hypothesis-seed=$$seed -n 2 -q $(PYTEST) || { echo "again: make fuzz SEED=$$seed"; exit 1; }; done
 
 kills: $(VENV)/.dev
 	$(BIN)/python tests/spark/exactly_once_kills.py --kills $(KILLS) $(SEED:%=--seed %)

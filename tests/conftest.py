@@ -1,7 +1,8 @@
 """How property tests choose their examples, which files begin first, and what signals do in the tests.
 
-A test run is the same every time: the examples follow from the test itself. `make fuzz` looks further, with
-examples nobody has seen; what it finds becomes an `@example` of its test.
+A test run is the same every time: the examples follow from the test itself, and seeds are fixed (`seeds`).
+`make fuzz` looks further, with examples and seeds nobody has seen; what it finds becomes an `@example`, or a
+case of its own.
 """
 
 from __future__ import annotations

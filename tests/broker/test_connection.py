@@ -21,6 +21,7 @@ from odradek.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsRe
 from odradek.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.wire.messages.metadata import MetadataRequest
+from seeds import seed
 
 from .net import (
     answer_heartbeat,
@@ -322,11 +323,12 @@ def test_a_taken_port_is_said_so() -> None:
     run(main)
 
 
+@pytest.mark.fuzz
 def test_garbage_never_does_more_than_close(caplog: pytest.LogCaptureFixture) -> None:
     import random
 
     async def main() -> None:
-        rng = random.Random(20261121)
+        rng = random.Random(seed(20261121))
         whole = heartbeat(1, "group-of-the-fuzzer")
         handlers = {ApiKey.HEARTBEAT: answer_heartbeat}
         async with listening(handlers, NetworkLimits(max_request_bytes=10_000), range(5)) as listener:

@@ -10,11 +10,10 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-import pytest
-
 from odradek.broker.app import Broker
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
+from seeds import each_seed
 
 from .live import Client, connect, create_topic, running
 from .net import run
@@ -95,7 +94,7 @@ def kill(data: Path, chance: random.Random) -> None:
             path.unlink()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@each_seed(4)
 def test_each_record_is_processed_once(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
 

@@ -15,6 +15,7 @@ from odradek.broker.network.dispatch import Dispatcher
 from odradek.broker.network.peer import Peer
 from odradek.wire.headers import encode_request
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from seeds import each_seed
 
 from .admin_world import Denying
 from .live import create_topic, running
@@ -66,7 +67,7 @@ def draw(chance: random.Random, ids: dict[str, bytes]) -> bytes:
     return bytes(data)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@each_seed(4)
 def test_both_ways_answer_the_same(seed: int, tmp_path: Path) -> None:
     async def main() -> None:
         chance = random.Random(seed)

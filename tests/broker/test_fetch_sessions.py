@@ -17,6 +17,7 @@ from odradek.broker.fetch_sessions import (
 )
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.fetch import EpochEndOffset, FetchPartition, PartitionData
+from seeds import seed
 
 NO_ID = bytes(16)
 ID_A, ID_B = b"a" * 16, b"b" * 16
@@ -268,8 +269,9 @@ def test_partitions_in_all_sessions_are_bounded() -> None:
     assert client.cache.total_partitions == 2
 
 
+@pytest.mark.fuzz
 def test_the_cache_never_holds_more_than_it_may() -> None:
-    rng = random.Random(11)
+    rng = random.Random(seed(11))
     client = Client(FetchSessionCache(max_sessions=5, eviction_ms=100, rng=rng))
     sessions: dict[int, int] = {}
     for _ in range(2000):

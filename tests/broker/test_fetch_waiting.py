@@ -27,6 +27,7 @@ from odradek.wire.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
+from seeds import each_seed
 
 from .dispatching import Later, dispatch, dispatcher_of, plain
 from .fetch_frames import abort_transaction, fill
@@ -77,7 +78,7 @@ def bytes_at_once(dispatcher: Dispatcher, message: FetchRequest, version: int) -
     return None if any(one.error_code for one in partitions) else sum(len(one.records) for one in partitions)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@each_seed(4)
 def test_a_fetch_wakes_when_one_that_does_not_wait_would_find_enough(seed: int, tmp_path: Path) -> None:
     async def main() -> None:
         chance = random.Random(seed)

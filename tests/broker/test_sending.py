@@ -24,6 +24,7 @@ from odradek.log.storage.files import FileRange
 from odradek.log.storage.real_files import RealFileSystem
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from seeds import each_seed
 
 from .net import connect, listening, read_eof, read_response, request, run, settle
 
@@ -114,7 +115,7 @@ def is_open(path: Path) -> bool:
 
 
 @LOOPS
-@pytest.mark.parametrize("seed", range(4))
+@each_seed(4)
 def test_answers_of_every_kind_leave_in_order(loop: str, seed: int, tmp_path: Path) -> None:
     handler = FetchesOfAFile(tmp_path, 3 * MIB)
 

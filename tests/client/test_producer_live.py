@@ -25,6 +25,7 @@ from odradek.client.errors import (
 from odradek.errors import KafkaError, UnknownTopicOrPartitionError
 from odradek.records.partitioner import partition_for_key
 from odradek.testing import Broker
+from seeds import each_seed
 
 from .conftest import new_topic, until
 from .proxy import Proxy
@@ -232,7 +233,7 @@ def test_the_broker_restarts_amid_the_stream(admin: Admin) -> None:
         assert values == [str(i).encode() for i in range(3_000)]
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@each_seed(3)
 def test_cut_connections_lose_nothing_and_repeat_nothing(seed: int) -> None:
     """Answers to Produce are lost after the broker took the records: the sequence keeps the retry from
     doubling.

@@ -26,6 +26,7 @@ from odradek.client import (
 )
 from odradek.errors import OdradekError
 from odradek.testing import Broker
+from seeds import each_seed
 
 pa = pytest.importorskip("pyarrow")
 
@@ -77,7 +78,7 @@ def values_of(round_number: int, rng: random.Random) -> Iterator[str]:
         yield f"{round_number}:{number}"
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@each_seed(2)
 @pytest.mark.parametrize("release", [None, "2.2", "3.9"])
 @pytest.mark.parametrize("kind", [by_producer, by_writer])
 def test_whatever_is_lost(kind: Any, release: str | None, seed: int) -> None:

@@ -30,6 +30,7 @@ from odradek.errors import (
     UnknownServerError,
 )
 from odradek.util.clock import ManualClock
+from seeds import each_seed
 
 from .scenario import Config, Scenario
 
@@ -257,7 +258,7 @@ def test_who_is_stopped_does_nothing_more() -> None:
         controller.create_topic(NewTopic("t", 1, 1))
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each_seed(12)
 def test_a_random_life_keeps_image_and_nodes_the_same(seed: int) -> None:
     rng = random.Random(seed)
     scenario = Scenario()

@@ -20,6 +20,7 @@ from odradek.cluster.store import (
     WatchEvent,
 )
 from odradek.util.clock import ManualClock
+from seeds import each_seed
 
 
 def _server(auto_deliver: bool = True) -> MemoryServer:
@@ -83,7 +84,7 @@ def test_held_back_events_come_in_order() -> None:
     assert events == [("CREATED", "/a"), ("CHANGED", "/a"), ("DELETED", "/a")]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@each_seed(8)
 def test_random_transactions_agree_with_a_plain_model(seed: int) -> None:
     rng = random.Random(seed)
     store = MemoryStore(_server())

@@ -14,6 +14,7 @@ from odradek.records.compression import Codec
 from odradek.records.message_set import iter_entries
 from odradek.records.message_set_builder import MessageSetBuilder
 from odradek.util.clock import ManualClock
+from seeds import each_seed
 
 from .batches import NOW_MS
 from .cleaning import CONFIG, clean, keyed, open_log
@@ -40,7 +41,7 @@ def put_messages(log: PartitionLog, magic: int, codec: Codec, items) -> None:
     log.update_high_watermark(log.log_end_offset)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@each_seed(8)
 @pytest.mark.parametrize("append_time", [False, True])
 def test_of_each_key_the_newest_stays(seed: int, append_time: bool) -> None:
     chance = random.Random(seed)

@@ -15,6 +15,7 @@ from odradek.log import LogConfig, LogDamagedError, LogManager, PartitionLog
 from odradek.log.startup.loading import open_partition_log
 from odradek.log.storage.memory_files import Killed, MemoryFileSystem
 from odradek.util.clock import ManualClock
+from seeds import each_seed
 
 from .batches import NOW_MS, batch, marker, values_of
 from .writer import CONFIG, DATA, TOPIC_ID, Writer, restarted, start
@@ -103,7 +104,7 @@ def test_killed_again_while_recovering():
     writer.check(log)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each_seed(60)
 def test_power_loss_with_flush_messages_1_loses_nothing_acknowledged(seed):
     rng = random.Random(seed)
     files = MemoryFileSystem(random.Random(seed))
@@ -132,7 +133,7 @@ def test_power_loss_with_flush_messages_1_loses_nothing_acknowledged(seed):
         files.lose_power()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each_seed(40)
 def test_power_loss_without_flushes_leaves_a_prefix(seed):
     """What was not synced may be gone, but what is left is the beginning of the log, and it can be used."""
     rng = random.Random(seed)
@@ -320,7 +321,7 @@ def test_after_a_failed_sync_appends_are_refused_until_a_new_start():
     assert [value for _, value in values_of(log)] == [b"a", b"b", b"c"]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@each_seed(30)
 def test_transactions_survive_a_kill(seed):
     rng = random.Random(seed)
     files = MemoryFileSystem(random.Random(seed))

@@ -11,6 +11,7 @@ import pytest
 from odradek.log import LogManager, PartitionLog
 from odradek.log.storage.memory_files import Killed, MemoryFileSystem
 from odradek.util.clock import ManualClock
+from seeds import each_seed
 
 from .batches import NOW_MS, batch, records_of
 from .test_missing_segments import DATA, manager_of
@@ -73,7 +74,7 @@ def test_a_log_that_goes_on_within_a_batch_ends_there() -> None:
     assert len(records_of(found)) == 6
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_seed(20)
 @pytest.mark.parametrize("offset", [6, 7, 20, 50])
 @pytest.mark.parametrize("fully", [False, True], ids=["truncated", "begun anew"])
 def test_the_power_fails_after_it(offset: int, fully: bool, seed: int) -> None:
@@ -93,7 +94,7 @@ def test_the_power_fails_after_it(offset: int, fully: bool, seed: int) -> None:
         assert found.log_end_offset == log.log_end_offset
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_seed(20)
 def test_deleted_records_do_not_come_back_with_a_later_checkpoint(seed: int) -> None:
     """High watermarks are synced where log starts rely on them, whoever writes them."""
     files = MemoryFileSystem(random.Random(seed))
@@ -123,7 +124,7 @@ def test_deleted_records_do_not_come_back_with_a_later_checkpoint(seed: int) -> 
     assert found.log_start_offset == 10
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_seed(20)
 @pytest.mark.parametrize("closes", [True, False], ids=["closed", "synced in time"])
 def test_the_end_of_a_log_that_retention_has_emptied(seed: int, closes: bool) -> None:
     files = MemoryFileSystem(random.Random(seed))
@@ -142,7 +143,7 @@ def test_the_end_of_a_log_that_retention_has_emptied(seed: int, closes: bool) ->
     assert found.log_end_offset == 3 * COUNT
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_seed(20)
 def test_the_power_fails_after_a_clean_stop_with_an_empty_log(seed: int) -> None:
     files = MemoryFileSystem(random.Random(seed))
     manager = manager_of(files)

@@ -19,6 +19,7 @@ from odradek.records.compression import Codec
 from odradek.records.message_set import iter_all_records, iter_entries
 from odradek.records.message_set_builder import MessageSetBuilder
 from odradek.util.clock import ManualClock
+from seeds import each_seed
 
 from .golden_folders import GoldenFolder, expected_records, read_all
 
@@ -157,7 +158,7 @@ def memory_log(files=None, **config):
 
 @pytest.mark.parametrize("log_magic", [0, 1, 2])
 @pytest.mark.parametrize("append_time", [False, True])
-@pytest.mark.parametrize("seed", range(3))
+@each_seed(3)
 def test_appends_of_every_format_in_a_log_of_every_format(log_magic, append_time, seed):
     chance = random.Random(seed)
     files = MemoryFileSystem()
@@ -289,7 +290,7 @@ def test_a_follower_keeps_the_offsets_of_messages(tmp_path):
         follower.append_follower(path.read_bytes())
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each_seed(40)
 def test_damage_is_never_served(seed, tmp_path):
     """Some bytes of the last segment are cut off, turned over or zeroed: refused, or a prefix is served."""
     chance = random.Random(seed)

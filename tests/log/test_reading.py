@@ -13,6 +13,7 @@ from odradek.log.startup.loading import open_partition_log
 from odradek.log.storage.files import FileRange, FileSystem
 from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.util.clock import ManualClock
+from seeds import each_seed
 
 from .batches import NOW_MS, batch
 
@@ -49,7 +50,7 @@ class Model:
         return first, end, size
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each_seed(12)
 def test_any_read_gives_the_whole_batches_that_fit(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-import pytest
-
 from odradek.log.segments.txn_index import AbortedTxn, TxnIndex
 from odradek.log.storage.memory_files import MemoryFileSystem
+from seeds import each_seed
 
 
 def history(seed: int) -> list[AbortedTxn]:
@@ -28,7 +27,7 @@ def history(seed: int) -> list[AbortedTxn]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each_seed(5)
 def test_what_overlaps_is_collected(seed: int) -> None:
     entries = history(seed)
     files = MemoryFileSystem()

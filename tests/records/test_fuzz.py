@@ -15,11 +15,12 @@ from odradek.records.columns import iter_columns
 from odradek.records.compression import Codec, decompress
 from odradek.records.control import parse_end_marker
 from odradek.records.validate import validate_batches
+from seeds import seed
 
 from .golden import RELEASES, log_batches, wire_record_sets
 
 MAX_SIZE = 4 * 1024 * 1024
-SEED = 20260101
+SEED = seed(20260101)
 
 
 def corpus() -> list[bytes]:
@@ -89,6 +90,7 @@ def read_every_way(data: bytes) -> int:
     return taken
 
 
+@pytest.mark.fuzz
 @pytest.mark.parametrize("part", range(4))
 def test_mutated_batches(part: int) -> None:
     rng = random.Random(SEED + part)
@@ -97,12 +99,14 @@ def test_mutated_batches(part: int) -> None:
     assert taken > 500, f"seed {SEED + part}: else the mutations would test the first check alone"
 
 
+@pytest.mark.fuzz
 def test_noise() -> None:
     rng = random.Random(SEED)
     for _ in range(2000):
         read_every_way(rng.randbytes(rng.randrange(200)))
 
 
+@pytest.mark.fuzz
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
 def test_mutated_compressed_data(codec: Codec) -> None:
     rng = random.Random(SEED)

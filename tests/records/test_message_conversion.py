@@ -30,13 +30,14 @@ from odradek.records.message_validation import ValidMessages, validate_message_s
 from odradek.records.patch import assign_offsets
 from odradek.records.up_conversion import batch_to_messages, messages_to_batch, place_messages
 from odradek.records.validate import record_errors, validate_batches
+from seeds import seed
 
 from .golden import wire_record_sets
 from .test_fuzz import mutate
 from .test_message_set import BAD, FIELD, OLD_CODECS, message, with_bytes, wrapped
 
 NOW = 1_600_000_000_000
-SEED = 20260406
+SEED = seed(20260406)
 CREATE, APPEND = TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME
 
 TIMES = st.just(-1) | st.integers(0, 2**50)
@@ -395,6 +396,7 @@ def test_offsets_beyond_all_bounds_wrap_around_as_in_java() -> None:
 # --- strangers' bytes ------------------------------------------------------------------------------------
 
 
+@pytest.mark.fuzz
 def test_mutated_sets_give_messages_or_kafka_errors() -> None:
     print("seed", SEED)  # noqa: T201
     rng = random.Random(SEED)

@@ -15,6 +15,7 @@ from odradek.records.batch import HEADER_BYTES, BatchHeader
 from odradek.records.builder import build_batch
 from odradek.records.compression import Codec
 from odradek.records.message_set_builder import MessageSetBuilder
+from seeds import seed
 
 from .golden import RELEASES, log_batches, wire_record_sets
 from .old_golden import old_segments
@@ -24,7 +25,7 @@ from .test_message_set import FIELD
 
 native = pytest.importorskip("odradek._messages", reason="the kernel is not compiled")
 
-SEED = 20260407
+SEED = seed(20260407)
 INT64 = st.integers(-(2**63), 2**63 - 1)
 MAX = 2**63 - 1
 
@@ -163,6 +164,7 @@ def test_golden_bytes_alike() -> None:
                     assert result[0] == 0
 
 
+@pytest.mark.fuzz
 def test_mutated_bytes_alike() -> None:
     print("seed", SEED)  # noqa: T201
     rng = random.Random(SEED)

@@ -11,6 +11,7 @@ import pytest
 from odradek.replication.delayed import Purgatory
 from odradek.util.clock import ManualClock
 from odradek.util.timers import ManualTimers
+from seeds import each_seed
 
 
 @dataclass
@@ -149,7 +150,7 @@ def test_without_an_error_hook_the_checker_learns_of_it_after_everyone_was_serve
     assert waiter.completions == 1
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_seed(20)
 def test_any_history_ends_each_operation_at_most_once(seed: int) -> None:
     rng = random.Random(seed)
     timers = ManualTimers(ManualClock())

@@ -26,13 +26,14 @@ from odradek.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from seeds import seed
 
 from .golden import WIRE_FILES
 from .test_fuzz import mutate
 
 _codec = pytest.importorskip("odradek._codec", reason="the compiled codec is not built")
 
-SEED = int(os.environ.get("ODRADEK_FUZZ_SEED", "20240917"))
+SEED = seed(20240917)
 ROUNDS = int(os.environ.get("ODRADEK_FUZZ_ROUNDS", "20000"))
 
 
@@ -120,8 +121,9 @@ def test_what_brokers_are_asked_all_day_is_not_left_to_the_twin(key: int) -> Non
             assert compiled.decode(data, 0) == (cls(), len(data))
 
 
+@pytest.mark.fuzz
 def test_damaged_messages(cases: list[Case]) -> None:
-    print(f"ODRADEK_FUZZ_SEED={SEED} ODRADEK_FUZZ_ROUNDS={ROUNDS}")  # noqa: T201 - shown when it fails
+    print(f"seed {SEED} ODRADEK_FUZZ_ROUNDS={ROUNDS}")  # noqa: T201 - shown when it fails
     rng = random.Random(SEED)
     small = [case for case in cases if len(case[2]) <= 2000]
     for number in range(ROUNDS):
@@ -182,8 +184,9 @@ def places_of(message: Struct) -> list[tuple[Struct, str]]:
     return found
 
 
+@pytest.mark.fuzz
 def test_values_that_do_not_fit(cases: list[Case]) -> None:
-    print(f"ODRADEK_FUZZ_SEED={SEED} ODRADEK_FUZZ_ROUNDS={ROUNDS}")  # noqa: T201 - shown when it fails
+    print(f"seed {SEED} ODRADEK_FUZZ_ROUNDS={ROUNDS}")  # noqa: T201 - shown when it fails
     rng = random.Random(SEED)
     small = [case for case in cases if len(case[2]) <= 500]
     for number in range(ROUNDS // 4):
@@ -270,6 +273,7 @@ def test_more_elements_than_allowed_are_left_to_others() -> None:
         assert twin.decode_within(data, 0, 4) is None
 
 
+@pytest.mark.fuzz
 def test_nothing_is_kept(cases: list[Case]) -> None:
     some = random.Random(SEED).sample([case for case in cases if len(case[2]) <= 500], 100)
 
