@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from odradek.broker import fetch_reading
+from odradek.broker.authorization import Operation
 from odradek.broker.handlers import fetch as fetch_handler
+from odradek.cluster.image import ClusterImage
 from odradek.errors.codes import ErrorCode
 from odradek.wire.headers import encode_request
 from odradek.wire.messages.fetch import (
@@ -22,9 +24,10 @@ from odradek.wire.messages.fetch import (
 )
 from seeds import each_seed
 
+from .admin_world import Denying
 from .dispatching import Later, dispatch, dispatcher_of, plain
 from .fetch_frames import abort_transaction, fill
-from .live import batch, create_topic, running
+from .live import append, batch, connect, create_topic, running
 from .net import run
 
 Wanted = dict[tuple[str, int], FetchPartition]
@@ -177,5 +180,27 @@ def test_a_topic_is_found_once_it_is_there(tmp_path: Path) -> None:
             reader.session_id = reader.epoch = 0
             assert [one.error_code for one in reader.in_session(wanted, []).values()] == [0, 0]
             assert reader.in_session({}, []) == {}
+
+    run(main)
+
+
+def test_a_topic_that_becomes_known_is_read_by_those_who_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            topic_id = create_topic(broker, "a")
+            client = await connect(broker)
+            assert (await append(client, "a", batch(), acks=1)).error_code == 0
+            client.close()
+            reader = Reader(broker, 13, {"a": topic_id}, 0)
+            wanted = {("a", 0): FetchPartition(partition_max_bytes=100)}
+            # The broker learns of the topic after the session does.
+            with monkeypatch.context() as before:
+                before.setattr(ClusterImage, "topic_name", lambda self, topic_id: None)
+                assert [one.error_code for one in reader.in_session(wanted, []).values()] == [100]
+            broker.authorizer = Denying((Operation.READ, "a"))
+            (told,) = reader.in_session({}, []).values()
+            assert told.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
     run(main)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from odradek.broker import fetch_sessions
 from odradek.broker.fetch_sessions import (
     FetchContext,
     FetchedPartition,
@@ -291,3 +292,15 @@ def test_the_cache_never_holds_more_than_it_may() -> None:
             else:
                 sessions[session_id] = next_epoch(sessions[session_id])
         assert len(client.cache) <= 5
+
+
+def test_partitions_that_are_named_again_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_sessions, "MAX_SESSION_PARTITIONS", 4)
+    client = Client(FetchSessionCache(rng=random.Random(7)))
+    session = client.full(*(one("t", index) for index in range(3)))
+    # A consumer names those of which it has read something, with the next offset.
+    moved = client.open(session, 1, [one("t", index, offset=5) for index in range(3)])
+    assert (moved.error, keys(moved)) == (ErrorCode.NONE, [("t", 0), ("t", 1), ("t", 2)])
+    more = client.open(session, 2, [one("t", index, offset=6) for index in range(1, 4)])
+    assert (more.error, len(more.partitions)) == (ErrorCode.NONE, 4)
+    assert client.open(session, 3, [one("t", 4)]).error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND

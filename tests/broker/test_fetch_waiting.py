@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import itertools
 import random
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,13 @@ from typing import Any
 import pytest
 
 from odradek.broker.app import Broker
+from odradek.broker.fetch_reading import FetchReading
+from odradek.broker.handlers import fetch as fetch_handler
 from odradek.broker.network import connection as connection_module
 from odradek.broker.network.connection import Connection
 from odradek.broker.network.dispatch import Dispatcher
 from odradek.broker.network.peer import Peer
+from odradek.broker.slices import Slicer
 from odradek.errors.codes import ErrorCode
 from odradek.log.producers.producer_state import Origin
 from odradek.replication.partition import Partition
@@ -361,5 +366,68 @@ def test_one_answer_that_leads_to_the_next_does_not_pile_up(
             assert len(broker.purgatory) == 0
             for connection, _ in connections:
                 connection.connection_lost(None)
+
+    run(main)
+
+
+def test_what_becomes_visible_while_other_partitions_are_read_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            create_topic(broker, "a", 3)
+            partition = broker.replicas.get("a", 0)
+            both = (broker.broker_id, 99)
+            now_ms = broker.clock.now_ms()
+            partition.make_leader(1, replicas=both, isr=both, partition_epoch=1, now_ms=now_ms)
+            write(broker, partition)
+            read = FetchReading.read
+
+            def read_before_the_follower(self: FetchReading, pieces: Any, *, first: bool) -> None:
+                read(self, pieces, first=first)
+                if first and pieces[0].wanted.partition == 0:
+                    # Between this slice and the next.
+                    broker.loop.call_soon(
+                        lambda: partition.record_follower_fetch(
+                            99, fetch_offset=1, log_start_offset=0, now_ms=now_ms
+                        )
+                    )
+
+            monkeypatch.setattr(fetch_handler, "AT_ONCE", 1)
+            monkeypatch.setattr(FetchReading, "read", read_before_the_follower)
+            partitions = [FetchPartition(partition=index, partition_max_bytes=1000) for index in range(3)]
+            message = FetchRequest(
+                max_wait_ms=100_000, min_bytes=1, topics=[FetchTopic(topic="a", partitions=partitions)]
+            )
+            # Every look at the clock ends a slice.
+            broker.slicer = Slicer(itertools.count().__next__)
+            later = Later()
+            dispatcher = Dispatcher(broker, broker.handlers, broker.slicer)
+            assert dispatch(dispatcher, frame_of(message), later) is None
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert later.answer is not None
+            (topic,) = response_of(later.answer).responses
+            assert [len(one.records) for one in topic.partitions] == [len(batch()), 0, 0]
+
+    run(main)
+
+
+def test_what_was_too_little_is_not_kept_while_more_is_waited_for(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            create_topic(broker, "a")
+            write(broker, broker.replicas.get("a", 0), b"x" * 5000)
+            later = waiting(broker, poll(most=2**20, min_bytes=10_000, max_bytes=2**20))
+            gc.collect()
+            kept = [
+                one
+                for one in gc.get_objects()
+                if isinstance(one, PartitionData) and len(one.records or b"") > 999
+            ]
+            assert kept == []
+            write(broker, broker.replicas.get("a", 0), b"y" * 5000)
+            await asyncio.sleep(0)
+            assert len(only(response_of(later.answer)).records) > 10_000
 
     run(main)

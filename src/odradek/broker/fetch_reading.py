@@ -115,8 +115,8 @@ class FetchReading:
         asks = self._broker.authorizer is not None
         for one in partitions:
             try:
-                if asks and one.topic is not None:
-                    self._require_allowed(one.topic)
+                if asks:
+                    self._require_allowed(one.topic or self._name(one))
                 replica = one.replica
                 if replica is None or replica.leader_id < 0:
                     replica = self._find(one)
@@ -171,11 +171,13 @@ class FetchReading:
             return 0
         return min(wanted.partition_max_bytes, one.found_bytes + replica.appended_bytes - one.appended_bytes)
 
-    def watch(self, most: int) -> None:
-        """Get ready to be asked what `has_arrived`; of more partitions than `most` nothing is watched."""
-        if len(self.watched) > most:
-            self.watched = []
-        for one in self.watched:
+    def watch(self, start: int = 0) -> None:
+        """Get ready to be asked what `has_arrived` of what is watched; before anything else happens to it.
+
+        Args:
+            start: which of the watched partitions is the first that was not got ready before.
+        """
+        for one in self.watched[start:]:
             replica = one.replica
             assert replica is not None
             if visible_end(replica.log, self.reader.isolation) < replica.log.log_end_offset:
@@ -184,6 +186,17 @@ class FetchReading:
 
     # ------------------------------------------------------------------ one partition
 
+    def _name(self, one: FetchedPartition) -> str:
+        """Look up the name of a topic whose id was not known here before.
+
+        Raises:
+            UnknownTopicIdError: it still is not.
+        """
+        one.topic = self._broker.image.topic_name(one.topic_id)
+        if one.topic is None:
+            raise UnknownTopicIdError("no topic has this id")
+        return one.topic
+
     def _find(self, one: FetchedPartition) -> Partition:
         """Look up what a partition's name means here.
 
@@ -191,11 +204,7 @@ class FetchReading:
             UnknownTopicIdError, InconsistentTopicIdError, and what `Replicas.get` raises.
         """
         one.replica = None
-        if one.topic is None:
-            one.topic = self._broker.image.topic_name(one.topic_id)
-            if one.topic is None:
-                raise UnknownTopicIdError("no topic has this id")
-        replica = self._broker.replicas.get(one.topic, one.wanted.partition)
+        replica = self._broker.replicas.get(one.topic or self._name(one), one.wanted.partition)
         replica.require_topic_id(one.topic_id)
         one.replica = replica
         return replica

@@ -146,6 +146,10 @@ class FetchSession:
         """The partitions in serving order."""
         return self._partitions
 
+    def grown_by(self, wanted: Iterable[FetchedPartition]) -> int:
+        """How many partitions it would hold with these, some of which it may hold already."""
+        return len(self._partitions.keys() | set(map(self._key, wanted)))
+
     def update(self, wanted: Iterable[FetchedPartition], forgotten: Iterable[IdOrName]) -> None:
         """Add and change partitions as a request says, then forget some."""
         partitions = self._partitions
@@ -275,7 +279,9 @@ class FetchSessionCache:
             return FetchContext(ErrorCode.INVALID_FETCH_SESSION_EPOCH, [])
         if session.uses_topic_ids != uses_topic_ids:
             return FetchContext(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, [])
-        too_many = len(session) + len(wanted) > MAX_SESSION_PARTITIONS
+        too_many = len(session) + len(wanted) > MAX_SESSION_PARTITIONS and session.grown_by(wanted) > (
+            MAX_SESSION_PARTITIONS
+        )
         if not too_many:
             session.update(wanted, forgotten)
         if too_many or (wanted and self.total_partitions > self._max_partitions):

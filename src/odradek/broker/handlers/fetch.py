@@ -163,17 +163,21 @@ class _Fetch:
         self.reading.read(self.partitions, first=True)
         if not self.may_wait():
             return self.respond()
-        self.reading.watch(MAX_WATCHED)
+        self.reading.watch()
         return self.wait()
 
     def go_on_in_steps(self) -> Steps[_Response]:
         """The same for many partitions."""
+        reading = self.reading
         for piece in _pieces(self.partitions):
-            self.reading.read(piece, first=True)
+            before = len(reading.watched)
+            reading.read(piece, first=True)
+            reading.watch(before)
             yield
         if not self.may_wait():
             return (yield from self.respond_in_steps())
-        self.reading.watch(MAX_WATCHED)
+        if len(reading.watched) > MAX_WATCHED:
+            reading.watched = []
         if self.has_enough():
             # It has come while others were read.
             return (yield from self.read_again_in_steps())
@@ -193,6 +197,7 @@ class _Fetch:
 
     def wait(self) -> asyncio.Future[FetchResponse]:
         """Wait for more, or for the time to run out."""
+        self.reading.begin()  # all is read again then; what was too little need not be kept until
         self.future = self.broker.loop.create_future()
         self.by_key = {one.replica.key: one for one in self.reading.watched if one.replica is not None}
         operation = self.broker.purgatory.watch(
