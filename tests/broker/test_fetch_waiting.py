@@ -431,3 +431,26 @@ def test_what_was_too_little_is_not_kept_while_more_is_waited_for(tmp_path: Path
             assert len(only(response_of(later.answer)).records) > 10_000
 
     run(main)
+
+
+def test_what_is_not_visible_does_not_count_as_arrived(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            create_topic(broker, "a")
+            partition = broker.replicas.get("a", 0)
+            now_ms = broker.clock.now_ms()
+            write(broker, partition)
+            both = (broker.broker_id, 99)
+            partition.make_leader(1, replicas=both, isr=both, partition_epoch=1, now_ms=now_ms)
+            write(broker, partition)
+            assert (partition.log.high_watermark, partition.log.log_end_offset) == (1, 2)
+            later = waiting(broker, poll(min_bytes=300))
+            for _ in range(5):
+                write(broker, partition)
+                await asyncio.sleep(0)
+            assert later.answer is None
+            partition.record_follower_fetch(99, fetch_offset=7, log_start_offset=0, now_ms=now_ms)
+            await asyncio.sleep(0)
+            assert len(only(response_of(later.answer)).records) == 7 * len(batch())
+
+    run(main)

@@ -169,6 +169,9 @@ class FetchReading:
             return None
         if end <= wanted.fetch_offset:
             return 0
+        if end == one.seen_end:
+            # Nothing more has become visible, whatever was appended.
+            return min(wanted.partition_max_bytes, one.found_bytes)
         return min(wanted.partition_max_bytes, one.found_bytes + replica.appended_bytes - one.appended_bytes)
 
     def watch(self, start: int = 0) -> None:
@@ -180,7 +183,8 @@ class FetchReading:
         for one in self.watched[start:]:
             replica = one.replica
             assert replica is not None
-            if visible_end(replica.log, self.reader.isolation) < replica.log.log_end_offset:
+            one.seen_end = visible_end(replica.log, self.reader.isolation)
+            if one.seen_end < replica.log.log_end_offset:
                 # What is here already arrives when it becomes visible.
                 one.appended_bytes -= one.wanted.partition_max_bytes
 

@@ -57,8 +57,8 @@ class FetchedPartition:
         replica: what `topic` means on this broker, kept by whoever has looked it up.
         high_watermark, log_start_offset: what the session's last response said. The former is -1 after an
             error, so that the partition is sent again when the error has gone.
-        found_bytes, appended_bytes: of the request that waits: what its first read found, and the replica's
-            `appended_bytes` at that time.
+        found_bytes, appended_bytes, seen_end: of the request that waits: what its first read found, the
+            replica's `appended_bytes` at that time, and the offset up to which it could see.
     """
 
     __slots__ = (
@@ -67,6 +67,7 @@ class FetchedPartition:
         "high_watermark",
         "log_start_offset",
         "replica",
+        "seen_end",
         "topic",
         "topic_id",
         "wanted",
@@ -81,6 +82,7 @@ class FetchedPartition:
         self.log_start_offset = -1
         self.found_bytes = 0
         self.appended_bytes = 0
+        self.seen_end = -1
 
     def __repr__(self) -> str:
         return f"<FetchedPartition {self.topic or self.topic_id.hex()}-{self.wanted.partition}>"
