@@ -323,7 +323,7 @@ def test_a_dump_is_parsed_for_one_thread() -> None:
         "Current thread 0x00000000000000bb (most recent call first):\n"
         '  File "<string>", line 1 in <module>\n'
     )
-    assert parse_stack(dump, 0xAA) == ("log/files.py:7 pwrite", "python3.11/selectors.py:??? select")
+    assert parse_stack(dump, 0xAA) == ("log/storage/files.py:7 pwrite", "python3.11/selectors.py:??? select")
     assert parse_stack(dump, 0xBB) == ("<string>:1 <module>",)
     assert parse_stack(dump, 0xCC) == parse_stack("", 0xAA) == ()
 

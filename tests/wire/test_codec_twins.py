@@ -297,10 +297,11 @@ def test_nothing_is_kept(cases: list[Case]) -> None:
         go_round()
         gc.collect()
         before = tracemalloc.get_traced_memory()[0]
-        for _ in range(20):
+        for _ in range(100):
             go_round()
         gc.collect()
-        assert tracemalloc.get_traced_memory()[0] - before < 20_000
+        # An object kept of each message in each round would be half a megabyte and more.
+        assert tracemalloc.get_traced_memory()[0] - before < 100_000
     finally:
         tracemalloc.stop()
 
