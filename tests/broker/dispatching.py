@@ -21,6 +21,7 @@ class Later:
     def __init__(self) -> None:
         self.context: Any = None
         self.answer: Answer | None = None
+        self.is_gone = False
 
     def __call__(self, answer: Answer) -> None:
         assert self.answer is None

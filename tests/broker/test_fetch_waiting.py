@@ -454,3 +454,35 @@ def test_what_is_not_visible_does_not_count_as_arrived(tmp_path: Path) -> None:
             assert len(only(response_of(later.answer)).records) == 7 * len(batch())
 
     run(main)
+
+
+def test_a_peer_that_goes_before_its_fetch_waits_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            create_topic(broker, "a", 3)
+            monkeypatch.setattr(fetch_handler, "AT_ONCE", 1)
+            # Every look at the clock ends a slice.
+            monkeypatch.setattr(broker.slicer, "_clock", itertools.count().__next__)
+            partitions = [FetchPartition(partition=index, partition_max_bytes=100) for index in range(3)]
+            message = FetchRequest(
+                max_wait_ms=100_000, min_bytes=1, topics=[FetchTopic(topic="a", partitions=partitions)]
+            )
+            for goes in (False, True):
+                peer = Peer("127.0.0.1", 1, "c", "PLAINTEXT")
+                connection = Connection(broker.listeners[0], peer)
+                connection.connection_made(SilentTransport())
+                receive(connection, b"".join(encode_request(1, VERSION, 1, "x", message)))
+                assert (broker.slicer.is_busy, len(broker.purgatory)) == (True, 0)
+                if goes:
+                    connection.connection_lost(None)
+                while broker.slicer.is_busy:
+                    await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                assert len(broker.purgatory) == (0 if goes else 1)
+                if not goes:
+                    connection.connection_lost(None)
+                    assert len(broker.purgatory) == 0
+
+    run(main)

@@ -30,9 +30,15 @@ class Later(Protocol):
 
     Attributes:
         context: set to the request's surroundings while it is in work; `on_disconnect` is what counts there.
+        is_gone: whether nobody waits for the answer any more.
     """
 
     context: Any
+
+    @property
+    def is_gone(self) -> bool:
+        """See the attributes."""
+        ...
 
     def __call__(self, answer: Answer) -> None:
         """The answer has come."""

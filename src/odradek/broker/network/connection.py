@@ -69,6 +69,11 @@ class _Slot:
     def __call__(self, answer: Answer) -> None:
         self._connection.answered(self, answer)
 
+    @property
+    def is_gone(self) -> bool:
+        """See `odradek.broker.network.answer.Later`."""
+        return self.size == 0  # given back by `Connection._drop_requests`; no frame is empty
+
     def refuse(self, reason: str) -> None:
         """See `odradek.broker.network.answer.Later`."""
         self._connection.close(reason, warn=True)

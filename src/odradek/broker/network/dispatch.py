@@ -291,8 +291,11 @@ class Dispatcher:
             response = yield from response
         if isinstance(response, asyncio.Future) or asyncio.isfuture(response):
             if not response.done():
-                later.context = exchange.context
+                later.context = context = exchange.context
                 response.add_done_callback(lambda done: self._encode_later(exchange, done, later))
+                if later.is_gone and context.on_disconnect is not None:
+                    # The peer went between two slices, when there was nothing to call yet.
+                    context.on_disconnect()
                 return None
             response = self._result_of(exchange, response)
         return (yield from self._encode_in_steps(exchange, response))
