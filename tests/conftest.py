@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,13 +33,32 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda number, frame: None)
 
 
+#: The longest files, in the order in which they begin. Those that start many Sparks do so when the archive of
+#: Spark's classes is there, which is made beside the first.
+LONGEST = (
+    "tests/scenarios/test_killed_transactions.py",
+    "tests/spark/test_batch_read.py",
+    "tests/spark/test_exactly_once_small_kills.py",
+    "tests/crash/test_kill9.py",
+    "tests/examples/test_orders.py",
+    "tests/spark/test_exactly_once_kills.py",
+    "tests/spark/test_stream_restart.py",
+    "tests/docs/test_pages.py",
+    "tests/demo/test_demo.py",
+)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Have the long files begin first: one that begins last keeps all workers but its own waiting."""
+    root = Path(__file__).parents[1]
+    places = {root / name: place - len(LONGEST) for place, name in enumerate(LONGEST)}
     marks: dict[object, set[str]] = {}
     for item in items:
         marks.setdefault(item.path, set()).update(mark.name for mark in item.iter_markers())
 
     def rank(item: pytest.Item) -> int:
+        if item.path in places:
+            return places[item.path]
         has = marks[item.path]
         return 0 if {"slow", "spark"} <= has else 1 if "spark" in has else 2 if "slow" in has else 3
 
@@ -70,7 +90,15 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 #: Of these files the first test waits half a minute for Spark's session; the others find it there.
 SHARE_A_SESSION = {
     f"tests/spark/test_{name}.py"
-    for name in ("batch_read", "batch_write", "exactly_once", "grown_topics", "stream", "session")
+    for name in (
+        "batch_read",
+        "batch_write",
+        "exactly_once",
+        "grown_topics",
+        "recreated_topics",
+        "session",
+        "stream",
+    )
 }
 
 
