@@ -18,7 +18,6 @@ from odradek.records.builder import BatchBuilder
 from odradek.records.control import ControlType, end_marker_batch
 from odradek.replication.partition import Partition
 from odradek.replication.reading import (
-    FetchedRecords,
     Isolation,
     Reader,
     note_follower,
@@ -27,7 +26,7 @@ from odradek.replication.reading import (
     reader_of,
     visible_end,
 )
-from odradek.wire.messages.fetch import FetchPartition
+from odradek.wire.messages.fetch import EpochEndOffset, FetchPartition, PartitionData
 
 from .replicas import ME, NOW, SECOND, append, batch, follow, lead, make
 
@@ -53,7 +52,7 @@ def read(
     only_leader: bool = True,
     min_one_batch: bool = True,
     **wanted: Any,
-) -> FetchedRecords:
+) -> PartitionData:
     return read_partition(
         partition,
         FetchPartition(fetch_offset=offset, **wanted),
@@ -123,7 +122,7 @@ def test_a_committed_reader_is_told_what_was_aborted() -> None:
     def seen(offset: int, isolation: Isolation, max_bytes: int = 10**6) -> tuple[int, list[tuple[int, int]]]:
         got = read(partition, offset, max_bytes, isolation=isolation)
         records = sum(header.record_count for header, _ in iter_batches(got.records))
-        return records, [(one.producer_id, one.first_offset) for one in got.aborted_transactions]
+        return records, [(one.producer_id, one.first_offset) for one in got.aborted_transactions or ()]
 
     assert visible_end(partition.log, Isolation.READ_COMMITTED) == 6
     assert seen(0, Isolation.READ_COMMITTED) == (6, [(7, 0), (7, 4)])
@@ -180,16 +179,15 @@ def test_a_reader_that_has_diverged_is_told_where() -> None:
     lead(partition, epoch=3)
     append(partition, 5)
 
-    def diverging(offset: int, last_epoch: int) -> tuple[int, int] | None:
+    def diverging(offset: int, last_epoch: int) -> tuple[int, int]:
         got = read(partition, offset, last_fetched_epoch=last_epoch)
-        assert (got.records == b"") or got.diverging_epoch is None
-        assert (end_for(partition, offset, last_fetched_epoch=last_epoch) is None) == (
-            got.diverging_epoch is not None
-        )
-        return got.diverging_epoch
+        has_diverged = got.diverging_epoch != EpochEndOffset()
+        assert bool(got.records) != has_diverged
+        assert (end_for(partition, offset, last_fetched_epoch=last_epoch) is None) == has_diverged
+        return got.diverging_epoch.epoch, got.diverging_epoch.end_offset
 
-    assert diverging(5, 1) is None
-    assert diverging(7, 3) is None
+    assert diverging(5, 1) == (-1, -1)
+    assert diverging(7, 3) == (-1, -1)
     assert diverging(7, 1) == (1, 5)
     assert diverging(5, 2) == (1, 5)
     assert diverging(5, 0) == (0, 0)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.conversion.fetch import ToConvert, cut_off, is_as_old, magic_for
-from odradek.broker.fetch_response import answer_of, error_answer
+from odradek.broker.fetch_response import error_answer
+from odradek.broker.fetch_sessions import NO_TOPIC_ID, Answers, FetchedPartition
 from odradek.errors import (
     KafkaError,
     TopicAuthorizationError,
@@ -20,8 +21,6 @@ from odradek.errors import (
 )
 from odradek.errors.codes import ErrorCode
 from odradek.replication.reading import (
-    FetchedRecords,
-    Isolation,
     note_follower,
     read_partition,
     readable_end,
@@ -32,8 +31,6 @@ from odradek.util.repeats import Repeats
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
-    from odradek.broker.fetch_sessions import Answers, FetchedPartition
-    from odradek.broker.metrics import TopicMetrics
     from odradek.replication.partition import Partition
     from odradek.wire.messages.fetch import FetchRequest, PartitionData
 
@@ -209,7 +206,8 @@ class FetchReading:
         """
         one.replica = None
         replica = self._broker.replicas.get(one.topic or self._name(one), one.wanted.partition)
-        replica.require_topic_id(one.topic_id)
+        if one.topic_id is not NO_TOPIC_ID:
+            replica.require_topic_id(one.topic_id)
         one.replica = replica
         return replica
 
@@ -221,50 +219,48 @@ class FetchReading:
         """
         version = self._version
         room = min(one.wanted.partition_max_bytes, self._max_bytes - self.total)
-        first_batch = not self.total and version > _SET_SIZES_TO
-        found = self._read(one, replica, room, first_batch)
-        records: Any = None
-        converts = False
+        answer = read_partition(
+            replica,
+            one.wanted,
+            self.reader,
+            room,
+            min_one_batch=not self.total and version > _SET_SIZES_TO,
+            range_from=RANGE_FROM_BYTES,
+        )
         if version < _ZSTD_FROM:
-            if found.records and replica.log.config.compression_type == "zstd":
+            if answer.records and replica.log.config.compression_type == "zstd":
                 raise UnsupportedCompressionTypeError(f"zstd needs Fetch {_ZSTD_FROM}")
             if version <= _OLD_FORMATS_TO:
-                converts = self._must_convert(replica, found.records)
-                if not found.records:
-                    records = self._beginning(one, replica, room)
-        committed = self.reader.isolation == Isolation.READ_COMMITTED
-        answer = answer_of(one.wanted.partition, found, records, committed=committed)
-        if converts:
-            self.converting.append(ToConvert(answer, replica, one.wanted.fetch_offset, magic_for(version)))
-        if found.diverging_epoch is not None:
+                self._bring_to_old_format(one, replica, answer, room)
+        if answer.diverging_epoch.epoch >= 0:
             self.is_urgent = True
-        self.total += len(answer.records or b"")
+        self.total += len(answer.records)
         return answer
 
-    def _read(
-        self, one: FetchedPartition, replica: Partition, room: int, first_batch: bool
-    ) -> FetchedRecords:
-        return read_partition(
-            replica, one.wanted, self.reader, room, min_one_batch=first_batch, range_from=RANGE_FROM_BYTES
-        )
-
-    def _must_convert(self, replica: Partition, records: Any) -> bool:
-        """Whether records are of a newer format than versions 0 to 3 read.
+    def _bring_to_old_format(
+        self, one: FetchedPartition, replica: Partition, answer: PartitionData, room: int
+    ) -> None:
+        """Have an answer of versions 0 to 3 converted, or cut off what is too large for its reader.
 
         Raises:
-            UnsupportedVersionError: they may be, and must not be converted.
+            UnsupportedVersionError: the records may be too new, and must not be converted.
         """
         config, magic = replica.log.config, magic_for(self._version)
-        enabled = config.message_downconversion_enable or self.reader.replica_id >= 0
-        if not enabled and config.record_magic > magic:
+        converts = config.message_downconversion_enable or self.reader.replica_id >= 0
+        if not converts and config.record_magic > magic:
             raise UnsupportedVersionError("message.downconversion.enable is false")
-        return enabled and bool(records) and not is_as_old(records, magic)
+        if not answer.records:
+            answer.records = self._beginning(one, replica, room)
+        elif converts and not is_as_old(answer.records, magic):
+            self.converting.append(ToConvert(answer, replica, one.wanted.fetch_offset, magic))
 
     def _beginning(self, one: FetchedPartition, replica: Partition, room: int) -> Any:
         """The beginning of a first batch that is too large, for versions 0 to 2; nothing if there is none."""
         if self._version > _SET_SIZES_TO or room <= 0:
             return b""
-        records = self._read(one, replica, 0, first_batch=True).records
+        records: Any = read_partition(
+            replica, one.wanted, self.reader, 0, min_one_batch=True, range_from=RANGE_FROM_BYTES
+        ).records
         if len(records) <= room:
             return b""
         return cut_off(records, room, not is_as_old(records, magic_for(self._version)))
@@ -298,15 +294,20 @@ class FetchReading:
         return error_answer(one.wanted.partition, ErrorCode.UNKNOWN_SERVER_ERROR, self._version)
 
     def _count(self, partitions: Iterable[FetchedPartition]) -> None:
-        """Count what was asked for and is here; a topic's metrics are looked up once."""
+        """Count what was asked for and is here; metrics are looked up once for each run of a topic."""
         table = self._broker.metrics.topics
         topic: str | None = None
-        metrics: TopicMetrics | None = None
+        count = 0
         for one in partitions:
             replica = one.replica
-            if replica is not None:
-                if metrics is None or replica.topic is not topic:
-                    topic = replica.topic
-                    metrics = table.of(topic)
-                metrics.total_fetch_requests += 1
-                table.all.total_fetch_requests += 1
+            if replica is None:
+                continue
+            if replica.topic is not topic:
+                if topic is not None:
+                    table.of(topic).total_fetch_requests += count
+                    table.all.total_fetch_requests += count
+                topic, count = replica.topic, 0
+            count += 1
+        if topic is not None:
+            table.of(topic).total_fetch_requests += count
+            table.all.total_fetch_requests += count

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from odradek.broker.leader_hints import LeaderHints
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.fetch import (
-    AbortedTransaction,
-    EpochEndOffset,
     FetchableTopicResponse,
     FetchResponse,
     LeaderIdAndEpoch,
@@ -20,38 +18,8 @@ from odradek.wire.messages.fetch import (
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
     from odradek.broker.fetch_sessions import FetchedPartition
-    from odradek.replication.reading import FetchedRecords
 
 _LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-
-
-def answer_of(index: int, found: FetchedRecords, records: Any, *, committed: bool) -> PartitionData:
-    """What was read of a partition.
-
-    Args:
-        index: its number.
-        found: what the read gave.
-        records: those of `found`, or what an old client gets in their place.
-        committed: whether the reader wants to know what was aborted.
-    """
-    aborted = None
-    if committed:
-        aborted = [
-            AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
-            for one in found.aborted_transactions
-        ]
-    answer = PartitionData(
-        partition_index=index,
-        high_watermark=found.high_watermark,
-        last_stable_offset=found.last_stable_offset,
-        log_start_offset=found.log_start_offset,
-        aborted_transactions=aborted,
-        records=found.records if records is None else records,
-    )
-    if found.diverging_epoch is not None:
-        epoch, end_offset = found.diverging_epoch
-        answer.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
-    return answer
 
 
 def error_answer(index: int, code: ErrorCode, version: int) -> PartitionData:

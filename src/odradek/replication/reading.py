@@ -16,19 +16,19 @@ batch is told where its log has left this one's (KIP-595).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.errors import OffsetOutOfRangeError
 from odradek.log.partition.readable_log import NEVER
 from odradek.records.message_set import iter_entries
 from odradek.replication.leadership import NO_EPOCH
+from odradek.wire.messages.fetch import AbortedTransaction, EpochEndOffset, PartitionData
 
 if TYPE_CHECKING:
     from odradek.log.partition.partition_log import PartitionLog
     from odradek.log.segments.txn_index import AbortedTxn
-    from odradek.log.storage.files import FileRange
     from odradek.replication.partition import Partition
     from odradek.wire.messages.fetch import FetchPartition
 
@@ -60,6 +60,7 @@ class Reader(NamedTuple):
     only_leader: bool
 
 
+@lru_cache(maxsize=64)
 def reader_of(replica_id: int, isolation_level: int, version: int) -> Reader:
     """Who sends a Fetch of this version with these fields."""
     if replica_id >= 0:
@@ -67,25 +68,6 @@ def reader_of(replica_id: int, isolation_level: int, version: int) -> Reader:
     committed = isolation_level == Isolation.READ_COMMITTED
     isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
     return Reader(replica_id, int(isolation), version < 11)
-
-
-class FetchedRecords(NamedTuple):
-    """What a read of a partition gave.
-
-    Attributes:
-        records: whole batches, as they lie in the file; empty when there is nothing to read yet.
-        high_watermark, last_stable_offset, log_start_offset: as they were before the read.
-        diverging_epoch: `(epoch, end_offset)` when the reader's log has left the leader's (KIP-595); the
-            reader truncates there.
-        aborted_transactions: for READ_COMMITTED, those that the reader must leave out of the records.
-    """
-
-    records: bytes | FileRange
-    high_watermark: int
-    last_stable_offset: int
-    log_start_offset: int
-    diverging_epoch: tuple[int, int] | None = None
-    aborted_transactions: Sequence[AbortedTxn] = ()
 
 
 def visible_end(log: PartitionLog, isolation: int) -> int:
@@ -134,7 +116,7 @@ def read_partition(
     *,
     min_one_batch: bool,
     range_from: int = NEVER,
-) -> FetchedRecords:
+) -> PartitionData:
     """Read whole batches from the wanted offset on, as far as the reader may see them.
 
     Args:
@@ -143,28 +125,51 @@ def read_partition(
         min_one_batch: whether a first batch larger than `max_bytes` is returned all the same (KIP-74).
         range_from: from how many bytes on the records are given as a `FileRange`, where that is possible.
 
+    Returns:
+        The answer: records as they lie in the file, empty when there is nothing to read yet; the log's
+        offsets as they were before the read; for read_committed the aborted transactions that the reader
+        must leave out; where the reader's log has left this one's (KIP-595), to which it truncates.
+
     Raises:
         KafkaStorageError, and what `readable_end` raises.
     """
     end = readable_end(partition, wanted, reader)
     log = partition.log
-    high_watermark, last_stable, start = log.high_watermark, log.last_stable_offset, log.log_start_offset
-    if end is None:
-        return FetchedRecords(b"", high_watermark, last_stable, start, _diverging_epoch(partition, wanted))
+    found = PartitionData(
+        partition_index=partition.index,
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        aborted_transactions=None,
+        records=b"",
+    )
     offset = wanted.fetch_offset
-    if offset >= end or (max_bytes <= 0 and not min_one_batch):
-        return FetchedRecords(b"", high_watermark, last_stable, start)
-    if reader.isolation == Isolation.READ_COMMITTED:
-        aborted = log.aborted_transactions(offset, end)
+    committed = reader.isolation == 1  # Isolation.READ_COMMITTED, whose name would be looked up each time
+    if committed:
+        found.aborted_transactions = []
+    if end is None:
+        diverging = _diverging_epoch(partition, wanted)
+        assert diverging is not None
+        found.diverging_epoch = EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
+    elif offset < end and (max_bytes > 0 or min_one_batch):
+        aborted = log.aborted_transactions(offset, end) if committed else None
         if aborted:
             records = log.slice(offset, max_bytes, end, min_one_batch)
-            assert isinstance(records, bytes)
-            # What lies behind the records that were read is of no use yet.
-            read_end = max((header.next_offset for header, _ in iter_entries(records)), default=-1)
-            within = [one for one in aborted if one.first_offset < read_end]
-            return FetchedRecords(records, high_watermark, last_stable, start, None, within)
-    records = log.slice(offset, max_bytes, end, min_one_batch, range_from)
-    return FetchedRecords(records, high_watermark, last_stable, start)
+            found.aborted_transactions = _within(aborted, records)
+            found.records = records
+        else:
+            found.records = log.slice(offset, max_bytes, end, min_one_batch, range_from)
+    return found
+
+
+def _within(aborted: list[AbortedTxn], records: Any) -> list[AbortedTransaction]:
+    """The transactions that begin before the end of the records; those behind are of no use yet."""
+    read_end = max((header.next_offset for header, _ in iter_entries(records)), default=-1)
+    return [
+        AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
+        for one in aborted
+        if one.first_offset < read_end
+    ]
 
 
 def note_follower(partition: Partition, wanted: FetchPartition, replica_id: int, now_ms: int) -> None:
