@@ -14,6 +14,7 @@ from odradek.broker.network.peer import Peer
 from odradek.broker.registry import Handlers
 from odradek.broker.slices import is_in_steps, take_all
 from odradek.broker.telemetry import ClientTelemetry
+from odradek.broker.topic_descriptions import TopicDescriptions
 from odradek.cluster.controller import Controller
 from odradek.cluster.image import ClusterDelta, ClusterImage
 from odradek.cluster.memory import MemoryServer, MemoryStore
@@ -65,6 +66,7 @@ class World:
         version = self.config.odradek_kafka_version
         self.handlers = Handlers(release=None if version is None else find(version))
         self.features = Features(self.controller, self.handlers)
+        self.topic_descriptions = TopicDescriptions(self.controller)
         self.telemetry = ClientTelemetry(self.config.telemetry_max_bytes)
 
     @property

@@ -30,10 +30,10 @@ from odradek.wire.messages.produce import (
     TopicProduceData,
 )
 
+from .dispatching import PEER
 from .live import append, batch, connect, create_topic, produce, running
 from .net import run, settle
 from .test_old_produce import OLD_BROKER, message_set
-from .two_ways import PEER
 
 LARGE = [b"x" * 90_000]
 

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from odradek.broker.kafka_versions.release import Release
     from odradek.broker.network.request_log import RequestLog
     from odradek.broker.telemetry import ClientTelemetry
+    from odradek.broker.topic_descriptions import TopicDescriptions
     from odradek.broker.transactions.runtime import TransactionRuntime
     from odradek.broker.upkeep.log_starts import LogStarts
     from odradek.broker.upkeep.moving import Moving
@@ -156,6 +157,7 @@ class Broker:
         self._groups: GroupRuntime | None = None
         self._transactions: TransactionRuntime | None = None
         self._telemetry: ClientTelemetry | None = None
+        self._topic_descriptions: TopicDescriptions | None = None
         self._log_defaults = LogConfig()
 
     # ------------------------------------------------------------------ what handlers ask for
@@ -242,6 +244,16 @@ class Broker:
 
             telemetry = self._telemetry = ClientTelemetry(self.config.telemetry_max_bytes)
         return telemetry
+
+    @property
+    def topic_descriptions(self) -> TopicDescriptions:
+        """What Metadata says of partitions; made when the first asks."""
+        descriptions = self._topic_descriptions
+        if descriptions is None:
+            from odradek.broker.topic_descriptions import TopicDescriptions
+
+            descriptions = self._topic_descriptions = TopicDescriptions(self.controller)
+        return descriptions
 
     def _load_groups(self) -> None:
         if self._started:

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from odradek.broker.handler_types import ErrorResponse, FastPath, HandlerFunction
+    from odradek.broker.handler_types import ErrorResponse, HandlerFunction
     from odradek.broker.kafka_versions.release import Release
-    from odradek.broker.services import BrokerServices
     from odradek.wire.api import ApiKey
 
 
@@ -29,15 +28,12 @@ class Handler:
         function: the handler.
         error_response: makes the response for an exception that the handler did not foresee; without it a
             response with a top-level `error_code` gets that set, and any other API's connection is closed.
-        fast: makes a broker's short cut for the usual requests of a hot API; it takes whole frames, counts
-            its requests itself, and answers to the byte as the ordinary way does.
     """
 
     api_key: ApiKey
     versions: range
     function: HandlerFunction
     error_response: ErrorResponse | None = None
-    fast: Callable[[BrokerServices], FastPath] | None = None
 
 
 _handlers: dict[int, Handler] = {}
@@ -48,14 +44,13 @@ def handler(
     versions: range,
     *,
     error_response: ErrorResponse | None = None,
-    fast: Callable[[BrokerServices], FastPath] | None = None,
 ) -> Callable[[HandlerFunction], HandlerFunction]:
     """Register the decorated function as the handler of `api_key` for `versions`.
 
     Args:
         api_key: the API.
         versions: the versions that are served, as `range(first, last + 1)`.
-        error_response, fast: see `Handler`.
+        error_response: see `Handler`.
 
     Raises:
         ValueError: the API has a handler already, or the range is empty or has gaps.
@@ -67,7 +62,7 @@ def handler(
         present = _handlers.get(int(api_key))
         if present is not None and present.function.__module__ != function.__module__:
             raise ValueError(f"{api_key!r} is handled by {present.function.__module__} already")
-        _handlers[int(api_key)] = Handler(api_key, versions, function, error_response, fast)
+        _handlers[int(api_key)] = Handler(api_key, versions, function, error_response)
         return function
 
     return register
@@ -251,7 +246,7 @@ def _common(ours: range, theirs: range) -> range:
 
 def _limited(registered: Handler, release: Release) -> Handler | None:
     """A handler as a release of Kafka has it: its versions, its answers; None when it has none of ours."""
-    from odradek.broker.kafka_versions.limits import aged, aged_error, guarded
+    from odradek.broker.kafka_versions.limits import aged, aged_error
 
     key = int(registered.api_key)
     versions = _common(registered.versions, release.answered.get(key, range(0)))
@@ -262,5 +257,4 @@ def _limited(registered: Handler, release: Release) -> Handler | None:
         versions=versions,
         function=aged(registered.function, release, key),
         error_response=aged_error(registered.error_response, release),
-        fast=None if registered.fast is None else guarded(registered.fast, versions),
     )

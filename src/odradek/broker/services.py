@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from odradek.broker.served_apis import ServedApis
     from odradek.broker.slices import Slicer
     from odradek.broker.telemetry import ClientTelemetry
+    from odradek.broker.topic_descriptions import TopicDescriptions
     from odradek.broker.transactions.runtime import TransactionRuntime
     from odradek.broker.upkeep.log_starts import LogStarts
     from odradek.broker.upkeep.moving import Moving
@@ -105,6 +106,11 @@ class BrokerServices(Protocol):
     @property
     def telemetry(self) -> ClientTelemetry:
         """The answers to clients that ask about their metrics."""
+        ...
+
+    @property
+    def topic_descriptions(self) -> TopicDescriptions:
+        """What Metadata says of partitions."""
         ...
 
     @property

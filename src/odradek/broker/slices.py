@@ -63,6 +63,20 @@ def count_each(items: Sequence[T], key: Callable[[T], R]) -> Steps[dict[R, int]]
     return times
 
 
+def begin(steps: Steps[R]) -> R | Steps[R]:
+    """Take the first step of work that is mostly done with it; returns what came of it, or what is left."""
+    try:
+        awaited = next(steps)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    return _go_on(steps, awaited)
+
+
+def _go_on(steps: Steps[R], awaited: Any) -> Steps[R]:
+    yield awaited
+    return (yield from steps)
+
+
 def take_all(steps: Steps[R]) -> R:
     """Take steps without a pause, where it is known that they are few and wait for nothing."""
     try:

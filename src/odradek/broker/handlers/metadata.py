@@ -12,17 +12,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.auto_creation import MAX_TOPICS_AT_ONCE, auto_create
-from odradek.broker.fast.metadata import FastMetadata
 from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, wait
+from odradek.broker.slices import Steps, begin, wait
 from odradek.cluster import topics as topic_rules
-from odradek.cluster.nodes import NO_LEADER, NO_TOPIC_ID
+from odradek.cluster.nodes import NO_TOPIC_ID
 from odradek.errors import InvalidRequestError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -31,16 +30,17 @@ from odradek.wire.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
-    MetadataResponsePartition,
     MetadataResponseTopic,
 )
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
-    from odradek.broker.services import BrokerServices
-    from odradek.cluster.image import ClusterImage, PartitionImage, TopicImage
+    from odradek.cluster.image import ClusterImage, TopicImage
 
 _BY_ID_FROM = 12
+
+_AT_ONCE = 64
+"""So many topics are looked at without a pause."""
 
 
 def _error_response(
@@ -55,44 +55,54 @@ def _error_response(
     )
 
 
-def _fast(broker: BrokerServices) -> FastMetadata:
-    return FastMetadata(broker, handle)
-
-
-@handler(ApiKey.METADATA, versions=range(14), error_response=_error_response, fast=_fast)
-def handle(context: RequestContext, request: MetadataRequest) -> Steps[MetadataResponse]:
+@handler(ApiKey.METADATA, versions=range(14), error_response=_error_response)
+def handle(context: RequestContext, request: MetadataRequest) -> MetadataResponse | Steps[MetadataResponse]:
     """Describe the cluster as this broker knows it."""
+    return begin(_answer(context, request))
+
+
+def _answer(context: RequestContext, request: MetadataRequest) -> Steps[MetadataResponse]:
     image = context.broker.controller.image
     version = context.api_version
     wanted = request.topics
     missing: list[str] = []
     topics: list[MetadataResponseTopic] = []
     if wanted is None or (version == 0 and not wanted):
-        for name, topic in tuple(image.topics.items()):
+        for number, (name, topic) in enumerate(tuple(image.topics.items()), 1):
             if name not in image.marked and context.authorize(Operation.DESCRIBE, topic_resource(name)):
                 topics.append((yield from _describe(context, image, topic)))
-            yield
+            if not number % _AT_ONCE:
+                yield
     else:
         ids, names = yield from _asked_for(wanted, version)
-        for topic_id in ids:
+        for number, topic_id in enumerate(ids, 1):
             topics.append((yield from _by_id(context, image, topic_id)))
-            yield
+            if not number % _AT_ONCE:
+                yield
         # Ids are stronger.
         may_create = request.allow_auto_topic_creation and context.broker.config.auto_create_topics_enable
-        for one in names if not ids else ():
+        for number, one in enumerate(names if not ids else (), 1):
             topics.append((yield from _by_name(context, image, one, may_create, missing)))
-            yield
+            if not number % _AT_ONCE:
+                yield
     if missing:
-        # The controller may have created them by the time that it is this one's turn; that is no error.
-        broker = context.broker
-        created = yield from wait(
-            broker.controller.event_queue.run(lambda: auto_create(broker.controller, broker.config, missing))
-        )
-        for answer in topics:
-            if answer.name in created:
-                answer.error_code = int(created[answer.name])
-            yield
+        yield from _create(context, missing, topics)
     return (yield from _respond(context, request, image, topics))
+
+
+def _create(
+    context: RequestContext, missing: list[str], topics: Iterable[MetadataResponseTopic]
+) -> Steps[None]:
+    """Have topics created, and say in their answers what came of it."""
+    broker = context.broker
+    # The controller may have created them by the time that it is this one's turn; that is no error.
+    created = yield from wait(
+        broker.controller.event_queue.run(lambda: auto_create(broker.controller, broker.config, missing))
+    )
+    for answer in topics:
+        if answer.name in created:
+            answer.error_code = int(created[answer.name])
+        yield
 
 
 def _respond(
@@ -125,8 +135,9 @@ def _asked_for(
     """The ids and the names of the topics that are asked for, each once."""
     ids: dict[bytes, None] = {}
     names: dict[str, None] = {}
-    for topic in wanted:
-        yield
+    for number, topic in enumerate(wanted, 1):
+        if not number % _AT_ONCE:
+            yield
         if version < _BY_ID_FROM:
             if topic.name is None:
                 raise InvalidRequestError(f"Topic name can not be null for version {version}")
@@ -195,53 +206,14 @@ def _describe(
     context: RequestContext, image: ClusterImage, topic: TopicImage
 ) -> Steps[MetadataResponseTopic]:
     version, listener = context.api_version, context.listener_name
-    offline: dict[int, list[int]] = {}
-    for broker, name, index in context.broker.controller.offline_replicas:
-        if name == topic.name:
-            offline.setdefault(index, []).append(broker)
-    partitions: list[MetadataResponsePartition] = []
-    for index, partition in topic.partitions.items():
-        partitions.append(_partition(image, index, partition, listener, version, offline.get(index, ())))
-        yield
+    descriptions = context.broker.topic_descriptions
+    partitions = descriptions.kept(image, topic.name, version, listener)
+    if partitions is None:
+        partitions = yield from descriptions.describe(image, topic, version, listener)
+    # A tuple, for other answers have it too; it is written as a list is.
     return MetadataResponseTopic(
-        name=topic.name, topic_id=topic.topic_id, is_internal=topic.is_internal, partitions=partitions
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=partitions,  # type: ignore[arg-type]
     )
-
-
-def _partition(
-    image: ClusterImage,
-    index: int,
-    partition: PartitionImage,
-    listener: str,
-    version: int,
-    offline: Collection[int],
-) -> MetadataResponsePartition:
-    live = image.brokers
-    replicas, isr = partition.replicas, partition.isr
-    if version == 0:
-        replicas = tuple(b for b in replicas if _reachable(image, b, listener))
-        isr = tuple(b for b in isr if _reachable(image, b, listener))
-    leader = live.get(partition.leader)
-    leader_id = partition.leader
-    error = ErrorCode.NONE
-    if leader is None:
-        error, leader_id = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
-    elif leader.endpoint(listener) is None:
-        error = ErrorCode.LISTENER_NOT_FOUND if version >= 6 else ErrorCode.LEADER_NOT_AVAILABLE
-        leader_id = NO_LEADER
-    elif len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
-        error = ErrorCode.REPLICA_NOT_AVAILABLE
-    return MetadataResponsePartition(
-        error_code=int(error),
-        partition_index=index,
-        leader_id=leader_id,
-        leader_epoch=partition.leader_epoch,
-        replica_nodes=list(replicas),
-        isr_nodes=list(isr),
-        offline_replicas=[b for b in partition.replicas if b not in live or b in offline],
-    )
-
-
-def _reachable(image: ClusterImage, broker_id: int, listener: str) -> bool:
-    broker = image.brokers.get(broker_id)
-    return broker is not None and broker.endpoint(listener) is not None

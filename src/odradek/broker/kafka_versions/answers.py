@@ -79,7 +79,7 @@ def _age_errors(struct: Struct, last: int) -> None:
                 struct.error_code = older_code(value, last)  # type: ignore[attr-defined]
         elif isinstance(value, Struct):
             _age_errors(value, last)
-        elif isinstance(value, list) and value and isinstance(value[0], Struct):
+        elif isinstance(value, list | tuple) and value and isinstance(value[0], Struct):
             for one in value:
                 _age_errors(one, last)
 

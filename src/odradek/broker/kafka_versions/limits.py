@@ -6,7 +6,6 @@ Decided when a broker first needs a handler; a broker without a release has none
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.kafka_versions.answers import adapt, older_code
@@ -16,11 +15,8 @@ from odradek.util.futures import then
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import ErrorResponse, FastPath, HandlerFunction
+    from odradek.broker.handler_types import ErrorResponse, HandlerFunction
     from odradek.broker.kafka_versions.release import Release
-    from odradek.broker.network.answer import Later
-    from odradek.broker.network.peer import Peer
-    from odradek.broker.services import BrokerServices
 
 
 def aged(function: HandlerFunction, release: Release, api_key: int) -> HandlerFunction:
@@ -52,22 +48,3 @@ def aged_error(make: ErrorResponse | None, release: Release) -> ErrorResponse | 
         return make(request, version, ErrorCode(older_code(code, release.last_error_code)), message)
 
     return make_aged
-
-
-def guarded(
-    fast: Callable[[BrokerServices], FastPath], versions: range
-) -> Callable[[BrokerServices], FastPath]:
-    """A short cut that leaves other versions than a release has to the ordinary way, which refuses them."""
-    first, last = versions[0], versions[-1]
-
-    def make(broker: BrokerServices) -> FastPath:
-        path = fast(broker)
-
-        def guard(peer: Peer, frame: Any, later: Later) -> Any:
-            if not first <= (frame[2] << 8 | frame[3]) <= last:
-                return NotImplemented
-            return path(peer, frame, later)
-
-        return guard
-
-    return make

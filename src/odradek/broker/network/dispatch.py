@@ -43,7 +43,6 @@ from odradek.wire.headers import (
 from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 if TYPE_CHECKING:
-    from odradek.broker.handler_types import FastPath
     from odradek.broker.network.peer import Peer
     from odradek.broker.services import BrokerServices
 
@@ -140,7 +139,6 @@ class Dispatcher:
         self._request_metrics = broker.metrics.requests
         # By API key and version, as the first four bytes of a frame have them; filled on first use.
         self._routes: dict[int, _Route] = {}
-        self._fast: dict[int, FastPath] = {}
         self._repeats = Repeats(log)
         self._silent = handlers.release is not None and handlers.release.is_silent
         self._before_groups = handlers.release is not None and handlers.release.is_before_groups
@@ -162,11 +160,6 @@ class Dispatcher:
         if len(frame) < 4:
             raise ProtocolError(f"a request of {len(frame)} bytes is too short for its header")
         (key_and_version,) = _KEY_AND_VERSION.unpack_from(frame)
-        fast = self._fast.get(key_and_version >> 16)
-        if fast is not None:
-            answer = fast(peer, frame, later)
-            if answer is not NotImplemented:
-                return answer
         route = self._routes.get(key_and_version)
         if route is None:
             found = self._find_route(frame, peer, later)
@@ -221,8 +214,6 @@ class Dispatcher:
         version = header.api_version
         if version not in handler.versions:
             return self._answer_other_version(handler, header, frame, peer, later)
-        if handler.fast is not None:
-            self._fast[header.api_key] = handler.fast(self._broker)
         route = _Route(handler, version, self._request_metrics.of(handler.api_key.api_name))
         self._routes[header.api_key << 16 | version] = route
         return route
