@@ -9,8 +9,8 @@ The state is in three places, each bounded:
 - `_unanswered`: requests in work, oldest first. An answer that is ready waits here until all before it have
   left.
 
-Frames are read where they arrived, in memory that the next read uses again: a short cut has used its frame up
-when it returns, and whoever needs one for longer calls `own` of its slot first.
+Frames are read where they arrived, in memory that the next read uses again: what is answered at once has used
+its frame up by then, and whoever needs one for longer calls `own` of its slot first.
 
 Answers that are ready when one read has been worked off leave in one write.
 
