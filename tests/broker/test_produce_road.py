@@ -13,6 +13,7 @@ from odradek.broker.app import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.handlers.produce import PARTITIONS_AT_ONCE, handle
 from odradek.broker.slices import Slicer, is_in_steps
+from odradek.errors import CoordinatorNotAvailableError
 from odradek.errors.codes import ErrorCode
 from odradek.log.partition.partition_log import PartitionLog
 from odradek.log.storage.real_files import RealFileSystem
@@ -296,5 +297,51 @@ def test_a_frame_that_is_used_again_while_replicas_are_waited_for(
             (answer,) = answers_of(await waiting)
             assert answer.error_code == 0
             assert values(broker) == [b"a"]
+
+    run(main)
+
+
+# --- what fails while it is waited for
+
+
+@pytest.mark.parametrize("partitions", [1, PARTITIONS_AT_ONCE + 1, 300])
+@pytest.mark.parametrize(
+    "failure", [ZeroDivisionError(), CoordinatorNotAvailableError(), asyncio.CancelledError()], ids=repr
+)
+@pytest.mark.parametrize("acks", [0, 1])
+def test_a_failure_that_is_waited_for_is_told_or_closes_the_connection(
+    tmp_path: Path, acks: int, failure: BaseException, partitions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            create_topic(broker, "t")
+            client = await connect(broker)
+            asked: asyncio.Future[Any] = broker.loop.create_future()
+            calls: list[Any] = []
+
+            def verify(*arguments: Any) -> Any:
+                calls.append(arguments)
+                return asked
+
+            monkeypatch.setattr(broker.transactions, "verify", verify)
+            records = batch([b"a"], producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
+            request = produce("t", records, acks=acks)
+            request.transactional_id = "id"
+            request.topic_data[0].partition_data += [
+                PartitionProduceData(index=index, records=batch()) for index in range(1, partitions)
+            ]
+            client.send(request, 9)
+            await settle(lambda: bool(calls))
+            if isinstance(failure, asyncio.CancelledError):
+                asked.cancel()
+            else:
+                asked.set_exception(failure)
+            if acks == 0 or asked.cancelled():
+                assert await client.closed()
+            else:
+                code = getattr(failure, "code", ErrorCode.UNKNOWN_SERVER_ERROR)
+                told = answers_of(await client.receive())
+                assert [one.error_code for one in told] == [code] * partitions
+            assert values(broker) == []
 
     run(main)

@@ -17,7 +17,7 @@ from time import perf_counter
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from odradek.util.futures import then
+from odradek.util.futures import once_done
 
 if TYPE_CHECKING:
     from odradek.wire.message import Struct
@@ -88,12 +88,23 @@ def take_all(steps: Steps[R]) -> R:
 
 
 def take_or_wait(steps: Steps[R]) -> R | asyncio.Future[Any]:
-    """Take steps without a pause; where they wait for something, return a future of what comes of them."""
+    """Take steps without a pause; where they wait for something, return a future of what comes of them.
+
+    The steps go on when that has ended, be it with an error. Where they end with `NobodyWaits`, the future is
+    cancelled.
+    """
+
+    def go_on() -> R | asyncio.Future[Any]:
+        try:
+            return take_or_wait(steps)
+        except NobodyWaits:
+            raise asyncio.CancelledError from None
+
     try:
         while True:
             awaited = next(steps)
             if awaited is not None and not awaited.done():
-                return then(awaited, lambda _: take_or_wait(steps))
+                return once_done(awaited, go_on)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
 

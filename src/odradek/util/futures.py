@@ -25,18 +25,45 @@ def then(first: asyncio.Future[T], function: Callable[[T], Any]) -> asyncio.Futu
     def go_on(done: asyncio.Future[T]) -> None:
         if _failed(done, after) or after.done():
             return
-        try:
-            made = function(done.result())
-        except Exception as error:
-            after.set_exception(error)
+        _end_as(lambda: function(done.result()), after)
+
+    first.add_done_callback(go_on)
+    return after
+
+
+def once_done(first: asyncio.Future[Any], function: Callable[[], Any]) -> asyncio.Future[Any]:
+    """Return a future of what `function` returns once `first` has ended, in whichever way.
+
+    What became of `first` is for `function` to look at. An exception out of `function` becomes the returned
+    future's, and `CancelledError` its cancellation; a future that it returns is waited for. When the returned
+    future is cancelled, `function` is not called any more.
+    """
+    after: asyncio.Future[Any] = first.get_loop().create_future()
+
+    def go_on(done: asyncio.Future[Any]) -> None:
+        if after.done():
+            if not done.cancelled():
+                done.exception()  # so that asyncio does not log that nobody has asked for it
             return
+        _end_as(function, after)
+
+    first.add_done_callback(go_on)
+    return after
+
+
+def _end_as(function: Callable[[], Any], after: asyncio.Future[Any]) -> None:
+    """Let a future end as a call does, or as the future that the call returns."""
+    try:
+        made = function()
+    except asyncio.CancelledError:
+        after.cancel()
+    except Exception as error:
+        after.set_exception(error)
+    else:
         if isinstance(made, asyncio.Future) or asyncio.isfuture(made):
             pass_on(made, after)
         elif not after.done():
             after.set_result(made)
-
-    first.add_done_callback(go_on)
-    return after
 
 
 def pass_on(first: asyncio.Future[T], after: asyncio.Future[T]) -> None:

@@ -379,9 +379,15 @@ class Dispatcher:
         else:
             raise error
         if handler.error_response is not None:
-            return error_in_steps(
+            told = error_in_steps(
                 handler.error_response, exchange.request, context.api_version, code, message
             )
+            if is_in_steps(told):
+                return self._told_in_steps(context, told)
+            if told is None:
+                # A producer with acks=0 gets no response: it sees the connection closed.
+                context.close_connection = True
+            return told
         made: Any = response_class(handler.api_key)
         if "error_code" in made.__slots__:
             response = made()
@@ -391,6 +397,13 @@ class Dispatcher:
             return response
         context.close_connection = True
         return None
+
+    @staticmethod
+    def _told_in_steps(context: RequestContext, steps: Steps[Any]) -> Steps[Any]:
+        told = yield from steps
+        if told is None:
+            context.close_connection = True
+        return told
 
     @staticmethod
     def _encode(route: _Route, context: RequestContext, response: Any) -> Buffers:
