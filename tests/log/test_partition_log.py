@@ -76,6 +76,20 @@ def test_the_topics_compression_wins(codec):
     assert [record.value for record in iter_records(whole)] == [b"v" * 500]
 
 
+@pytest.mark.parametrize("version", [2, 9, None])
+def test_a_batch_that_is_too_large_in_the_topics_codec_is_refused(version):
+    builder = BatchBuilder(codec=Codec.GZIP)
+    builder.append(NOW_MS, b"k", b"v" * 3000, [])
+    data = builder.build()
+    assert len(data) < 1000
+    log = open_log(LogConfig(compression_type="uncompressed", max_message_bytes=3000))
+    with pytest.raises(RecordTooLargeError, match=r"exceeds the maximum of 3000"):
+        log.append(data, leader_epoch=0, now_ms=NOW_MS, produce_version=version)
+    assert log.log_end_offset == 0
+    log.config = LogConfig(compression_type="uncompressed", max_message_bytes=4000)
+    assert log.append(data, leader_epoch=0, now_ms=NOW_MS, produce_version=version).first_offset == 0
+
+
 def test_refusals_leave_nothing_behind():
     log = open_log(LogConfig(max_message_bytes=2000, segment_bytes=1500, cleanup_policy=("compact",)))
     append(log, b"kept")

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from struct import Struct
 from typing import Any
 
+from odradek.errors import RecordTooLargeError
 from odradek.log.config import LogConfig
 from odradek.log.segments.time_index import NO_TIMESTAMP, TimestampOffset
 from odradek.log.storage.files import Buffer
@@ -68,12 +69,19 @@ class AppendRules:
     ) -> tuple[Buffer, list[BatchHeader]]:
         """Return the batches, recompressed if the topic wants another codec, and their headers.
 
-        Raises `KafkaError` as `validate_batches` does.
+        Raises `KafkaError` as `validate_batches` does, and MESSAGE_TOO_LARGE for a batch that is larger than
+        `max.message.bytes` once it is recompressed.
         """
         headers = self._batches.validate(records, now_ms, from_client, produce_version)
         codec = self.codec
         if codec is not None and needs_recompression(headers, codec):
-            return recompress(records, headers, codec, level=self.level)
+            records, headers = recompress(records, headers, codec, level=self.level)
+            for header in headers:
+                if header.size > self.max_message_bytes:
+                    raise RecordTooLargeError(
+                        f"the record batch has {header.size} bytes in the topic's codec, which exceeds the "
+                        f"maximum of {self.max_message_bytes}"
+                    )
         return records, headers
 
     def checked(
