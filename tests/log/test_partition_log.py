@@ -115,6 +115,36 @@ def test_refusals_leave_nothing_behind():
     assert values_of(log) == [(0, b"kept")]
 
 
+def test_an_index_that_cannot_be_read_leaves_nothing_of_an_append_behind():
+    files = MemoryFileSystem()
+    config = LogConfig(index_interval_bytes=0)
+    log = open_log(config, files)
+    for value in range(5):
+        append(log, b"%d" % value)
+    log.close()
+    log = open_log(config, files)
+    segment = log.segments.active
+    before = files.read(segment.path)[: segment.size]
+    # What else an append needs of an opened segment is known; the largest timestamp is not.
+    segment.first_timestamp()
+    segment.max_timestamp = None
+    files.failing["pread"] = lambda path: True
+    with pytest.raises(KafkaStorageError):
+        append(log, b"lost" * 100)
+    files.failing.clear()
+    assert files.read(segment.path).rstrip(b"\0") == before.rstrip(b"\0")
+    append(log, b"next")
+    log.release()
+    assert [value for _, value in values_of(open_log(config, files))] == [
+        b"0",
+        b"1",
+        b"2",
+        b"3",
+        b"4",
+        b"next",
+    ]
+
+
 def test_a_coordinator_may_append_several_batches():
     log = open_log()
     data = batch([b"a"], timestamp=NOW_MS + 5) + batch([b"b", b"c"])

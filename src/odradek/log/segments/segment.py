@@ -119,6 +119,8 @@ class Segment(SegmentFiles):
         if self._unclean_end:
             handle.truncate(position)
             self._unclean_end = False
+        # This may read, and fail: so it comes before there is anything to undo.
+        known = self.max_timestamp or self.known_max_timestamp()
         try:
             handle.pwrite(parts, position)
         except OSError:
@@ -126,7 +128,6 @@ class Segment(SegmentFiles):
             raise
         if position == 0:
             self.roll_timestamp = max_timestamp.timestamp
-        known = self.max_timestamp or self.known_max_timestamp()
         if max_timestamp.timestamp > known.timestamp:
             self.max_timestamp = max_timestamp
         self.size = position + size
