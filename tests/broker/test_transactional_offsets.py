@@ -231,6 +231,17 @@ def test_a_failure_behind_the_coordinators_answer_is_answered(
     run(main)
 
 
+@pytest.mark.parametrize("version", [3, 5])
+def test_a_partition_of_offsets_that_another_broker_leads(tmp_path: Path, version: int) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as (broker, producer):
+            await add_offsets(producer)
+            broker.replicas.get(TOPIC, 0).leader_id = -1
+            assert (await commit(producer, 42, version))[0] == ErrorCode.NOT_COORDINATOR
+
+    run(main)
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_old_producers_are_not_told_of_loading(tmp_path: Path, version: int) -> None:
     async def main() -> None:

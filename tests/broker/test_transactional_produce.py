@@ -11,6 +11,7 @@ import pytest
 from odradek.errors.codes import ErrorCode
 from odradek.records.builder import BatchBuilder
 from odradek.util.clock import ManualClock, SystemClock
+from odradek.util.futures import then
 from odradek.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -19,7 +20,7 @@ from odradek.wire.messages.produce import (
 )
 
 from .live import Client, batch, connect, create_topic, produce, producer_states, running
-from .net import run
+from .net import run, settle
 from .transactional import (
     SMALL,
     DenyingName,
@@ -499,5 +500,69 @@ def test_what_the_coordinator_is_asked_is_counted(tmp_path: Path) -> None:
             assert read("VerificationFailureRate") == 1
             assert before == 7 == read("VerificationTimeMsMax")
             assert read("VerificationTimeMs") == 14
+
+    run(main)
+
+
+def test_a_partition_that_is_taken_up_by_the_request_itself_is_verified(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as (broker, producer):
+            broker.replicas.in_pieces = True
+            topic_id = create_topic(broker, "many", 100)
+            broker.replicas.in_pieces = False
+            assert broker.replicas.find("many", 97) is None
+            request = produce("many", transactional(producer), index=97)
+            request.transactional_id = "id"
+            answer = (await producer.client.call(request, 9)).responses[0].partition_responses[0]
+            assert answer.error_code == ErrorCode.INVALID_TXN_STATE
+            assert broker.replicas.get("many", 97).log.log_end_offset == 0
+            # One that was added is written to, and one that was not is added from 12 on.
+            assert await producer.add("many", 98) == ErrorCode.NONE
+            for version, index in ((9, 98), (13, 99)):
+                assert broker.replicas.find("many", index) is None
+                request = produce("many", transactional(producer), index=index, topic_id=topic_id)
+                request.transactional_id = "id"
+                answer = (await producer.client.call(request, version)).responses[0].partition_responses[0]
+                assert answer.error_code == 0
+            found = await state_of(producer.client, "id")
+            assert [(one.topic, one.partitions) for one in found.topics] == [("many", [98, 99])]
+
+    run(main)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_partition_that_comes_while_others_are_verified_is_not_written_to(
+    tmp_path: Path, beside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as (broker, producer):
+            assert await producer.add("t", 0) == ErrorCode.NONE
+            assert await producer.add("t", 1) == ErrorCode.NONE
+            if beside:
+                assert (await send(producer, transactional(producer), index=0)).error_code == 0
+            partition = broker.replicas.get("t", 1)
+            leader_id, partition.leader_id = partition.leader_id, -1
+            original = broker.transactions.verify
+            waiting: asyncio.Future[Any] = broker.loop.create_future()
+            calls: list[Any] = []
+
+            def verify(*arguments: Any) -> Any:
+                calls.append(arguments)
+                return then(waiting, lambda _: original(*arguments))
+
+            monkeypatch.setattr(broker.transactions, "verify", verify)
+            request = produce("t", transactional(producer, 1 if beside else 0), index=0)
+            request.topic_data[0].partition_data.append(
+                PartitionProduceData(index=1, records=transactional(producer))
+            )
+            request.transactional_id = "id"
+            producer.client.send(request, 9)
+            if not beside:
+                await settle(lambda: bool(calls))
+                partition.leader_id = leader_id
+                waiting.set_result(None)
+            answers = (await producer.client.receive()).responses[0].partition_responses
+            assert [one.error_code for one in answers] == [0, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+            assert partition.log.log_end_offset == 0
 
     run(main)

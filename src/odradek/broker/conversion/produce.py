@@ -52,9 +52,14 @@ def partitions_of_topic(
     if name is None or not context.authorize(Operation.WRITE, topic_resource(name)):
         return
     for data in topic.partition_data:
-        partition = broker.replicas.find(name, data.index)
-        if partition is not None and data.records:
-            yield partition, (name, data.index), data
+        if not data.records:
+            continue
+        try:
+            # As the append will ask for it: it may be taken up now.
+            partition = broker.replicas.get(name, data.index)
+        except KafkaError:
+            continue
+        yield partition, (name, data.index), data
 
 
 def converts(context: RequestContext, request: ProduceRequest) -> bool:

@@ -24,7 +24,7 @@ from odradek.broker.transactions.gate import Admission, PartitionKey, admit
 from odradek.coordinators.append_errors import seen_by_client
 from odradek.coordinators.groups.commit_answers import transactional_commit_error
 from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC
-from odradek.errors import KafkaError
+from odradek.errors import KafkaError, NotLeaderOrFollowerError
 from odradek.errors.codes import ErrorCode
 from odradek.util.futures import then
 from odradek.wire.api import ApiKey
@@ -114,6 +114,8 @@ def _refusal(
     if error is None and partition is not None:
         try:
             admission.check(key, partition.log.producers, request.producer_id, request.producer_epoch, -1)
+        except NotLeaderOrFollowerError:
+            return ErrorCode.NOT_COORDINATOR
         except KafkaError as raised:
             return raised.code
     return error

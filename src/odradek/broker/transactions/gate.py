@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from odradek.errors import OutOfOrderSequenceError
+from odradek.errors import NotLeaderOrFollowerError, OutOfOrderSequenceError
 from odradek.errors.codes import ErrorCode
 from odradek.util.futures import then
 
@@ -40,7 +40,7 @@ class Admission:
         self.errors: dict[PartitionKey, ErrorCode] = {}
         self._required = required
         self._joins = joins
-        self._verified: dict[PartitionKey, Verification] = {}
+        self._verified: dict[PartitionKey, Verification | None] = {}
 
     def check(
         self, key: PartitionKey, producers: ProducerState, producer_id: int, epoch: int, sequence: int
@@ -54,9 +54,14 @@ class Admission:
             sequence: the batch's first.
 
         Raises:
-            KafkaError: the transaction has ended meanwhile, or an earlier batch is still to come.
+            KafkaError: the transaction has ended meanwhile, or an earlier batch is still to come; or this
+                broker did not lead the partition when the coordinator was asked, NOT_LEADER_OR_FOLLOWER.
         """
         if self._required and not producers.in_transaction(producer_id, epoch):
+            if key not in self._verified:
+                raise NotLeaderOrFollowerError(
+                    f"this broker did not lead {key[0]}-{key[1]} when the transaction was verified"
+                )
             producers.verifications.require(producer_id, sequence, self._verified.get(key))
             entry = producers.entries.get(producer_id)
             if self._joins and sequence > 0 and (entry is None or not entry.batches):
@@ -101,6 +106,7 @@ def admit(
         producers = partition.log.producers
         # One of an older epoch is another one.
         if producers.in_transaction(producer_id, epoch):
+            admission._verified[key] = None
             continue
         asked[key] = producers
         admission._verified[key] = producers.verifications.begin(producer_id, epoch, sequence, now_ms)

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 FIRST_VERSION_THAT_KNOWS_ABORTABLE = 11
 FIRST_VERSION_THAT_JOINS = 12
 
+_NO_PRODUCER = -1, -1
+
 FLAGS_AT = ATTRIBUTES_AT + 1
 """The byte of the attributes that has all of them."""
 
@@ -70,6 +72,8 @@ def admit_produce(
 ) -> Admission | asyncio.Future[Admission] | None:
     """Look at the transactional batches of a request; None where there are none.
 
+    A partition that may not be written to now is not asked for; nor may it be when the append comes to it.
+
     Raises:
         KafkaError: nothing of the request may be appended.
     """
@@ -86,13 +90,11 @@ def admit_produce(
         elif producer != (header.producer_id, header.producer_epoch):
             raise InvalidPidMappingError("Transactional records contained more than one producer ID")
         sequences[key] = header.base_sequence
-    if producer is None:
-        return None
     version = context.api_version
     return admit(
         context.broker,
         name,
-        *producer,
+        *(producer or _NO_PRODUCER),
         sequences,
         joins=version >= FIRST_VERSION_THAT_JOINS,
         knows_abortable=version >= FIRST_VERSION_THAT_KNOWS_ABORTABLE,
