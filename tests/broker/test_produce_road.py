@@ -345,3 +345,39 @@ def test_a_failure_that_is_waited_for_is_told_or_closes_the_connection(
             assert values(broker) == []
 
     run(main)
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize("version", [9, 10, 13])
+def test_a_leadership_that_is_lost_while_replicas_are_waited_for_is_told_with_the_new_leader(
+    tmp_path: Path, version: int, partitions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            topic_id = create_topic(broker, "t")
+            lost = False
+            monkeypatch.setattr(Partition, "committed", lambda *_: (lost, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            client = await connect(broker)
+            request = produce("t", batch([b"a"]), topic_id=topic_id)
+            request.topic_data[0].partition_data += [
+                PartitionProduceData(index=index, records=batch()) for index in range(1, partitions)
+            ]
+            client.send(request, version)
+            await settle(lambda: values(broker) == [b"a"])
+            lost = True
+            broker.purgatory.check(broker.replicas.get("t", 0).key)
+            response = await client.receive()
+            first, *others = answers_of(response)
+            assert first.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            # What there is no such partition of is told as well.
+            assert [one.error_code for one in others] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * (
+                partitions - 1
+            )
+            image = broker.image.partition("t", 0)
+            hint = (first.current_leader.leader_id, first.current_leader.leader_epoch)
+            assert hint == ((image.leader, image.leader_epoch) if version >= 10 else (-1, -1))
+            assert [one.node_id for one in response.node_endpoints] == (
+                [image.leader] if version >= 10 else []
+            )
+
+    run(main)

@@ -340,15 +340,22 @@ def _answer(
         if work.failed:
             _close_on_error(context, response)
         return None
-    if work.failed and context.api_version >= 10:
-        _add_leaders(context, response)
     if not work.pending:
+        if work.failed and context.api_version >= 10:
+            _add_leaders(context, response)
         return response
     # The records are in the log: while acks are waited for, the frame need not be kept.
     for topic in request.topic_data:
         for data in topic.partition_data:
             data.records = None
-    return wait_for_replicas(context, request.timeout_ms, response, work.pending, _settle, _give_up)
+    waiting = wait_for_replicas(context, request.timeout_ms, response, work.pending, _settle, _give_up)
+    if context.api_version >= 10:
+        # The leadership may go to another broker meanwhile. This is called before the response is encoded.
+        if waiting.done():
+            _add_leaders(context, response)
+        else:
+            waiting.add_done_callback(lambda _: _add_leaders(context, response))
+    return waiting
 
 
 def _refusal(context: RequestContext, name: str | None) -> KafkaError | None:
