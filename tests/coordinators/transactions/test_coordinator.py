@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.coordinators.reply import Reply
+from odradek.coordinators.transactions.commands import MAX_PARTITIONS
 from odradek.coordinators.transactions.coordinator import error_for_version
 from odradek.coordinators.transactions.markers import TransactionMarkers, by_leader
 from odradek.coordinators.transactions.states import TransactionState
@@ -109,6 +110,19 @@ def test_a_producer_that_goes_on_within_its_transaction(world: World) -> None:
     assert world.init((5, 0)).error is E.PRODUCER_FENCED
     assert world.init((1000, 0)) == (E.NONE, 1000, 1)
     assert world.add(1000, 1, A) == {A: E.NONE}
+
+
+def test_a_transaction_has_no_more_partitions_than_can_be_written_at_once(world: World) -> None:
+    world.init()
+    half = MAX_PARTITIONS // 2
+    first, second, beyond = [[("t", n * half + i) for i in range(half)] for n in range(3)]
+    assert set(world.add(1000, 0, *first, *second, *beyond).values()) == {E.INVALID_REQUEST}
+    assert world.now().state is S.EMPTY, "nothing has begun"
+    assert set(world.add(1000, 0, *first, *second).values()) == {E.NONE}
+    assert set(world.add(1000, 0, *second).values()) == {E.NONE}, "it has them already"
+    assert world.add(1000, 0, beyond[0]) == {beyond[0]: E.INVALID_REQUEST}
+    assert len(world.now().partitions) == MAX_PARTITIONS
+    assert world.end(1000, 0).error is E.NONE
 
 
 def test_a_former_owner_that_wants_to_go_on_leaves_the_transaction_alone(world: World) -> None:

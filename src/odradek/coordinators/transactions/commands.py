@@ -8,7 +8,7 @@ answers wait for the commit in order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from odradek.coordinators.outcome import Outcome
@@ -33,6 +33,10 @@ from odradek.errors import ErrorCode, ProducerFencedError, error_for
 from odradek.util.topic_partition import TopicPartition
 
 _S = TransactionState
+
+MAX_PARTITIONS = 20_000
+"""Partitions that one transaction may have. Each that joins has all of them written anew, in one go: so many
+take 40 ms. Kafka's own bound is the size of that record: UNKNOWN_SERVER_ERROR from some 250,000 on."""
 
 
 class ProducerResult(NamedTuple):
@@ -162,13 +166,14 @@ def add(
     transactional_id: str,
     producer_id: int,
     epoch: int,
-    partitions: Iterable[TopicPartition],
+    partitions: Collection[TopicPartition],
 ) -> Outcome:
     """AddPartitionsToTxn and AddOffsetsToTxn (`handleAddPartitionsToTransaction`): one error for all.
 
     Raises:
-        KafkaError: the producer may not.
+        KafkaError: the producer may not; INVALID_REQUEST for more than `MAX_PARTITIONS`.
     """
+    _require_room(len(partitions))
     wanted = frozenset(partitions)
     current = shard.transactions.get(transactional_id)
     if current is not None and current.state in PREPARED:
@@ -176,9 +181,20 @@ def add(
         raise error_for(ErrorCode.CONCURRENT_TRANSACTIONS)
     before = _checked(shard, transactional_id, producer_id, epoch)
     result = dict.fromkeys(wanted, ErrorCode.NONE)
-    if before.state is _S.ONGOING and wanted <= before.partitions:
-        return Outcome(response=result)
+    if before.state is _S.ONGOING:
+        if wanted <= before.partitions:
+            return Outcome(response=result)
+        if len(before.partitions) + len(wanted) > MAX_PARTITIONS:
+            _require_room(len(before.partitions | wanted))
     return shard.write(add_partitions(before, wanted, shard.env.clock.now_ms()), result)
+
+
+def _require_room(partitions: int) -> None:
+    if partitions > MAX_PARTITIONS:
+        raise error_for(
+            ErrorCode.INVALID_REQUEST,
+            f"a transaction has at most {MAX_PARTITIONS} partitions, not {partitions}",
+        )
 
 
 def verify(
