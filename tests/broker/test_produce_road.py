@@ -56,7 +56,7 @@ def context_of(broker: Broker, version: int) -> RequestContext:
     header = RequestHeader(
         api_key=int(ApiKey.PRODUCE), api_version=version, correlation_id=1, client_id="client"
     )
-    return RequestContext.of_frame(broker, header, PEER)
+    return RequestContext(broker, header, PEER, broker.clock.now_ms())
 
 
 def values(broker: Broker, index: int = 0) -> list[bytes]:

@@ -51,11 +51,6 @@ class RequestContext:
         self.close_connection = False
         self.on_disconnect: Callable[[], None] | None = None
 
-    @classmethod
-    def of_frame(cls, broker: BrokerServices, header: RequestHeader, peer: Peer) -> RequestContext:
-        """For a request that is taken up now."""
-        return cls(broker, header, peer, broker.clock.now_ms())
-
     @property
     def client_host(self) -> str:
         """The peer's address as text, without the port."""

@@ -93,7 +93,8 @@ def encode_response(key: int, version: int, correlation_id: int, message: Messag
         InvalidMessageError: as `Message.encode`.
         ValueError: no such key or version.
     """
-    return message.encode_behind(_response_head(key, version, correlation_id), version)
+    head = response_head(correlation_id, response_header_version(key, version))
+    return message.encode_behind(head, version)
 
 
 def encode_response_in_steps(
@@ -101,15 +102,15 @@ def encode_response_in_steps(
 ) -> Generator[None, None, list[Buffer]]:
     """As `encode_response`, with pauses."""
     parts = yield from message.encode_in_steps(version)
-    head = _response_head(key, version, correlation_id)
+    head = response_head(correlation_id, response_header_version(key, version))
     size = frame_size(type(message), len(head) - 4 + sum(map(len, parts)))
     return [size.to_bytes(4, "big") + head[4:], *parts]
 
 
-def _response_head(key: int, version: int, correlation_id: int) -> bytes:
-    """The size, still 0, and the header."""
+def response_head(correlation_id: int, header_version: int) -> bytes:
+    """Make what stands in front of a response: the size, still 0, and the header (see `encode_behind`)."""
     head = _RESPONSE.pack(0, correlation_id)
-    return head + b"\0" if response_header_version(key, version) else head
+    return head + b"\0" if header_version else head
 
 
 def decode_response(frame: Buffer, key: int, version: int) -> tuple[int, Message]:

@@ -32,21 +32,6 @@ from odradek.broker.config.declared.server import (
 )
 from odradek.cluster.config_def import ConfigKey
 
-_OF_KAFKA: tuple[type[Declarations], ...] = (
-    RemoteStorageConfigs,
-    ServerConfigs,
-    KRaftConfigs,
-    SocketServerConfigs,
-    ReplicationConfigs,
-    GroupCoordinatorConfigs,
-    LogConfigs,
-    ShareGroupConfigs,
-    TransactionConfigs,
-    QuorumConfigs,
-    MetricAndQuotaConfigs,
-    SecurityConfigs,
-)
-
 
 class ConfigAttributes(
     RemoteStorageConfigs,
@@ -68,6 +53,11 @@ class ConfigAttributes(
     """All broker configs as attributes; `BrokerConfig` gives them their values."""
 
 
+_BESIDE_KAFKA = (GoneConfigs, DynamicOnlyConfigs, OwnConfigs)
+_CLASSES: tuple[type[Declarations], ...] = ConfigAttributes.__bases__
+_OF_KAFKA = [one for one in _CLASSES if one not in _BESIDE_KAFKA]
+
+
 def _declared(*classes: type[Declarations]) -> Iterable[Declared]:
     for one in classes:
         yield from one.declared
@@ -77,7 +67,7 @@ def _keys(*classes: type[Declarations]) -> dict[str, ConfigKey]:
     return {one.key.name: one.key for one in _declared(*classes)}
 
 
-_ALL = tuple(_declared(*_OF_KAFKA, GoneConfigs, DynamicOnlyConfigs, OwnConfigs))
+_ALL = tuple(_declared(*_CLASSES))
 
 BROKER_CONFIGS: Mapping[str, ConfigKey] = _keys(*_OF_KAFKA)
 """All broker configs of Kafka 4.4 by name, in its order."""

@@ -22,6 +22,8 @@ PreparedRecords = dict[tuple[str, int], "Prepared | KafkaError"]
 FIRST_VERSION_OF_BATCHES = 3
 """Of Produce; earlier ones hold message sets."""
 
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+
 QUICK_BYTES = 64 * 1024
 """So much is converted at once: sooner done than handed to a thread."""
 
@@ -33,6 +35,13 @@ AHEAD_BYTES = 32 * 1024 * 1024
 
 _MESSAGE_ATTRIBUTES_AT = 17
 _BATCH_ATTRIBUTES_AT = 22
+
+
+def topic_name(context: RequestContext, topic: TopicProduceData) -> str | None:
+    """The topic that a request means; None for an id that is not known here."""
+    if context.api_version < FIRST_VERSION_WITH_TOPIC_IDS:
+        return topic.name
+    return context.broker.image.topic_name(topic.topic_id)
 
 
 def partitions_of(
@@ -48,7 +57,7 @@ def partitions_of_topic(
 ) -> Iterator[tuple[Partition, tuple[str, int], PartitionProduceData]]:
     """As `partitions_of`, of one topic."""
     broker = context.broker
-    name = topic.name if context.api_version < 13 else broker.image.topic_name(topic.topic_id)
+    name = topic_name(context, topic)
     if name is None or not context.authorize(Operation.WRITE, topic_resource(name)):
         return
     for data in topic.partition_data:
@@ -68,7 +77,7 @@ def converts(context: RequestContext, request: ProduceRequest) -> bool:
         return True
     broker = context.broker
     for topic in request.topic_data:
-        name = topic.name if context.api_version < 13 else broker.image.topic_name(topic.topic_id)
+        name = topic_name(context, topic)
         # All partitions of a topic have its configs.
         for partition in (broker.replicas.of(name) or {}).values():
             if partition.log.rules.magic != MAGIC_V2:

@@ -32,6 +32,7 @@ from odradek.broker.conversion.produce import (
     partitions_of_topic,
     prepare_all,
     takes_long,
+    topic_name,
 )
 from odradek.broker.leader_hints import LeaderHints
 from odradek.broker.registry import handler
@@ -239,9 +240,7 @@ class _Appends:
             twice: what is refused because the request names it twice.
         """
         context = self._context
-        name: str | None = topic.name
-        if self._version >= 13:
-            name = context.broker.image.topic_name(topic.topic_id)
+        name = topic_name(context, topic)
         refusal = _refusal(context, name)
         if refusal is not None or name is None:
             self.failed = True

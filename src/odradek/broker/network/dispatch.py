@@ -39,6 +39,7 @@ from odradek.wire.headers import (
     decode_request_header,
     encode_response,
     encode_response_in_steps,
+    response_head,
 )
 from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 
@@ -50,7 +51,6 @@ log = logging.getLogger(__name__)
 
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 _KEY_AND_VERSION = struct.Struct(">I")
-_RESPONSE_HEAD = struct.Struct(">ii")
 
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
 """The largest request that is made of many small things: decoded they take twenty times the memory, and
@@ -89,7 +89,7 @@ class _Route:
         "request_codec",
         "response_class",
         "response_codec",
-        "response_tail",
+        "response_header_version",
         "takes_more",
         "version",
     )
@@ -104,7 +104,7 @@ class _Route:
         self.request_codec = self.request_class.codec(version)
         self.response_class = response_class(key)
         self.response_codec = self.response_class.codec(version)
-        self.response_tail = b"\0" if response_header_version(key, version) else b""
+        self.response_header_version = response_header_version(key, version)
         self.takes_more = key in _MORE_REQUEST_BYTES
         self.most_bytes = _MORE_REQUEST_BYTES.get(key, MAX_REQUEST_BYTES)
 
@@ -319,7 +319,7 @@ class Dispatcher:
         metrics = route.metrics
         metrics.requests += 1
         metrics.request_bytes += size
-        context = RequestContext.of_frame(self._broker, header, peer)
+        context = RequestContext(self._broker, header, peer, self._clock.now_ms())
         return _Exchange(route, context, size, self._clock.monotonic_ms())
 
     def _call(self, exchange: _Exchange) -> Any:
@@ -407,7 +407,7 @@ class Dispatcher:
 
     @staticmethod
     def _encode(route: _Route, context: RequestContext, response: Any) -> Buffers:
-        head = _RESPONSE_HEAD.pack(0, context.header.correlation_id) + route.response_tail
+        head = response_head(context.header.correlation_id, route.response_header_version)
         try:
             return route.response_codec.encode_parts(response, head, 0)
         except InvalidMessageError:
