@@ -209,25 +209,24 @@ class ProgramMember:
 
     def close(self) -> None:
         """Have it commit and leave, and wait for its end."""
-        assert self.child.stdin is not None
-        assert self.child.stdout is not None
-        assert self.child.stderr is not None
+        assert self.child.stdin is not None and self.child.stderr is not None
         self.child.stdin.close()
         try:
             status = self.child.wait(60)
+            errors = self.child.stderr.read()
         finally:
             self.kill()
-        self._reader.join(60)
-        errors = self.child.stderr.read()
-        self.child.stdout.close()
-        self.child.stderr.close()
         assert status == 0, errors[-3000:]
 
     def kill(self) -> None:
-        """End it whatever it does."""
+        """End it whatever it does; a pipe left open would be told of in somebody else's test."""
         if self.child.poll() is None:
             self.child.kill()
             self.child.wait()
+        self._reader.join(60)
+        for pipe in (self.child.stdin, self.child.stdout, self.child.stderr):
+            assert pipe is not None
+            pipe.close()
 
 
 class ProgramClient:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
@@ -43,6 +44,9 @@ class Consumer:
             session_timeout_ms=6_000,
             heartbeat_interval_ms=500,
         )
+        # Known beforehand: 3.0.12 stands still now and then when it joins again while it learns of a topic.
+        while not self.own.partitions_for_topic(topic):
+            time.sleep(0.02)
 
     def poll(self) -> dict[int, list[Record]]:
         return {
