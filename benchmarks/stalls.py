@@ -28,8 +28,9 @@ from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.process import collector
 from odradek.broker.registry import SERVED
 from odradek.cluster.admin import NewTopic
-from odradek.wire.api import ApiKey, request_class
+from odradek.wire.api import ApiKey
 from odradek.wire.headers import encode_request
+from odradek.wire.messages import request_class
 
 LIMIT_MS = 50
 WAIT_S = 300

@@ -21,8 +21,9 @@ from odradek.cluster.memory import MemoryServer, MemoryStore
 from odradek.cluster.nodes import BrokerRegistration, Endpoint, encode_registration
 from odradek.errors import KafkaError
 from odradek.util.clock import ManualClock
-from odradek.wire.api import ApiKey, request_class, response_class
+from odradek.wire.api import ApiKey
 from odradek.wire.headers import RequestHeader
+from odradek.wire.messages import request_class, response_class
 
 
 class Denying:

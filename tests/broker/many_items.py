@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from odradek.broker.registry import SERVED
-from odradek.wire.api import request_class
 from odradek.wire.fields import Field
-from odradek.wire.message import Message, Struct
+from odradek.wire.message import Message
+from odradek.wire.messages import request_class
+from odradek.wire.structs import Struct
 
 TOPIC = "t"
 GROUP = "g"

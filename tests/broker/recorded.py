@@ -19,10 +19,11 @@ from odradek.errors.codes import ErrorCode
 from odradek.records.batch import Record, batch_records
 from odradek.records.message_set import MessageHeader, iter_entries, message_records
 from odradek.util.timers import ManualTimers
-from odradek.wire.api import ApiKey, request_class
+from odradek.wire.api import ApiKey
 from odradek.wire.check import read_golden
 from odradek.wire.headers import decode_request_header, decode_response, encode_request
-from odradek.wire.message import Struct
+from odradek.wire.messages import request_class
+from odradek.wire.structs import Struct
 
 from .net import settle
 

@@ -17,8 +17,8 @@ from odradek.util.timers import ManualTimers
 from odradek.wire.api import ApiKey
 from odradek.wire.check import read_golden
 from odradek.wire.headers import decode_response, encode_request
-from odradek.wire.message import Struct
 from odradek.wire.messages.api_versions import ApiVersionsRequest
+from odradek.wire.structs import Struct
 
 from . import live
 from .net import settle

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from odradek.wire.api import ApiKey, request_class
+from odradek.wire.api import ApiKey
 from odradek.wire.headers import decode_request_header, decode_response
+from odradek.wire.messages import request_class
 
 from .admin_world import World
 

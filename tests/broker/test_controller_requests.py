@@ -10,10 +10,10 @@ import pytest
 from odradek.broker.authorization import Operation
 from odradek.cluster.admin import NewTopic
 from odradek.errors.codes import ErrorCode
-from odradek.wire.api import ApiKey, request_class
+from odradek.wire.api import ApiKey
 from odradek.wire.check import read_golden
 from odradek.wire.headers import decode_request_header, decode_response
-from odradek.wire.messages import leader_and_isr, stop_replica
+from odradek.wire.messages import leader_and_isr, request_class, stop_replica
 from odradek.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from odradek.wire.messages.update_metadata import UpdateMetadataRequest
 

@@ -18,7 +18,8 @@ import pytest
 
 from odradek.broker.registry import SERVED
 from odradek.errors.codes import ErrorCode
-from odradek.wire.api import ApiKey, request_class
+from odradek.wire.api import ApiKey
+from odradek.wire.messages import request_class
 from odradek.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

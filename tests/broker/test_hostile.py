@@ -18,10 +18,10 @@ import pytest
 
 from odradek.broker.registry import SERVED
 from odradek.errors.codes import ErrorCode
-from odradek.wire.api import ApiKey, request_class, request_header_version
+from odradek.wire.api import ApiKey, request_header_version
 from odradek.wire.check import read_golden
 from odradek.wire.headers import decode_response
-from odradek.wire.messages import describe_configs, incremental_alter_configs
+from odradek.wire.messages import describe_configs, incremental_alter_configs, request_class
 from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.wire.messages.describe_groups import DescribeGroupsRequest

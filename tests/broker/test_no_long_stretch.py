@@ -21,8 +21,9 @@ from odradek.broker import slices
 from odradek.broker.app import Broker
 from odradek.broker.process.warm_up import BESIDES_HANDLERS
 from odradek.broker.registry import SERVED
-from odradek.wire.api import ApiKey, request_class
+from odradek.wire.api import ApiKey
 from odradek.wire.headers import encode_request
+from odradek.wire.messages import request_class
 from odradek.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from odradek.wire.messages.offset_commit import (
     OffsetCommitRequest,

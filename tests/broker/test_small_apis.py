@@ -9,7 +9,8 @@ import pytest
 
 from odradek.broker.registry import SERVED, Handlers
 from odradek.errors.codes import ErrorCode
-from odradek.wire.api import ApiKey, request_class
+from odradek.wire.api import ApiKey
+from odradek.wire.messages import request_class
 from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.delete_records import (
     DeleteRecordsPartition,

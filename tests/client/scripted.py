@@ -8,8 +8,9 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from odradek.wire.api import ApiKey, request_class
+from odradek.wire.api import ApiKey
 from odradek.wire.headers import decode_request_header, encode_response
+from odradek.wire.messages import request_class
 from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 

@@ -12,8 +12,9 @@ from odradek.client.core.connection import ConnectionState
 from odradek.client.core.versions import SPOKEN, NodeVersions, handshake_retry_version
 from odradek.client.errors import UnsupportedByBrokerError
 from odradek.errors import ProtocolError
-from odradek.wire.api import ApiKey, request_class
+from odradek.wire.api import ApiKey
 from odradek.wire.headers import encode_response
+from odradek.wire.messages import request_class
 from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 

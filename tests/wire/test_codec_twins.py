@@ -14,11 +14,12 @@ import pytest
 
 from odradek.errors import ProtocolError
 from odradek.wire import programs
-from odradek.wire.api import ApiKey, request_class, response_class
+from odradek.wire.api import ApiKey
 from odradek.wire.check import message_class, read_golden
 from odradek.wire.codec import GeneratedCodec
 from odradek.wire.errors import InvalidMessageError
-from odradek.wire.message import Message, Struct
+from odradek.wire.message import Message
+from odradek.wire.messages import request_class, response_class
 from odradek.wire.messages.metadata import MetadataRequest
 from odradek.wire.messages.produce import (
     PartitionProduceData,
@@ -26,6 +27,7 @@ from odradek.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from odradek.wire.structs import Struct
 from seeds import seed
 
 from .golden import WIRE_FILES

@@ -17,10 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.errors import ProtocolError
-from odradek.wire.api import ApiKey, request_class, response_class
+from odradek.wire.api import ApiKey
 from odradek.wire.check import message_class, read_golden
 from odradek.wire.headers import decode_request_header, decode_response
 from odradek.wire.message import Message
+from odradek.wire.messages import request_class, response_class
 from seeds import seed
 
 from .golden import TRANSCRIPTS, WIRE_FILES

@@ -7,14 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from odradek.wire.api import (
-    ApiKey,
-    request_class,
-    request_header_version,
-    response_class,
-    response_header_version,
-)
+from odradek.wire.api import ApiKey, request_header_version, response_header_version
 from odradek.wire.check import check_line, message_class, read_golden
+from odradek.wire.messages import request_class, response_class
 
 from .golden import GOLDEN, WIRE_FILES
 

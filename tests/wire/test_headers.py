@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.errors import ProtocolError
-from odradek.wire.api import ApiKey, request_class, request_header_version, response_header_version
+from odradek.wire.api import ApiKey, request_header_version, response_header_version
 from odradek.wire.headers import (
     RequestHeader,
     decode_request_header,
@@ -13,6 +13,7 @@ from odradek.wire.headers import (
     encode_request,
     encode_response,
 )
+from odradek.wire.messages import request_class
 from odradek.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.errors import OdradekError, ProtocolError
-from odradek.wire.api import ApiKey, request_class, response_class
+from odradek.wire.api import ApiKey
 from odradek.wire.errors import InvalidMessageError
 from odradek.wire.fields import Field, int8, int32, nested, string
-from odradek.wire.message import Data, Message, Struct, data, record_key, struct, struct_fields
+from odradek.wire.message import Data, Message, Struct, data, record_key, struct
+from odradek.wire.messages import request_class, response_class
 from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.wire.messages.fetch import FetchResponse, NodeEndpoint, PartitionData
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -23,6 +24,7 @@ from odradek.wire.primitives import ZERO_UUID
 from odradek.wire.schemas.consumer_protocol_subscription import ConsumerProtocolSubscription
 from odradek.wire.schemas.group_metadata_value import GroupMetadataValue
 from odradek.wire.schemas.offset_commit_key import OffsetCommitKey
+from odradek.wire.structs import struct_fields
 
 
 def produce(*batches: Any) -> ProduceRequest:

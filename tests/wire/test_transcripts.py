@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from odradek.errors import ErrorCode
-from odradek.wire.api import ApiKey, request_class
+from odradek.wire.api import ApiKey
 from odradek.wire.check import read_golden
 from odradek.wire.headers import (
     decode_request_header,
@@ -15,6 +15,7 @@ from odradek.wire.headers import (
     encode_request,
     encode_response,
 )
+from odradek.wire.messages import request_class
 
 from .golden import TRANSCRIPTS
 

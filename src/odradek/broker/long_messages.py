@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from odradek.wire.message import Struct
+from odradek.wire.structs import Struct
 
 MAX_MESSAGE_BYTES = 1024
 """The length to which a message is cut that no version can carry; only people read it."""

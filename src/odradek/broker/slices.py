@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from odradek.util.futures import once_done
 
 if TYPE_CHECKING:
-    from odradek.wire.message import Struct
+    from odradek.wire.structs import Struct
 
 T = TypeVar("T")
 R = TypeVar("R")

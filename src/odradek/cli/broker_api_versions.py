@@ -35,7 +35,8 @@ def version_line(key: int, theirs: tuple[int, int] | None, ours: object | None) 
         theirs: the broker's versions, from and to; None where it does not serve the API.
         ours: the `ApiKey`, None where this release does not know it.
     """
-    from odradek.wire.api import ApiKey, request_class
+    from odradek.wire.api import ApiKey
+    from odradek.wire.messages import request_class
 
     if ours is None:
         assert theirs is not None

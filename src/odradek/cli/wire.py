@@ -14,7 +14,7 @@ import click
 
 from odradek.cli.suggesting import SuggestingGroup
 from odradek.errors import OdradekError, ProtocolError
-from odradek.wire.api import ApiKey, request_class, response_class, response_header_version
+from odradek.wire.api import ApiKey, response_header_version
 from odradek.wire.check import check_line, message_class, read_golden, unknown_tags
 from odradek.wire.headers import (
     RequestHeader,
@@ -24,6 +24,7 @@ from odradek.wire.headers import (
     encode_response,
 )
 from odradek.wire.message import Data, Message
+from odradek.wire.messages import request_class, response_class
 
 KINDS = ["request", "response", "data"]
 

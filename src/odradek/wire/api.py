@@ -1,4 +1,4 @@
-"""The API keys, and the way from a key to its messages.
+"""The API keys, and which header stands in front of which version.
 
 Keys and names are the protocol guide's. Those that exist only inside a KRaft quorum are not here.
 """
@@ -6,11 +6,6 @@ Keys and names are the protocol guide's. Those that exist only inside a KRaft qu
 from __future__ import annotations
 
 import enum
-from importlib import import_module
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from odradek.wire.message import Message
 
 
 class ApiKey(enum.IntEnum):
@@ -117,37 +112,6 @@ class ApiKey(enum.IntEnum):
     def module(self) -> str:
         """The name of its module in `odradek.wire.messages`."""
         return self.name.lower()
-
-
-def request_class(key: int) -> type[Message]:
-    """The class of an API's requests; its module is imported when first asked for.
-
-    Raises:
-        ValueError: no such key.
-    """
-    return _messages(key)[0]
-
-
-def response_class(key: int) -> type[Message]:
-    """The class of an API's responses.
-
-    Raises:
-        ValueError: no such key.
-    """
-    return _messages(key)[1]
-
-
-_loaded: dict[int, tuple[type[Message], type[Message]]] = {}
-
-
-def _messages(key: int) -> tuple[type[Message], type[Message]]:
-    pair = _loaded.get(key)
-    if pair is None:
-        api = ApiKey(key)
-        module = import_module(f"odradek.wire.messages.{api.module}")
-        pair = getattr(module, api.api_name + "Request"), getattr(module, api.api_name + "Response")
-        _loaded[key] = pair
-    return pair
 
 
 _FLEXIBLE_FROM = {int(key): key.flexible_from for key in ApiKey}

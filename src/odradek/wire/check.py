@@ -12,8 +12,9 @@ from importlib import import_module
 from pathlib import Path
 
 from odradek.errors.base import OdradekError
-from odradek.wire.api import request_class, response_class
-from odradek.wire.message import Data, Struct
+from odradek.wire.message import Data
+from odradek.wire.messages import request_class, response_class
+from odradek.wire.structs import Struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def check_line(line: dict[str, Any]) -> list[str]:
     cls = message_class(line.get("key"), line["name"], line["kind"])
     version, golden = line["version"], bytes.fromhex(line["hex"])
     found = []
-    flexible = cls.FLEXIBLE_FROM is not None and version >= cls.FLEXIBLE_FROM
+    flexible = cls.is_flexible(version)
     if flexible != line.get("flexible", flexible):
         found.append(f"flexible is {flexible}")
     try:

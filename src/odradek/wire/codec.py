@@ -21,8 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Protocol
 
-    from odradek.wire.message import Message, Struct
     from odradek.wire.primitives import Buffer
+    from odradek.wire.structs import Struct, VersionedStruct
 
     class Codec(Protocol):
         """Decodes and encodes one version of a message."""
@@ -62,7 +62,7 @@ class GeneratedCodec:
 
     __slots__ = ("_cls", "_decode", "_encode", "_version")
 
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[VersionedStruct], version: int) -> None:
         self._cls = cls
         self._version = version
         self._decode: Any = None
@@ -109,7 +109,7 @@ class GeneratedCodec:
         return parts
 
 
-def codec_of(cls: type[Message], version: int) -> Codec:
+def codec_of(cls: type[VersionedStruct], version: int) -> Codec:
     """Make the codec of one version."""
     generated = GeneratedCodec(cls, version)
     if _codec is None:

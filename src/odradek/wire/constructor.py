@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from odradek.wire.message import Struct
+    from odradek.wire.structs import Struct
 
 
 def compile_constructor(cls: type[Struct]) -> None:

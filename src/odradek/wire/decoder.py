@@ -25,16 +25,20 @@ import struct
 from odradek.errors.base import ProtocolError
 from odradek.wire.constructor import put_default
 from odradek.wire.fields import FIXED, Field
-from odradek.wire.message import struct_fields
 from odradek.wire.primitives import read_tag_header, read_unknown_tags, read_uvarint
 from odradek.wire.source import Source
+from odradek.wire.structs import struct_fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
     from typing import Any
 
-    from odradek.wire.message import Decoder, Message, SteppedDecoder, Struct
     from odradek.wire.primitives import Buffer
+    from odradek.wire.structs import Struct, VersionedStruct
+
+    Decoder = Callable[[Buffer, int], tuple[Any, int]]
+    SteppedDecoder = Callable[[Buffer, int], Generator[None, None, tuple[Any, int]]]
 
 #: Kafka's readers refuse longer strings in every encoding.
 MAX_STRING = 0x7FFF
@@ -46,9 +50,9 @@ PAUSE_AFTER = 128
 NUMBERS_AT_ONCE = 4096
 
 
-def compile_decoder(cls: type[Message], version: int) -> Decoder:
+def compile_decoder(cls: type[VersionedStruct], version: int) -> Decoder:
     """Make the decoder of one version."""
-    flexible = cls.FLEXIBLE_FROM is not None and version >= cls.FLEXIBLE_FROM
+    flexible = cls.is_flexible(version)
     source = _DecoderSource(cls, version, flexible, of_views=False)
 
     def decode_view(buffer: Buffer, position: int) -> Any:
@@ -60,9 +64,9 @@ def compile_decoder(cls: type[Message], version: int) -> Decoder:
     return source.compile()  # type: ignore[no-any-return]
 
 
-def compile_decoder_in_steps(cls: type[Message], version: int) -> SteppedDecoder:
+def compile_decoder_in_steps(cls: type[VersionedStruct], version: int) -> SteppedDecoder:
     """Make the decoder of one version that pauses: a generator that returns what `compile_decoder`'s does."""
-    flexible = cls.FLEXIBLE_FROM is not None and version >= cls.FLEXIBLE_FROM
+    flexible = cls.is_flexible(version)
     made: dict[bool, SteppedDecoder] = {}
 
     def decode(buffer: Buffer, position: int) -> Any:
@@ -99,7 +103,7 @@ class _DecoderSource(Source):
     """Generates the source of one decoder, for bytes or for all other buffers (as views)."""
 
     def __init__(
-        self, cls: type[Message], version: int, flexible: bool, of_views: bool, pauses: bool = False
+        self, cls: type[VersionedStruct], version: int, flexible: bool, of_views: bool, pauses: bool = False
     ) -> None:
         super().__init__(
             {

@@ -22,34 +22,40 @@ import struct
 from odradek.wire.decoder import MAX_STRING, PAUSE_AFTER
 from odradek.wire.errors import InvalidMessageError, explain
 from odradek.wire.fields import FIXED, UNSET, Field
-from odradek.wire.message import struct_fields
 from odradek.wire.primitives import UVARINT, encode_uvarint, join_tags
 from odradek.wire.source import Source
+from odradek.wire.structs import struct_fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
     from typing import Any, NoReturn
 
-    from odradek.wire.message import Encoder, Message, SteppedEncoder, Struct
     from odradek.wire.primitives import Buffer
+    from odradek.wire.structs import Struct, VersionedStruct
+
+    Encoder = Callable[[Any, list[Buffer], list[Buffer] | None], None]
+    SteppedEncoder = Callable[[Any, list[Buffer], list[Buffer]], Generator[None, None, None]]
 
 
-def compile_encoder(cls: type[Message], version: int) -> Encoder:
+def compile_encoder(cls: type[VersionedStruct], version: int) -> Encoder:
     """Make the encoder of one version."""
-    flexible = cls.FLEXIBLE_FROM is not None and version >= cls.FLEXIBLE_FROM
+    flexible = cls.is_flexible(version)
     return _EncoderSource(cls, version, flexible).compile()  # type: ignore[no-any-return]
 
 
-def compile_encoder_in_steps(cls: type[Message], version: int) -> SteppedEncoder:
+def compile_encoder_in_steps(cls: type[VersionedStruct], version: int) -> SteppedEncoder:
     """Make the encoder of one version that pauses; it takes a list of parts, never None."""
-    flexible = cls.FLEXIBLE_FROM is not None and version >= cls.FLEXIBLE_FROM
+    flexible = cls.is_flexible(version)
     return _EncoderSource(cls, version, flexible, pauses=True).compile()  # type: ignore[no-any-return]
 
 
 class _EncoderSource(Source):
     """Generates the source of one encoder."""
 
-    def __init__(self, cls: type[Message], version: int, flexible: bool, pauses: bool = False) -> None:
+    def __init__(
+        self, cls: type[VersionedStruct], version: int, flexible: bool, pauses: bool = False
+    ) -> None:
         super().__init__(
             {
                 "uvarint": encode_uvarint,
@@ -397,7 +403,7 @@ def not_carried(holder: Struct, name: str, version: int) -> NoReturn:
     )
 
 
-def _failed(message: Message, version: int, error: Exception) -> NoReturn:
+def _failed(message: VersionedStruct, version: int, error: Exception) -> NoReturn:
     """Turn whatever an encoder ran into into an error that names the field."""
     if isinstance(error, InvalidMessageError):
         raise error

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from odradek.errors.base import OdradekError
 from odradek.wire.fields import Field
-from odradek.wire.message import struct_fields
+from odradek.wire.structs import struct_fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from odradek.wire.message import Message, Struct
+    from odradek.wire.structs import Struct, VersionedStruct
 
 
 class InvalidMessageError(OdradekError, ValueError):
@@ -20,7 +20,7 @@ class InvalidMessageError(OdradekError, ValueError):
 _MOST_FRAME_BYTES = 2**31 - 1
 
 
-def frame_size(cls: type[Message], size: int) -> int:
+def frame_size(cls: type[VersionedStruct], size: int) -> int:
     """Check the bytes of a frame, which signed 32 bits have to hold. Raises `InvalidMessageError`."""
     if size > _MOST_FRAME_BYTES:
         raise InvalidMessageError(
@@ -39,13 +39,13 @@ _INTEGERS = {
 }
 
 
-def explain(message: Message, version: int) -> str | None:
+def explain(message: VersionedStruct, version: int) -> str | None:
     """Find the first field that does not fit.
 
     Returns:
         ``"topics[0].name: None where null is not allowed"``, or None if nothing is found.
     """
-    flexible = message.FLEXIBLE_FROM is not None and version >= message.FLEXIBLE_FROM
+    flexible = message.is_flexible(version)
     return _explain_struct(message, type(message), version, flexible, "")
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import struct
 
 from odradek.errors.base import ProtocolError
-from odradek.wire.api import request_header_version, response_class, response_header_version
+from odradek.wire.api import request_header_version, response_header_version
 from odradek.wire.errors import frame_size
 from odradek.wire.fields import int16, int32, string
 from odradek.wire.message import Message, header
+from odradek.wire.messages import response_class
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

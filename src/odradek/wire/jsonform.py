@@ -12,25 +12,25 @@ import binascii
 
 from odradek.wire.errors import InvalidMessageError
 from odradek.wire.fields import Field
-from odradek.wire.message import struct_fields
 from odradek.wire.primitives import uuid_from_text, uuid_to_text
+from odradek.wire.structs import struct_fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypeVar
 
-    from odradek.wire.message import Message, Struct
+    from odradek.wire.structs import Struct, VersionedStruct
 
-    M = TypeVar("M", bound="Message")
+    M = TypeVar("M", bound="VersionedStruct")
 
 
-def _is_flexible(cls: type[Message], version: int) -> bool:
+def _is_flexible(cls: type[VersionedStruct], version: int) -> bool:
     if version not in cls.VERSIONS:
         raise ValueError(f"{cls.__name__} has no version {version}")
-    return cls.FLEXIBLE_FROM is not None and version >= cls.FLEXIBLE_FROM
+    return cls.is_flexible(version)
 
 
-def to_json(message: Message, version: int) -> dict[str, Any]:
+def to_json(message: VersionedStruct, version: int) -> dict[str, Any]:
     """See `Message.to_json`."""
     return _struct_to_json(message, version, _is_flexible(type(message), version))
 

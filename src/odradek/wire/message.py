@@ -1,4 +1,4 @@
-"""Structs and messages: what a declaration turns into.
+"""Messages: what a declaration turns into.
 
 A decorator collects the declared fields of a class, makes the class anew with one slot per field, and leaves
 the rest for first use: the constructor, and one encoder and one decoder per version, are generated as source
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from odradek.errors.base import ProtocolError
 from odradek.wire.fields import Field
+from odradek.wire.structs import Struct, VersionedStruct
 from odradek.wire.versions import parse_versions
 
 TYPE_CHECKING = False
@@ -18,14 +19,12 @@ if TYPE_CHECKING:
 
     from odradek.wire.api import ApiKey
     from odradek.wire.codec import Codec
+    from odradek.wire.decoder import SteppedDecoder
+    from odradek.wire.encoder import SteppedEncoder
     from odradek.wire.primitives import Buffer
 
     T = TypeVar("T", bound="Struct")
     M = TypeVar("M", bound="Message")
-    Decoder = Callable[[Buffer, int], tuple[Any, int]]
-    Encoder = Callable[[Any, list[Buffer], list[Buffer] | None], None]
-    SteppedDecoder = Callable[[Buffer, int], Generator[None, None, tuple[Any, int]]]
-    SteppedEncoder = Callable[[Any, list[Buffer], list[Buffer]], Generator[None, None, None]]
 else:  # the typing module alone would cost a fifth of this package's import time
 
     def dataclass_transform(**_: object) -> Callable[[T], T]:
@@ -33,58 +32,31 @@ else:  # the typing module alone would cost a fifth of this package's import tim
         return lambda decorator: decorator
 
 
-class Struct:
-    """A structure inside messages: slots, a constructor with keywords and defaults, `==` and `repr`.
-
-    `_unknown_tags` holds the tagged fields that this release does not know, number to content, or None.
-    """
-
-    __slots__ = ("_unknown_tags",)
-    FIELDS: ClassVar[tuple[Field, ...]] = ()
-    _unknown_tags: dict[int, bytes] | None
-
-    def __init__(self, **values: Any) -> None:
-        from odradek.wire.codec import set_constructor
-
-        cls = type(self)
-        set_constructor(cls)
-        made = cls(**values)  # by the one just set
-        for field in cls.FIELDS:
-            setattr(self, field.name, getattr(made, field.name))
-        self._unknown_tags = None
-
-    def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other):
-            return NotImplemented
-        for field in self.FIELDS:
-            if getattr(self, field.name) != getattr(other, field.name):
-                return False
-        return (self._unknown_tags or None) == (other._unknown_tags or None)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        shown = [f"{field.name}={_shorten(getattr(self, field.name))}" for field in self.FIELDS]
-        if self._unknown_tags:
-            shown.append(f"_unknown_tags={self._unknown_tags!r}")
-        return f"{type(self).__name__}({', '.join(shown)})"
+#: What declarations are written with.
+__all__ = [
+    "Data",
+    "Message",
+    "Struct",
+    "data",
+    "header",
+    "record_key",
+    "record_value",
+    "request",
+    "response",
+    "struct",
+]
 
 
-class Message(Struct):
+class Message(VersionedStruct):
     """A struct that stands for itself on the wire: a request, a response, a header, or stored data.
 
-    Class attributes: `VERSIONS`, `FLEXIBLE_FROM` (the first version with compact lengths and tagged fields,
-    or None), `KIND` ("request", "response", "header", "record-key", "record-value" or "data"), and
-    `API_KEY` for requests and responses. `MOST_ELEMENTS` is how many elements of arrays a decoder in steps
-    takes; a struct takes twenty times the memory of its bytes.
+    Class attributes: those of `VersionedStruct`; `KIND` ("request", "response", "header", "record-key",
+    "record-value" or "data"); `API_KEY` of requests and responses.
     """
 
     __slots__ = ()
-    VERSIONS: ClassVar[range] = range(0)
-    FLEXIBLE_FROM: ClassVar[int | None] = None
     KIND: ClassVar[str] = ""
     API_KEY: ClassVar[ApiKey]
-    MOST_ELEMENTS: ClassVar[int] = 500_000
     _codecs: ClassVar[dict[int, Codec]]
     _decoders_in_steps: ClassVar[dict[int, SteppedDecoder]]
     _encoders_in_steps: ClassVar[dict[int, SteppedEncoder]]
@@ -263,6 +235,18 @@ def _encoder_in_steps(cls: type[Message], version: int) -> SteppedEncoder:
     return compile_encoder_in_steps(cls, version)
 
 
+def _construct_first(self: Struct, **values: Any) -> None:
+    """Make the class's constructor, and construct the first object with it."""
+    from odradek.wire.codec import set_constructor
+
+    cls = type(self)
+    set_constructor(cls)
+    made = cls(**values)  # by the one just set
+    for field in cls.FIELDS:
+        setattr(self, field.name, getattr(made, field.name))
+    self._unknown_tags = None
+
+
 def _slotted(cls: type[T], **attributes: Any) -> type[T]:
     """Make the class again, with its declared fields as slots."""
     namespace = dict(cls.__dict__)
@@ -276,6 +260,7 @@ def _slotted(cls: type[T], **attributes: Any) -> type[T]:
         namespace.pop(name, None)
     namespace["__slots__"] = tuple(field.name for field in fields)
     namespace["FIELDS"] = tuple(fields)
+    namespace["__init__"] = _construct_first
     namespace.update(attributes)
     made: Any = type(cls.__name__, cls.__bases__, namespace)
     made.__qualname__ = cls.__qualname__
@@ -351,28 +336,3 @@ def record_value(versions: str, flexible: str = "none") -> Callable[[type[M]], t
 def data(versions: str, flexible: str = "none") -> Callable[[type[M]], type[M]]:
     """Declare data that is carried inside records or other messages; as `request`."""
     return lambda cls: _message(cls, "data", versions, flexible)
-
-
-def _shorten(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 200 else f"{text[:180]}… ({len(text)} characters)"
-
-
-def struct_fields(
-    cls: type[Struct], version: int, *, flexible: bool
-) -> tuple[list[Field], list[Field], list[Field]]:
-    """Sort a struct's fields for one version.
-
-    Returns:
-        The fields in line, the tagged ones (by tag), and those that the version does not have.
-    """
-    inline, tagged, absent = [], [], []
-    for field in cls.FIELDS:
-        if version not in field.versions:
-            absent.append(field)
-        elif flexible and version in field.tagged:
-            tagged.append(field)
-        else:
-            inline.append(field)
-    tagged.sort(key=lambda field: field.tag or 0)
-    return inline, tagged, absent

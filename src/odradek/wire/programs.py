@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from odradek.wire.decoder import min_size
 from odradek.wire.fields import UNSET, Field
-from odradek.wire.message import Struct, struct_fields
+from odradek.wire.structs import Struct, struct_fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from odradek.wire.message import Message
+    from odradek.wire.structs import VersionedStruct
 
 #: The kinds of fields, in the order of the codec's numbers.
 KINDS = (
@@ -36,13 +36,13 @@ KINDS = (
 _NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
 
 
-def program_of(codec: Any, cls: type[Message], version: int) -> Any:
+def program_of(codec: Any, cls: type[VersionedStruct], version: int) -> Any:
     """Make the `Program` of a message in one version.
 
     Args:
         codec: the compiled module.
     """
-    flexible = cls.FLEXIBLE_FROM is not None and version >= cls.FLEXIBLE_FROM
+    flexible = cls.is_flexible(version)
     return _Programs(codec, version, flexible).of(cls)
 
 

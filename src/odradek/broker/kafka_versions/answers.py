@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.broker.kafka_versions.release import Release
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
-from odradek.wire.message import Struct
+from odradek.wire.structs import Struct
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext

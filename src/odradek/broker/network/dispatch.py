@@ -26,13 +26,7 @@ from odradek.broker.slices import NobodyWaits, Slicer, Steps, is_in_steps, take_
 from odradek.errors import KafkaError, ProtocolError
 from odradek.errors.codes import ErrorCode
 from odradek.util.repeats import Repeats
-from odradek.wire.api import (
-    ApiKey,
-    request_class,
-    request_header_version,
-    response_class,
-    response_header_version,
-)
+from odradek.wire.api import ApiKey, request_header_version, response_header_version
 from odradek.wire.errors import InvalidMessageError
 from odradek.wire.headers import (
     RequestHeader,
@@ -41,6 +35,7 @@ from odradek.wire.headers import (
     encode_response_in_steps,
     response_head,
 )
+from odradek.wire.messages import request_class, response_class
 from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 if TYPE_CHECKING:

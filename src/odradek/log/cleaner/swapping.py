@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from odradek.errors import KafkaStorageError
 from odradek.log.cleaner.job import CleanJob, CleanResult, Replacement
-from odradek.log.partition import truncation
 from odradek.log.segments.index_file import CorruptIndexError
 from odradek.log.segments.segment_list import open_segment
 from odradek.log.steps import DiskSteps, at_once
@@ -152,7 +151,7 @@ class _Swap:
         new.load(self._replacement.size, now_ms)
         marked = old[0].mark_deleted()
         for segment in old[1:]:
-            marked += truncation.mark_deleted(log, segment)
+            marked += log.mark_deleted(segment)
         log.segments.replace(old, new)
         log.syncing.swap = self.finish
         log.remove_later(marked)

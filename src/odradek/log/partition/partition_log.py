@@ -1,6 +1,7 @@
-"""The log of one partition: whose it is, committed, closed, moved, truncated, deleted.
+"""The log of one partition: whose it is, committed, closed, moved, deleted.
 
-It is a `ReadableLog` (reads, finds), a `SyncedLog` (gets to the disk) and an `AppendableLog` (writes).
+It is a `ReadableLog` (reads, finds), a `SyncedLog` (gets to the disk), an `AppendableLog` (writes) and a
+`TruncatableLog` (loses records at its end, segments at its start).
 
 Invariants: `log_start_offset` <= `high_watermark` <= `log_end_offset`, and `recovery_point` <=
 `log_end_offset`: everything below the recovery point has been synced. What `append` returned is in the page
@@ -12,24 +13,19 @@ Not for several threads at once. Times are milliseconds since the epoch and are 
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
 from pathlib import Path
 
 from odradek.errors import KafkaStorageError, OffsetOutOfRangeError
 from odradek.log.config import LogConfig
-from odradek.log.partition import partition_metadata, retention, truncation
-from odradek.log.partition.appending import AppendableLog
+from odradek.log.partition import partition_metadata, retention
 from odradek.log.partition.readable_log import NO_OFFSET
-from odradek.log.segments.segment import Segment
+from odradek.log.partition.truncation import TruncatableLog
 from odradek.log.storage.file_names import LEADER_EPOCHS, PARTITION_METADATA
 from odradek.log.storage.files import FileSystem
 from odradek.util.clock import Clock
 
-logger = logging.getLogger(__name__)
 
-
-class PartitionLog(AppendableLog):
+class PartitionLog(TruncatableLog):
     """See the module's docstring. Storage failures are `KafkaError` KAFKA_STORAGE_ERROR.
 
     Attributes: `log_start_offset`, `log_end_offset`, `high_watermark`, `recovery_point`: offsets;
@@ -41,10 +37,6 @@ class PartitionLog(AppendableLog):
     ) -> None:
         super().__init__(directory, topic, partition, config, files, clock)
         self.topic_id: bytes | None = None
-        self.on_recovery_point_lowered: Callable[[], None] | None = None
-        """Gets it to the disk before the log is cut. Raises `OSError`."""
-        self._removals: list[tuple[int, list[Path]]] = []
-        """Files marked as deleted, and when they are to be removed."""
 
     # What it is.
 
@@ -63,12 +55,6 @@ class PartitionLog(AppendableLog):
             raise self.storage_error("writing partition.metadata", error) from error
         self.topic_id = topic_id
         self.syncing.names_made += 1
-
-    def update_high_watermark(self, offset: int) -> int:
-        """Set the high watermark, within the log's bounds; returns what it is now."""
-        self.high_watermark = min(max(offset, self.log_start_offset), self.log_end_offset)
-        self.producers.on_high_watermark(self.high_watermark)
-        return self.high_watermark
 
     def commit_all(self) -> None:
         """Set the high watermark to the log's end, where nobody has to follow."""
@@ -114,50 +100,7 @@ class PartitionLog(AppendableLog):
         self.release()
         self.files.remove_tree(self.directory)
 
-    # Truncating and deleting.
-
-    def truncate_to(self, offset: int) -> bool:
-        """Drop the records from the offset on; whether there were any. Raises `KafkaError`."""
-        try:
-            return truncation.truncate_to(self, offset)
-        except OSError as error:
-            raise self.storage_error(f"truncating to {offset}", error) from error
-
-    def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drop everything and go on at the offset. Raises `KafkaError`."""
-        try:
-            truncation.restart_at(self, offset, self._clock.now_ms())
-        except OSError as error:
-            raise self.storage_error(f"truncating to nothing at {offset}", error) from error
-
-    def reload_producers(self, end_offset: int) -> None:
-        """Build the producer state again as it was at the offset. Raises `OSError`."""
-        truncation.reload_producers(self, end_offset, self._clock.now_ms())
-
-    def drop_segment(self, segment: Segment) -> None:
-        """Take a segment out of the log; its files go after `file.delete.delay.ms`. Raises `OSError`."""
-        marked = truncation.mark_deleted(self, segment)
-        self.segments.remove(segment)
-        self.remove_later(marked)
-
-    def remove_later(self, marked: list[Path]) -> None:
-        """Remove files that are marked as deleted after `file.delete.delay.ms`."""
-        self._removals.append((self._clock.now_ms() + self._config.file_delete_delay_ms, marked))
-
-    def take_due_files(self, now_ms: int) -> list[Path]:
-        """The files that are to be removed now; they are the caller's to remove."""
-        if not self._removals:
-            return []
-        due = [path for at_ms, paths in self._removals if at_ms <= now_ms for path in paths]
-        self._removals = [entry for entry in self._removals if entry[0] > now_ms]
-        return due
-
-    def remove_deleted_files(self, now_ms: int) -> int:
-        """Remove the files whose time has come; how many. Raises `OSError`."""
-        due = self.take_due_files(now_ms)
-        for path in due:
-            self.files.remove(path)
-        return len(due)
+    # Deleting.
 
     def delete_records_before(self, offset: int) -> int:
         """Let the log start at the offset, -1 meaning the high watermark; returns the log's start.
@@ -174,17 +117,6 @@ class PartitionLog(AppendableLog):
         if offset > self.log_start_offset:
             self.move_log_start(offset)
         return self.log_start_offset
-
-    def move_log_start(self, offset: int) -> None:
-        """The log starts at a later offset now."""
-        self.log_start_offset = offset
-        self.producers.on_log_start(offset)
-        try:
-            self.epochs.truncate_from_start(offset)
-            self.epochs.save()
-        except OSError as error:
-            # Loading the log does it again.
-            logger.warning("the leader epochs of %s are not yet truncated: %s", self.directory, error)
 
     def apply_retention(self, now_ms: int) -> int:
         """Drop the segments that are too old, too many, or before the log's start; how many.

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from odradek.log.partition.truncation import TruncatableLog
 from odradek.log.segments.segment import Segment
-
-if TYPE_CHECKING:
-    from odradek.log.partition.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +17,7 @@ Breach = Callable[[Segment, Segment | None], bool]
 """Whether a segment, followed by another or by none, is to go."""
 
 
-def apply(log: PartitionLog, now_ms: int) -> int:
+def apply(log: TruncatableLog, now_ms: int) -> int:
     """Drop what is due; how many segments. Raises `OSError`."""
     dropped = _drop(log, now_ms, _before_start(log), "they are before the log's start")
     if log.config.delete:
@@ -29,11 +26,11 @@ def apply(log: PartitionLog, now_ms: int) -> int:
     return dropped
 
 
-def _before_start(log: PartitionLog) -> Breach:
+def _before_start(log: TruncatableLog) -> Breach:
     return lambda segment, following: following is not None and following.base_offset <= log.log_start_offset
 
 
-def _too_many(log: PartitionLog) -> Breach:
+def _too_many(log: TruncatableLog) -> Breach:
     limit = log.config.retention_bytes
     excess = log.size_bytes - limit
 
@@ -47,7 +44,7 @@ def _too_many(log: PartitionLog) -> Breach:
     return breach
 
 
-def _too_old(log: PartitionLog, now_ms: int) -> Breach:
+def _too_old(log: TruncatableLog, now_ms: int) -> Breach:
     limit = log.config.retention_ms
 
     def breach(segment: Segment, following: Segment | None) -> bool:
@@ -59,7 +56,7 @@ def _too_old(log: PartitionLog, now_ms: int) -> Breach:
     return breach
 
 
-def _drop(log: PartitionLog, now_ms: int, breach: Breach, why: str) -> int:
+def _drop(log: TruncatableLog, now_ms: int, breach: Breach, why: str) -> int:
     segments = list(log.segments)
     due: list[Segment] = []
     for number, segment in enumerate(segments):

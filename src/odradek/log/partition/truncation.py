@@ -1,117 +1,194 @@
 """Cutting records off a log: from the end when another leader knows better, from the start by segments.
 
-A truncation goes from the end on, so that a stop in between leaves no hole. Everything may raise `OSError`;
-the cut can then be begun again, or is completed when the log is loaded.
+A truncation goes from the end on, so that a stop in between leaves no hole. After an error of the disk the
+cut can be begun again, or is completed when the log is loaded.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from odradek.log.config import LogConfig
+from odradek.log.partition.appending import AppendableLog
 from odradek.log.producers.producer_replay import recall_recent_batches, replay_producers
 from odradek.log.segments.segment import Segment
 from odradek.log.segments.segment_list import open_segment
 from odradek.log.storage.file_names import DELETED_SUFFIX, with_marker
+from odradek.log.storage.files import FileSystem
 from odradek.log.storage.gap_marker import note_gaps
+from odradek.util.clock import Clock
 
-if TYPE_CHECKING:
-    from odradek.log.partition.partition_log import PartitionLog
+logger = logging.getLogger(__name__)
 
 
-def truncate_to(log: PartitionLog, offset: int) -> bool:
-    """See `PartitionLog.truncate_to`."""
-    log.syncing.finish_swap()
-    log.syncing.cuts += 1
-    if offset >= log.log_end_offset:
-        # An epoch may have been noted whose first record never came.
-        log.epochs.truncate_from_end(log.log_end_offset)
-        log.epochs.save()
-        return False
-    if log.segments[0].base_offset > offset:
-        log.truncate_fully_and_start_at(offset)
+class TruncatableLog(AppendableLog):
+    """The part of a `PartitionLog` that loses records."""
+
+    def __init__(
+        self, directory: Path, topic: str, partition: int, config: LogConfig, files: FileSystem, clock: Clock
+    ) -> None:
+        super().__init__(directory, topic, partition, config, files, clock)
+        self.on_recovery_point_lowered: Callable[[], None] | None = None
+        """Gets it to the disk before the log is cut. Raises `OSError`."""
+        self._removals: list[tuple[int, list[Path]]] = []
+        """Files marked as deleted, and when they are to be removed."""
+
+    # Its bounds.
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Set the high watermark, within the log's bounds; returns what it is now."""
+        self.high_watermark = min(max(offset, self.log_start_offset), self.log_end_offset)
+        self.producers.on_high_watermark(self.high_watermark)
+        return self.high_watermark
+
+    def move_log_start(self, offset: int) -> None:
+        """The log starts at a later offset now."""
+        self.log_start_offset = offset
+        self.producers.on_log_start(offset)
+        try:
+            self.epochs.truncate_from_start(offset)
+            self.epochs.save()
+        except OSError as error:
+            # Loading the log does it again.
+            logger.warning("the leader epochs of %s are not yet truncated: %s", self.directory, error)
+
+    # Its end.
+
+    def truncate_to(self, offset: int) -> bool:
+        """Drop the records from the offset on; whether there were any. Raises `KafkaError`."""
+        try:
+            return self._cut_end(offset)
+        except OSError as error:
+            raise self.storage_error(f"truncating to {offset}", error) from error
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drop everything and go on at the offset. Raises `KafkaError`."""
+        try:
+            self._restart_at(offset, self._clock.now_ms())
+        except OSError as error:
+            raise self.storage_error(f"truncating to nothing at {offset}", error) from error
+
+    def _cut_end(self, offset: int) -> bool:
+        self.syncing.finish_swap()
+        self.syncing.cuts += 1
+        if offset >= self.log_end_offset:
+            # An epoch may have been noted whose first record never came.
+            self.epochs.truncate_from_end(self.log_end_offset)
+            self.epochs.save()
+            return False
+        if self.segments[0].base_offset > offset:
+            self.truncate_fully_and_start_at(offset)
+            return True
+        self._lower_recovery_point(self.segments[self.segments.floor(offset)].base_offset)
+        later = [segment for segment in self.segments if segment.base_offset > offset]
+        self._drop_from_end(later)
+        active = self.segments.active
+        active.truncate_to(offset)
+        has_hole = _end_of(active) < offset
+        if has_hole:
+            # A batch goes whole, also if records of it are before the offset; the log goes on there all the
+            # same.
+            note_gaps(self.files, self.directory)
+        active.become_active()
+        self.epochs.truncate_from_end(offset)
+        self.epochs.save()
+        self.log_end_offset = offset
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self.reload_producers(offset)
+        if has_hole:
+            # So that the log ends there also after the next start. What was cut may not come back beside it.
+            for path in active.paths():
+                self.files.fsync(path)
+            self.roll(self.syncing.last_ms)
+        self.update_high_watermark(min(self.high_watermark, offset))
         return True
-    _lower_recovery_point(log, log.segments[log.segments.floor(offset)].base_offset)
-    later = [segment for segment in log.segments if segment.base_offset > offset]
-    _drop_from_end(log, later)
-    active = log.segments.active
-    active.truncate_to(offset)
-    has_hole = _end_of(active) < offset
-    if has_hole:
-        # A batch goes whole, also if records of it are before the offset; the log goes on there all the same.
-        note_gaps(log.files, log.directory)
-    active.become_active()
-    log.epochs.truncate_from_end(offset)
-    log.epochs.save()
-    log.log_end_offset = offset
-    log.log_start_offset = min(log.log_start_offset, offset)
-    log.reload_producers(offset)
-    if has_hole:
-        # So that the log ends there also after the next start. What was cut may not come back beside it.
-        for path in active.paths():
-            log.files.fsync(path)
-        log.roll(log.syncing.last_ms)
-    log.update_high_watermark(min(log.high_watermark, offset))
-    return True
 
+    def _drop_from_end(self, segments: list[Segment]) -> None:
+        for segment in reversed(segments):
+            self.drop_segment(segment)
+        if segments:
+            # What comes in their place must not meet them after a power failure.
+            self.files.fsync_dir(self.directory)
 
-def _drop_from_end(log: PartitionLog, segments: list[Segment]) -> None:
-    for segment in reversed(segments):
-        log.drop_segment(segment)
-    if segments:
-        # What comes in their place must not meet them after a power failure.
-        log.files.fsync_dir(log.directory)
+    def _lower_recovery_point(self, offset: int) -> None:
+        """No log ends before the recovery point that is on the disk, also if the process dies in between."""
+        if offset < self.recovery_point:
+            self.recovery_point = offset
+            if self.on_recovery_point_lowered is not None:
+                self.on_recovery_point_lowered()
 
+    def _restart_at(self, offset: int, now_ms: int) -> None:
+        self.syncing.finish_swap()
+        self.syncing.cuts += 1
+        self._lower_recovery_point(0)
+        self._drop_from_end(list(self.segments))
+        segment = open_segment(self.files, self.directory, offset, self.config)
+        segment.create(now_ms)
+        self.segments.add(segment)
+        # The recovery point relies on the new name.
+        self.files.fsync_dir(self.directory)
+        self.epochs.clear()
+        self.snapshots.restart_at(offset)
+        self.syncing.names_made += 1
+        self.producers.clear()
+        self.producers.end_offset = offset
+        self.log_start_offset = self.log_end_offset = self.high_watermark = self.recovery_point = offset
 
-def _lower_recovery_point(log: PartitionLog, offset: int) -> None:
-    """No log ends before the recovery point that is on the disk, also if the process dies in between."""
-    if offset < log.recovery_point:
-        log.recovery_point = offset
-        if log.on_recovery_point_lowered is not None:
-            log.on_recovery_point_lowered()
+    def reload_producers(self, end_offset: int) -> None:
+        """Build the producer state again as it was at the offset. Raises `OSError`."""
+        state, now_ms = self.producers, self._clock.now_ms()
+        state.clear()
+        self.snapshots.load(
+            state, self.log_start_offset, end_offset, now_ms, self.config.producer_id_expiration_ms
+        )
+        recall_recent_batches(state, list(self.segments))
+        replay_producers(state, list(self.segments), end_offset, {})
+        self.snapshots.take(state, sync=True)
+
+    # Segments and files that go.
+
+    def mark_deleted(self, segment: Segment) -> list[Path]:
+        """Rename a segment's files, and the snapshot at its base offset, to be removed later.
+
+        Returns their new names. Raises `OSError`.
+        """
+        marked = segment.mark_deleted()
+        if segment.base_offset in self.snapshots.offsets:
+            path = self.snapshots.path(segment.base_offset)
+            self.files.rename(path, with_marker(path, DELETED_SUFFIX))
+            self.snapshots.forget(segment.base_offset)
+            marked.append(with_marker(path, DELETED_SUFFIX))
+        return marked
+
+    def drop_segment(self, segment: Segment) -> None:
+        """Take a segment out of the log; its files go after `file.delete.delay.ms`. Raises `OSError`."""
+        marked = self.mark_deleted(segment)
+        self.segments.remove(segment)
+        self.remove_later(marked)
+
+    def remove_later(self, marked: list[Path]) -> None:
+        """Remove files that are marked as deleted after `file.delete.delay.ms`."""
+        self._removals.append((self._clock.now_ms() + self._config.file_delete_delay_ms, marked))
+
+    def take_due_files(self, now_ms: int) -> list[Path]:
+        """The files that are to be removed now; they are the caller's to remove."""
+        if not self._removals:
+            return []
+        due = [path for at_ms, paths in self._removals if at_ms <= now_ms for path in paths]
+        self._removals = [entry for entry in self._removals if entry[0] > now_ms]
+        return due
+
+    def remove_deleted_files(self, now_ms: int) -> int:
+        """Remove the files whose time has come; how many. Raises `OSError`."""
+        due = self.take_due_files(now_ms)
+        for path in due:
+            self.files.remove(path)
+        return len(due)
 
 
 def _end_of(segment: Segment) -> int:
     last = deque(segment.walk(segment.seek(segment.offset_index.last_offset), segment.size), 1)
     return last[0].last_offset + 1 if last else segment.base_offset
-
-
-def restart_at(log: PartitionLog, offset: int, now_ms: int) -> None:
-    """See `PartitionLog.truncate_fully_and_start_at`."""
-    log.syncing.finish_swap()
-    log.syncing.cuts += 1
-    _lower_recovery_point(log, 0)
-    _drop_from_end(log, list(log.segments))
-    segment = open_segment(log.files, log.directory, offset, log.config)
-    segment.create(now_ms)
-    log.segments.add(segment)
-    # The recovery point relies on the new name.
-    log.files.fsync_dir(log.directory)
-    log.epochs.clear()
-    log.snapshots.restart_at(offset)
-    log.syncing.names_made += 1
-    log.producers.clear()
-    log.producers.end_offset = offset
-    log.log_start_offset = log.log_end_offset = log.high_watermark = log.recovery_point = offset
-
-
-def mark_deleted(log: PartitionLog, segment: Segment) -> list[Path]:
-    """Rename a segment's files, and the snapshot at its base offset, to be removed later; their new names."""
-    marked = segment.mark_deleted()
-    if segment.base_offset in log.snapshots.offsets:
-        path = log.snapshots.path(segment.base_offset)
-        log.files.rename(path, with_marker(path, DELETED_SUFFIX))
-        log.snapshots.forget(segment.base_offset)
-        marked.append(with_marker(path, DELETED_SUFFIX))
-    return marked
-
-
-def reload_producers(log: PartitionLog, end_offset: int, now_ms: int) -> None:
-    """Build the producer state again as it was at the offset."""
-    state = log.producers
-    state.clear()
-    log.snapshots.load(state, log.log_start_offset, end_offset, now_ms, log.config.producer_id_expiration_ms)
-    recall_recent_batches(state, list(log.segments))
-    replay_producers(state, list(log.segments), end_offset, {})
-    log.snapshots.take(state, sync=True)
