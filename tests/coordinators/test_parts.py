@@ -15,7 +15,7 @@ from odradek.coordinators.partitioner import java_string_hash, partition_for
 from odradek.errors import ErrorCode
 from odradek.util.clock import ManualClock
 from odradek.util.timers import ManualTimers
-from odradek.wire.schemas.offset_commit_value import OffsetCommitValue
+from odradek.wire.schemas.consumer_offsets import OffsetCommitValue
 
 
 @pytest.mark.parametrize(

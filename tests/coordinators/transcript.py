@@ -60,10 +60,12 @@ from odradek.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
-from odradek.wire.schemas.group_metadata_key import GroupMetadataKey
-from odradek.wire.schemas.group_metadata_value import GroupMetadataValue
-from odradek.wire.schemas.offset_commit_key import OffsetCommitKey
-from odradek.wire.schemas.offset_commit_value import OffsetCommitValue
+from odradek.wire.schemas.consumer_offsets import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 
 from .harness import World
 from .memory_log import START_MS

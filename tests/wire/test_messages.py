@@ -21,9 +21,8 @@ from odradek.wire.messages.fetch import FetchResponse, NodeEndpoint, PartitionDa
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.wire.primitives import ZERO_UUID
-from odradek.wire.schemas.consumer_protocol_subscription import ConsumerProtocolSubscription
-from odradek.wire.schemas.group_metadata_value import GroupMetadataValue
-from odradek.wire.schemas.offset_commit_key import OffsetCommitKey
+from odradek.wire.schemas.consumer_offsets import GroupMetadataValue, OffsetCommitKey
+from odradek.wire.schemas.consumer_protocol import ConsumerProtocolSubscription
 from odradek.wire.structs import struct_fields
 
 

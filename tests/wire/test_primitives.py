@@ -16,7 +16,6 @@ from odradek.wire.primitives import (
     uuid_from_text,
     uuid_to_text,
 )
-from odradek.wire.schemas import module_name
 from odradek.wire.versions import parse_versions
 
 
@@ -80,7 +79,3 @@ def test_version_ranges(text: str, inside: list[int], shown: str) -> None:
     assert all(version in versions for version in inside)
     assert repr(versions) == shown
     assert bool(versions) == bool(inside)
-
-
-def test_schema_modules() -> None:
-    assert module_name("OffsetCommitKey") == "offset_commit_key"

@@ -6,13 +6,13 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module
 from typing import Any
 
 import click
 
 from odradek.errors import ProtocolError
 from odradek.records.batch import Record
+from odradek.wire.schemas import schema_class
 
 Decoded = tuple[str | None, str | None]
 """Key and value as they are printed; None is left out."""
@@ -84,7 +84,8 @@ def _decode(
     record_type = int.from_bytes(record.key[:2], "big", signed=True)
     if record_type not in schemas or len(record.key) < 2:
         return f"Unknown record type {record_type} at offset {record.offset}, skipping.", None
-    key_class, value_class = (_schema(name) for name in schemas[record_type])
+    classes: list[Any] = [schema_class(name) for name in schemas[record_type]]
+    key_class, value_class = classes
     try:
         version = key_class.VERSIONS[-1]
         key, _ = key_class.decode_from(record.key, version, 2)
@@ -110,7 +111,7 @@ def _unfold_members(record_type: int, data: dict[str, Any]) -> None:
 
 def _unfold(member: dict[str, Any], field: str, schema: str) -> None:
     """Put what a consumer said in place of its bytes, if it is what consumers say."""
-    cls = _schema(schema)
+    cls = schema_class(schema)
     try:
         content = base64.b64decode(member[field] or "")
         version = int.from_bytes(content[:2], "big", signed=True)
@@ -120,12 +121,6 @@ def _unfold(member: dict[str, Any], field: str, schema: str) -> None:
         member[field] = message.to_json(known)
     except (ProtocolError, binascii.Error, ValueError, KeyError):
         return
-
-
-def _schema(name: str) -> Any:
-    from odradek.wire.schemas import module_name
-
-    return getattr(import_module(f"odradek.wire.schemas.{module_name(name)}"), name)
 
 
 def _json(data: object) -> str:

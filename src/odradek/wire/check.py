@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import gzip
 import json
-from importlib import import_module
 from pathlib import Path
 
 from odradek.errors.base import OdradekError
+from odradek.wire import headers
 from odradek.wire.message import Data
 from odradek.wire.messages import request_class, response_class
+from odradek.wire.schemas import schema_class
 from odradek.wire.structs import Struct
 
 TYPE_CHECKING = False
@@ -39,19 +40,11 @@ def message_class(key: int | None, name: str, kind: str) -> type[Message]:
         return request_class(key)
     if kind == "response" and key is not None:
         return response_class(key)
-    if kind == "header":
-        module = import_module("odradek.wire.headers")
-    else:
-        from odradek.wire.schemas import module_name
-
-        try:
-            module = import_module(f"odradek.wire.schemas.{module_name(name)}")
-        except ImportError:
-            raise ValueError(f"no schema is called {name}") from None
-    try:
-        cls: type[Message] = getattr(module, name)
-    except AttributeError:
-        raise ValueError(f"there is no {kind} called {name}") from None
+    if kind != "header":
+        return schema_class(name)
+    cls: type[Message] | None = getattr(headers, name, None)
+    if cls is None:
+        raise ValueError(f"there is no header called {name}")
     return cls
 
 

@@ -12,8 +12,7 @@ from odradek.coordinators.outcome import CoordinatorRecord
 from odradek.coordinators.partitioner import partition_for
 from odradek.coordinators.transactions.records import read_transaction, transaction_record
 from odradek.records.batch import Record, iter_records
-from odradek.wire.schemas.transaction_log_key import TransactionLogKey
-from odradek.wire.schemas.transaction_log_value import TransactionLogValue
+from odradek.wire.schemas.transaction_state import TransactionLogKey, TransactionLogValue
 
 from .world import World
 

@@ -13,10 +13,8 @@ from typing import Any
 from odradek.client.core.assignors.base import Subscription
 from odradek.client.types import TopicPartition
 from odradek.errors import ProtocolError
-from odradek.wire.schemas.consumer_protocol_assignment import ConsumerProtocolAssignment
-from odradek.wire.schemas.consumer_protocol_assignment import TopicPartition as AssignedTopic
-from odradek.wire.schemas.consumer_protocol_subscription import ConsumerProtocolSubscription
-from odradek.wire.schemas.consumer_protocol_subscription import TopicPartition as OwnedTopic
+from odradek.wire.schemas.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from odradek.wire.schemas.consumer_protocol import TopicPartition as PartitionsOfTopic
 
 PROTOCOL_TYPE = "consumer"
 VERSION = 3
@@ -39,7 +37,7 @@ def encode_subscription(subscription: Subscription) -> bytes:
         topics=sorted(subscription.topics),
         user_data=subscription.user_data,
         owned_partitions=[
-            OwnedTopic(topic=topic, partitions=numbers)
+            PartitionsOfTopic(topic=topic, partitions=numbers)
             for topic, numbers in _grouped(sorted(subscription.owned_partitions)).items()
         ],
         generation_id=-1 if subscription.generation_id is None else subscription.generation_id,
@@ -65,7 +63,8 @@ def encode_assignment(partitions: Iterable[TopicPartition], user_data: bytes | N
     """An assignment, with its version in front."""
     return ConsumerProtocolAssignment(
         assigned_partitions=[
-            AssignedTopic(topic=topic, partitions=numbers) for topic, numbers in _grouped(partitions).items()
+            PartitionsOfTopic(topic=topic, partitions=numbers)
+            for topic, numbers in _grouped(partitions).items()
         ],
         user_data=user_data,
     ).encode_prefixed(VERSION)

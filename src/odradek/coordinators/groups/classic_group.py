@@ -21,8 +21,8 @@ from odradek.coordinators.reply import Reply
 from odradek.errors import ErrorCode, FencedInstanceIdError, ProtocolError, UnknownMemberIdError
 from odradek.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from odradek.wire.messages.sync_group import SyncGroupResponse
-from odradek.wire.schemas.consumer_protocol_subscription import ConsumerProtocolSubscription
-from odradek.wire.schemas.group_metadata_value import GroupMetadataValue
+from odradek.wire.schemas.consumer_offsets import GroupMetadataValue
+from odradek.wire.schemas.consumer_protocol import ConsumerProtocolSubscription
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 

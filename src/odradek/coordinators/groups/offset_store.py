@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from odradek.wire.schemas.offset_commit_value import OffsetCommitValue
+from odradek.wire.schemas.consumer_offsets import OffsetCommitValue
 
 TopicOffsets = dict[str, dict[int, "OffsetEntry"]]
 """Entries by topic, then partition."""

@@ -14,10 +14,13 @@ from odradek.coordinators.groups.classic_group import ClassicGroup
 from odradek.coordinators.groups.member import Member
 from odradek.coordinators.groups.offset_store import OffsetEntry
 from odradek.coordinators.outcome import CoordinatorRecord
-from odradek.wire.schemas.group_metadata_key import GroupMetadataKey
-from odradek.wire.schemas.group_metadata_value import GroupMetadataValue, MemberMetadata
-from odradek.wire.schemas.offset_commit_key import OffsetCommitKey
-from odradek.wire.schemas.offset_commit_value import OffsetCommitValue
+from odradek.wire.schemas.consumer_offsets import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 
 OFFSET_KEY_TYPES = (0, 1)
 """Key types of committed offsets; 0 is what Kafka 0.8 wrote, the same in form."""

@@ -16,10 +16,12 @@ from odradek.coordinators.groups.records import GROUP_KEY_TYPE, OFFSET_KEY_TYPES
 from odradek.coordinators.groups.states import GroupState
 from odradek.coordinators.outcome import CoordinatorRecord, Outcome
 from odradek.errors import ErrorCode, GroupIdNotFoundError, GroupNotEmptyError, ProtocolError
-from odradek.wire.schemas.group_metadata_key import GroupMetadataKey
-from odradek.wire.schemas.group_metadata_value import GroupMetadataValue
-from odradek.wire.schemas.offset_commit_key import OffsetCommitKey
-from odradek.wire.schemas.offset_commit_value import OffsetCommitValue
+from odradek.wire.schemas.consumer_offsets import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 
 
 class GroupShard:

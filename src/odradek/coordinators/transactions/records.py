@@ -10,8 +10,7 @@ from odradek.coordinators.outcome import CoordinatorRecord
 from odradek.coordinators.transactions.states import TransactionState
 from odradek.coordinators.transactions.transaction import Transaction
 from odradek.errors import ProtocolError
-from odradek.wire.schemas.transaction_log_key import TransactionLogKey
-from odradek.wire.schemas.transaction_log_value import PartitionsSchema, TransactionLogValue
+from odradek.wire.schemas.transaction_state import PartitionsSchema, TransactionLogKey, TransactionLogValue
 
 KEY_VERSION = 0
 

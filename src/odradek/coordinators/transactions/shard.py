@@ -31,8 +31,7 @@ from odradek.coordinators.transactions.transaction import (
 from odradek.errors import ErrorCode, ProtocolError
 from odradek.util.clock import Clock
 from odradek.util.topic_partition import TopicPartition
-from odradek.wire.schemas.transaction_log_key import TransactionLogKey
-from odradek.wire.schemas.transaction_log_value import TransactionLogValue
+from odradek.wire.schemas.transaction_state import TransactionLogKey, TransactionLogValue
 
 logger = logging.getLogger("odradek.coordinators.transactions")
 

@@ -1,9 +1,16 @@
-"""__transaction_state: the state of a transactional id."""
+"""Keys and values of `__transaction_state`."""
 
 from __future__ import annotations
 
 from odradek.wire.fields import array, int8, int16, int32, int64, string
-from odradek.wire.message import Data, Struct, record_value, struct
+from odradek.wire.message import Data, Struct, record_key, record_value, struct
+
+
+@record_key(record_type=0, versions="0")
+class TransactionLogKey(Data):
+    """The key of a transactional id."""
+
+    transactional_id: str = string()
 
 
 @struct
@@ -16,7 +23,7 @@ class PartitionsSchema(Struct):
 
 @record_value(versions="0-1", flexible="1+")
 class TransactionLogValue(Data):
-    """Producer, state and partitions of the transaction; version 1 is KIP-890's."""
+    """The state of a transactional id."""
 
     producer_id: int = int64()
     previous_producer_id: int = int64("1+", default=-1, tag=0)
