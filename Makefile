@@ -43,6 +43,10 @@ $(VENV)/.quick: $(BIN)/python $(BUILT)
 	$(PIP) -e '.[arrow,test]'
 	@touch $@
 
+# The tests start some thousand Pythons: without bytecode each compiles what it imports, and every worker of pytest the
+# tests as well.
+unexport PYTHONDONTWRITEBYTECODE
+
 demo: $(VENV)/.spark
 	@$(BIN)/python -m odradek.demo $(DEMO)
 
