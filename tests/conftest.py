@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from spark import java_classes
+from spark import java_classes, worker_python
 
 java_classes.use()
+worker_python.use()
 
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None, max_examples=2000, print_blob=True)

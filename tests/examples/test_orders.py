@@ -48,7 +48,6 @@ def run(*command: Any, cwd: Path | None = None, **environment: str) -> str:
         env={
             **os.environ,
             "JAVA_HOME": str(find_java().home),
-            "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
             **environment,
         },

@@ -65,7 +65,6 @@ def run(old: str, new: str, checkpoint: Path) -> None:
     environment = {
         **os.environ,
         "JAVA_HOME": str(find_java().home),
-        "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     done = subprocess.run(

@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import forking
 from ports import free_port
-from spark import java_classes
+from spark import java_classes, worker_python
 from spark.killed_job import STEPS
 from spark.small_job import rows_of
 
@@ -279,6 +279,7 @@ def main() -> None:
     kills = plan(given.kills, given.seed, spark=spark)
     if spark:
         java_classes.use()
+        worker_python.use()
         java_classes.make()
     with tempfile.TemporaryDirectory() as folder:
         outcome = run(Path(folder), kills, given.option, spark=spark)

