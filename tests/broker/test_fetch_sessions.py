@@ -285,13 +285,17 @@ def test_the_cache_never_holds_more_than_it_may() -> None:
                 sessions[session_id] = 1
         else:
             session_id = rng.choice(list(sessions))
-            context = client.open(session_id, sessions[session_id])
+            wanted = [one("t", index) for index in range(rng.randrange(5))]
+            forgotten = [("t", index) for index in range(rng.randrange(3))]
+            context = client.open(session_id, sessions[session_id], wanted, forgotten)
             if context.error:
                 assert context.error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
                 del sessions[session_id]
             else:
                 sessions[session_id] = next_epoch(sessions[session_id])
         assert len(client.cache) <= 5
+        held = client.cache._sessions.values()
+        assert client.cache.total_partitions == sum(len(session) for session in held)
 
 
 def test_partitions_that_are_named_again_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:

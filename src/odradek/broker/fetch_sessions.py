@@ -57,8 +57,8 @@ class FetchedPartition:
         replica: what `topic` means on this broker, kept by whoever has looked it up.
         high_watermark, log_start_offset: what the session's last response said. The former is -1 after an
             error, so that the partition is sent again when the error has gone.
-        found_bytes, appended_bytes, seen_end: of the request that waits: what its first read found, the
-            replica's `appended_bytes` at that time, and the offset up to which it could see.
+        found_bytes, appended_bytes, seen_end: of the request that waits: what was visible when it was read
+            first, the replica's `appended_bytes` at that time, and the offset up to which it could see.
     """
 
     __slots__ = (
@@ -208,6 +208,7 @@ class FetchSessionCache:
 
     Attributes:
         evictions: how many sessions had to make room for others.
+        total_partitions: in all sessions (`NumIncrementalFetchPartitionsCached`).
     """
 
     def __init__(
@@ -234,15 +235,16 @@ class FetchSessionCache:
         # Least recently used first: a touched session is moved to the end.
         self._sessions: dict[int, FetchSession] = {}
         self.evictions = 0
+        self.total_partitions = 0
 
     def __len__(self) -> int:
         """How many sessions there are (`NumIncrementalFetchSessions`)."""
         return len(self._sessions)
 
-    @property
-    def total_partitions(self) -> int:
-        """Partitions in all sessions (`NumIncrementalFetchPartitionsCached`)."""
-        return sum(len(session) for session in self._sessions.values())
+    def _close(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self.total_partitions -= len(session)
 
     def open(
         self,
@@ -266,7 +268,7 @@ class FetchSessionCache:
             now_ms: wall clock.
         """
         if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self._sessions.pop(session_id, None)
+            self._close(session_id)
             return FetchContext(
                 ErrorCode.NONE,
                 wanted,
@@ -285,12 +287,14 @@ class FetchSessionCache:
             MAX_SESSION_PARTITIONS
         )
         if not too_many:
+            before = len(session)
             session.update(wanted, forgotten)
+            self.total_partitions += len(session) - before
         if too_many or (wanted and self.total_partitions > self._max_partitions):
-            del self._sessions[session_id]
+            self._close(session_id)
             return FetchContext(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
         if len(session) == 0:
-            del self._sessions[session_id]
+            self._close(session_id)
             return FetchContext(ErrorCode.NONE, wanted)
         self._touch(session, now_ms)
         return FetchContext(
@@ -330,6 +334,7 @@ class FetchSessionCache:
             return ErrorCode.NONE, INVALID_SESSION_ID, answers
         for partition, answer in answers:
             created.add_answered(partition, answer)
+        self.total_partitions += len(created)
         return ErrorCode.NONE, created.id, answers
 
     def _create(self, context: FetchContext, size: int, now_ms: int) -> FetchSession | None:
@@ -366,6 +371,6 @@ class FetchSessionCache:
             victim = min(candidates, key=lambda session: (session.privileged, len(session), session.id))
             if (privileged, size, 0) < (victim.privileged, len(victim), victim.id):
                 return False
-        del self._sessions[victim.id]
+        self._close(victim.id)
         self.evictions += 1
         return True
