@@ -10,7 +10,9 @@ import pytest
 
 from odradek.broker import slices
 from odradek.broker.app import Broker
+from odradek.broker.network.answer import Answer
 from odradek.errors.codes import ErrorCode
+from odradek.wire.codec import GeneratedCodec
 from odradek.wire.headers import encode_request
 from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -23,6 +25,7 @@ from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRe
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 from . import live
+from .dispatching import Later, dispatch, dispatcher_of
 from .net import run
 
 MANY = 3_000
@@ -192,6 +195,31 @@ def test_a_large_frame_that_is_malformed_closes_its_own_connection(tmp_path: Pat
             assert not broker.slicer.is_busy
             client.close()
             neighbour.close()
+
+    run(main)
+
+
+@pytest.mark.parametrize("topics", [1, 5000])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_what_is_malformed_is_not_counted_as_a_request(
+    compiled: bool, topics: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in Kafka, with either codec and in steps."""
+
+    async def main() -> None:
+        async with live.running(tmp_path) as broker:
+            if not compiled:
+                monkeypatch.setitem(MetadataRequest._codecs, 8, GeneratedCodec(MetadataRequest, 8))
+            names = [MetadataRequestTopic(name="t")] * topics
+            request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
+            whole = b"".join(encode_request(3, 8, 1, "x", request))[4:]
+            dispatcher, counted = dispatcher_of(broker), broker.metrics.requests.of("Metadata")
+            for cut in (1, 4, len(whole) // 2):
+                refused = dispatch(dispatcher, whole[:-cut], Later())
+                assert isinstance(refused, str)
+            assert (counted.requests, counted.request_bytes) == (0, 0)
+            assert isinstance(dispatch(dispatcher, whole, Later()), Answer)
+            assert (counted.requests, counted.request_bytes) == (1, len(whole))
 
     run(main)
 

@@ -311,13 +311,14 @@ class Dispatcher:
     # ------------------------------------------------------------------ steps of one request
 
     def _begin(self, route: _Route, header: RequestHeader, peer: Peer, size: int) -> _Exchange:
-        metrics = route.metrics
-        metrics.requests += 1
-        metrics.request_bytes += size
         context = RequestContext(self._broker, header, peer, self._clock.now_ms())
         return _Exchange(route, context, size, self._clock.monotonic_ms())
 
     def _call(self, exchange: _Exchange) -> Any:
+        # Counted once it is decoded: what is malformed is no request.
+        metrics = exchange.route.metrics
+        metrics.requests += 1
+        metrics.request_bytes += exchange.request_bytes
         try:
             return exchange.route.handler.function(exchange.context, exchange.request)
         except Exception as error:
