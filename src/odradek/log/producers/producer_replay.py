@@ -26,8 +26,8 @@ from odradek.records.message_set import INT32
 
 logger = logging.getLogger(__name__)
 
-_LENGTH = 1
-_PRODUCER_ID = 9
+_LENGTH = BatchHeader._fields.index("length")
+_PRODUCER_ID = BatchHeader._fields.index("producer_id")
 
 RECALLED_BYTES = 1024 * 1024
 """How far back from a snapshot's offset batches are looked for that its producers may send again."""
