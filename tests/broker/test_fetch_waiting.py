@@ -486,3 +486,80 @@ def test_a_peer_that_goes_before_its_fetch_waits_leaves_nothing(
                     assert len(broker.purgatory) == 0
 
     run(main)
+
+
+def among(broker: Broker, sizes: list[int], **fields: Any) -> FetchRequest:
+    """A fetch of topic `a` whose partitions have a batch each; it wants at most 200 B of each."""
+    create_topic(broker, "a", len(sizes))
+    for index, size in enumerate(sizes):
+        write(broker, broker.replicas.get("a", index), b"x" * size)
+    partitions = [FetchPartition(partition=index, partition_max_bytes=200) for index in range(len(sizes))]
+    values = {"max_wait_ms": 10_000, "topics": [FetchTopic(topic="a", partitions=partitions)], **fields}
+    return FetchRequest(**values)
+
+
+@pytest.mark.parametrize("partitions", [2, 100])
+def test_a_visible_batch_for_which_there_is_no_room_counts_up_to_the_partition_s_maximum(
+    partitions: int, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            message = among(broker, [10] + [5000] * (partitions - 1), min_bytes=250)
+            answer = dispatch(dispatcher_of(broker), frame_of(message), Later())
+            (topic,) = response_of(answer).responses
+            assert [len(one.records) for one in topic.partitions] == [len(batch([b"x" * 10]))] + [0] * (
+                partitions - 1
+            )
+
+    run(main)
+
+
+def test_a_visible_batch_for_which_there_is_no_room_is_no_more_than_the_partition_s_maximum(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            message = among(broker, [10, 5000, 0], min_bytes=400)
+            message.topics[0].partitions[2].fetch_offset = 1
+            later = waiting(broker, message)
+            write(broker, broker.replicas.get("a", 2), b"")
+            await asyncio.sleep(0)
+            assert later.answer is None
+            write(broker, broker.replicas.get("a", 2), b"x" * 300)
+            await asyncio.sleep(0)
+            assert later.answer is not None
+
+    run(main)
+
+
+def test_a_response_that_is_full_does_not_wait_for_what_it_has_no_room_for(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            message = among(broker, [100, 100], min_bytes=300, max_bytes=300)
+            one, other = message.topics[0].partitions
+            one.partition_max_bytes = other.partition_max_bytes = 1000
+            answer = dispatch(dispatcher_of(broker), frame_of(message), Later())
+            (topic,) = response_of(answer).responses
+            assert [len(one.records) > 0 for one in topic.partitions] == [True, False]
+
+    run(main)
+
+
+@pytest.mark.parametrize("isolation", [0, 1])
+def test_the_rest_of_an_older_segment_is_answered_at_once(isolation: int, tmp_path: Path) -> None:
+    """A read ends with its segment; there is more behind it."""
+
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            create_topic(broker, "a", configs={"segment.bytes": "300"})
+            partition = broker.replicas.get("a", 0)
+            for _ in range(3):
+                write(broker, partition, b"x" * 150)
+            assert [one.base_offset for one in partition.log.segments] == [0, 1, 2]
+            message = poll(min_bytes=1000, isolation_level=isolation)
+            answer = dispatch(dispatcher_of(broker), frame_of(message), Later())
+            assert len(only(response_of(answer)).records) == len(batch([b"x" * 150]))
+            # At the last segment it waits.
+            waiting(broker, poll(2, min_bytes=1000, isolation_level=isolation))
+
+    run(main)

@@ -11,8 +11,8 @@ import pytest
 
 from odradek.broker.app import Broker
 from odradek.broker.context import RequestContext
-from odradek.broker.handlers.produce import PARTITIONS_AT_ONCE, handle
-from odradek.broker.slices import Slicer, is_in_steps
+from odradek.broker.handlers.produce import handle
+from odradek.broker.slices import AT_ONCE, Slicer, is_in_steps
 from odradek.errors import CoordinatorNotAvailableError
 from odradek.errors.codes import ErrorCode
 from odradek.log.partition.partition_log import PartitionLog
@@ -245,10 +245,10 @@ def test_a_frame_that_is_used_again_during_a_conversion(
 def test_a_frame_that_is_used_again_between_the_slices_of_a_request(tmp_path: Path, version: int) -> None:
     async def main() -> None:
         async with running(tmp_path, **(OLD_BROKER if version == 2 else {})) as broker:
-            create_topic(broker, "t", PARTITIONS_AT_ONCE)
+            create_topic(broker, "t", AT_ONCE)
             sent = [
                 batch([b"%d" % index]) if version == 9 else message_set(2, Codec.NONE, [b"%d" % index])
-                for index in range(PARTITIONS_AT_ONCE)
+                for index in range(AT_ONCE)
             ]
             request = ProduceRequest(
                 acks=1,
@@ -273,8 +273,8 @@ def test_a_frame_that_is_used_again_between_the_slices_of_a_request(tmp_path: Pa
 
             response = await Slicer(clock).run(steps)
             assert {one.error_code for one in answers_of(response)} == {0}
-            assert [values(broker, index) for index in range(PARTITIONS_AT_ONCE)] == [
-                [b"%d" % index] for index in range(PARTITIONS_AT_ONCE)
+            assert [values(broker, index) for index in range(AT_ONCE)] == [
+                [b"%d" % index] for index in range(AT_ONCE)
             ]
 
     run(main)
@@ -304,7 +304,7 @@ def test_a_frame_that_is_used_again_while_replicas_are_waited_for(
 # --- what fails while it is waited for
 
 
-@pytest.mark.parametrize("partitions", [1, PARTITIONS_AT_ONCE + 1, 300])
+@pytest.mark.parametrize("partitions", [1, AT_ONCE + 1, 300])
 @pytest.mark.parametrize(
     "failure", [ZeroDivisionError(), CoordinatorNotAvailableError(), asyncio.CancelledError()], ids=repr
 )
@@ -379,5 +379,65 @@ def test_a_leadership_that_is_lost_while_replicas_are_waited_for_is_told_with_th
             assert [one.node_id for one in response.node_endpoints] == (
                 [image.leader] if version >= 10 else []
             )
+
+    run(main)
+
+
+@pytest.mark.parametrize("version", [0, 8, 13])
+@pytest.mark.parametrize("waits", [False, True])
+def test_an_error_after_the_append_leaves_the_offset_in_the_answer(
+    tmp_path: Path, waits: bool, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Kafka does: the records are in the log, at that offset."""
+
+    async def main() -> None:
+        async with running(tmp_path, **(OLD_BROKER if version == 0 else {})) as broker:
+            topic_id = create_topic(broker, "t")
+            settled = not waits
+            code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            sent = [
+                message_set(0, Codec.NONE, [value]) if version == 0 else batch([value])
+                for value in (b"a", b"b")
+            ]
+            client = await connect(broker)
+            assert (await append(client, "t", sent[0], version=version, topic_id=topic_id)).base_offset == 0
+            monkeypatch.setattr(Partition, "committed", lambda *_: (settled, code))
+            client.send(produce("t", sent[1], topic_id=topic_id), version)
+            await settle(lambda: values(broker) == [b"a", b"b"])
+            settled = True
+            broker.purgatory.check(broker.replicas.get("t", 0).key)
+            (answer,) = answers_of(await client.receive())
+            assert (answer.error_code, answer.base_offset) == (code, 1)
+            assert answer.log_start_offset == (0 if version >= 5 else -1)
+
+    run(main)
+
+
+@pytest.mark.parametrize("partitions", [1, 600])
+def test_a_frame_that_is_kept_whole_is_not_copied_again(
+    tmp_path: Path, partitions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            create_topic(broker, "t")
+            seen: list[Any] = []
+            original = Partition.append
+
+            def look(self: Any, records: Any, **arguments: Any) -> Any:
+                seen.append(records)
+                return original(self, records, **arguments)
+
+            monkeypatch.setattr(Partition, "append", look)
+            client = await connect(broker)
+            request = produce("t", batch([b"x" * 100_000]))
+            request.topic_data[0].partition_data += [
+                PartitionProduceData(index=index, records=batch()) for index in range(1, partitions)
+            ]
+            answers = answers_of(await client.call(request, 9))
+            assert [one.error_code for one in answers[:1]] == [0]
+            assert isinstance(seen[0], memoryview)
+            assert seen[0].readonly == (partitions > 1)
+            assert len(seen[0].obj) > 100_000 + 60 * partitions  # the whole frame
+            client.close()
 
     run(main)

@@ -171,19 +171,40 @@ class FetchReading:
             return min(wanted.partition_max_bytes, one.found_bytes)
         return min(wanted.partition_max_bytes, one.found_bytes + replica.appended_bytes - one.appended_bytes)
 
-    def watch(self, start: int = 0) -> None:
+    def watch(self, start: int = 0) -> int:
         """Get ready to be asked what `has_arrived` of what is watched; before anything else happens to it.
 
         Args:
             start: which of the watched partitions is the first that was not got ready before.
+
+        Returns:
+            How many bytes of these are visible, be it that the read had no room for them: as in Kafka each
+            partition counts up to its maximum. It does not wait where more follows in a later segment, which
+            no read goes on to.
         """
+        total = 0
         for one in self.watched[start:]:
-            replica = one.replica
+            replica, wanted = one.replica, one.wanted
             assert replica is not None
-            one.seen_end = visible_end(replica.log, self.reader.isolation)
-            if one.seen_end < replica.log.log_end_offset:
+            one.seen_end = end = visible_end(replica.log, self.reader.isolation)
+            if wanted.fetch_offset < end:
+                self._find_visible(one, replica, end)
+                total += min(wanted.partition_max_bytes, one.found_bytes)
+            if end < replica.log.log_end_offset:
                 # What is here already arrives when it becomes visible.
-                one.appended_bytes -= one.wanted.partition_max_bytes
+                one.appended_bytes -= wanted.partition_max_bytes
+        return total
+
+    def _find_visible(self, one: FetchedPartition, replica: Partition, end: int) -> None:
+        """Find out how much of a partition is visible, of which the read may have had room for a part."""
+        try:
+            found = replica.log.bytes_between(one.wanted.fetch_offset, end)
+        except KafkaError:
+            found = None  # the next fetch is told
+        if found is None:
+            self.is_urgent = True
+        else:
+            one.found_bytes = max(one.found_bytes, found)
 
     # ------------------------------------------------------------------ one partition
 

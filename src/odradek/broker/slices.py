@@ -50,6 +50,10 @@ def each(items: Iterable[T], work: Callable[[T], R]) -> Steps[list[R]]:
     return results
 
 
+AT_ONCE = 64
+"""So many topics, partitions or markers are worked on without a pause; a request that names more of them is
+worked on in pieces of so many."""
+
 _COUNTED_AT_ONCE = 256
 
 
@@ -120,7 +124,7 @@ def wait(answer: Any) -> Steps[Any]:
     return answer
 
 
-_AT_ONCE = 256
+_FREED_AT_ONCE = 256
 """Elements of a list that are let go of between two pauses."""
 
 
@@ -136,17 +140,17 @@ def take_apart(message: Struct) -> Steps[None]:
         element = field.element
         inner = element.struct.FIELDS if element is not None and element.struct is not None else ()
         names = [one.name for one in inner if one.kind == "array"]
-        if len(items) <= _AT_ONCE and not names:
+        if len(items) <= _FREED_AT_ONCE and not names:
             continue
         while items:
-            piece = items[-_AT_ONCE:]
-            if len(items) > _AT_ONCE:
-                del items[-_AT_ONCE:]
+            piece = items[-_FREED_AT_ONCE:]
+            if len(items) > _FREED_AT_ONCE:
+                del items[-_FREED_AT_ONCE:]
             else:
                 items = ()
             for item in piece:
                 for name in names:
-                    if len(getattr(item, name) or ()) > _AT_ONCE:
+                    if len(getattr(item, name) or ()) > _FREED_AT_ONCE:
                         yield from take_apart(item)
                         break
             yield

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from odradek.broker.slices import Steps
+from odradek.broker.slices import AT_ONCE, Steps
 from odradek.cluster.nodes import NO_LEADER
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.metadata import MetadataResponsePartition
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 MAX_PARTITIONS = 20_000
 """So many partitions are kept, of 0.5 KiB each."""
-
-AT_ONCE = 64
-"""So many partitions are described without a pause."""
 
 Partitions = tuple[MetadataResponsePartition, ...]
 

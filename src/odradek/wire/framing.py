@@ -154,10 +154,13 @@ class FrameReceiver:
         return frames
 
     def own(self, frame: Buffer) -> Buffer:
-        """A frame that `received` has just given, to be kept for as long as it is wanted."""
+        """A frame that `received` has just given, to be kept for as long as it is wanted.
+
+        It is read-only, by which whoever gets a piece of it knows that nobody will write to it any more.
+        """
         if self._lent is not None and isinstance(frame, memoryview) and frame.obj is self._lent:
             self._lent = None
-            return frame
+            return frame.toreadonly()
         return bytes(frame)
 
     def take_back(self) -> None:

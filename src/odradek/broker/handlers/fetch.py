@@ -4,7 +4,8 @@
 - Sessions from version 7: see `odradek.broker.fetch_sessions` (KIP-227). Of a session's partitions that have
   nothing new no answer is made: they cost one look each.
 - A long poll: the answer comes when `min_bytes` are there, at the latest after `max_wait_ms`; at once when a
-  partition has an error, or has diverged.
+  partition has an error, has diverged, or goes on in a later segment. Each partition counts with what is
+  visible, up to its `partition_max_bytes`, also where the response had no room for it (Kafka's DelayedFetch).
 - `max_bytes` and `partition_max_bytes` are kept, except that the first batch of the response comes whole
   even when it is larger: a consumer must be able to go on (KIP-74).
 - Leader epochs from version 9 (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH), diverging epochs from 12
@@ -31,7 +32,7 @@ from odradek.broker.fetch_reading import FetchReading
 from odradek.broker.fetch_response import ResponseForm
 from odradek.broker.fetch_sessions import NO_TOPIC_ID, Answers, FetchContext, FetchedPartition, IdOrName
 from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, wait
+from odradek.broker.slices import AT_ONCE, Steps, wait
 from odradek.util.futures import pass_on
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
@@ -41,10 +42,6 @@ if TYPE_CHECKING:
     from odradek.cluster.image import ClusterImage
 
 T = TypeVar("T")
-
-AT_ONCE = 64
-"""A fetch of more partitions and topics is worked on in pieces of so many, with pauses between them. A piece
-takes half a millisecond where partitions have little, 3 ms where each has what is just read into memory."""
 
 MAX_WATCHED = 10_000
 """A fetch of more partitions than this is not told when something arrives, but answered after `max_wait_ms`:
@@ -82,7 +79,11 @@ def _wanted(
 
 
 def _pieces(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """What there is in pieces that may be worked on without a pause."""
+    """What there is in pieces that may be worked on without a pause.
+
+    A piece takes half a millisecond where partitions have little, 3 ms where each has what is just read into
+    memory.
+    """
     for at in range(0, len(items), AT_ONCE):
         yield items[at : at + AT_ONCE]
 
@@ -163,7 +164,8 @@ class _Fetch:
         self.reading.read(self.partitions, first=True)
         if not self.may_wait():
             return self.respond()
-        self.reading.watch()
+        if self.reading.watch() >= self.min_bytes or self.reading.is_urgent:
+            return self.respond()
         return self.wait()
 
     def go_on_in_steps(self) -> Steps[_Response]:

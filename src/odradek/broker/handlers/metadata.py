@@ -19,7 +19,7 @@ from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.auto_creation import MAX_TOPICS_AT_ONCE, auto_create
 from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, begin, wait
+from odradek.broker.slices import AT_ONCE, Steps, begin, wait
 from odradek.cluster import topics as topic_rules
 from odradek.cluster.nodes import NO_TOPIC_ID
 from odradek.errors import InvalidRequestError
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from odradek.cluster.image import ClusterImage, TopicImage
 
 _BY_ID_FROM = 12
-
-_AT_ONCE = 64
-"""So many topics are looked at without a pause."""
 
 
 def _error_response(
@@ -71,19 +68,19 @@ def _answer(context: RequestContext, request: MetadataRequest) -> Steps[Metadata
         for number, (name, topic) in enumerate(tuple(image.topics.items()), 1):
             if name not in image.marked and context.authorize(Operation.DESCRIBE, topic_resource(name)):
                 topics.append((yield from _describe(context, image, topic)))
-            if not number % _AT_ONCE:
+            if not number % AT_ONCE:
                 yield
     else:
         ids, names = yield from _asked_for(wanted, version)
         for number, topic_id in enumerate(ids, 1):
             topics.append((yield from _by_id(context, image, topic_id)))
-            if not number % _AT_ONCE:
+            if not number % AT_ONCE:
                 yield
         # Ids are stronger.
         may_create = request.allow_auto_topic_creation and context.broker.config.auto_create_topics_enable
         for number, one in enumerate(names if not ids else (), 1):
             topics.append((yield from _by_name(context, image, one, may_create, missing)))
-            if not number % _AT_ONCE:
+            if not number % AT_ONCE:
                 yield
     if missing:
         yield from _create(context, missing, topics)
@@ -136,7 +133,7 @@ def _asked_for(
     ids: dict[bytes, None] = {}
     names: dict[str, None] = {}
     for number, topic in enumerate(wanted, 1):
-        if not number % _AT_ONCE:
+        if not number % AT_ONCE:
             yield
         if version < _BY_ID_FROM:
             if topic.name is None:

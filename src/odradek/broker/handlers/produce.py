@@ -4,6 +4,8 @@
 - acks 0: no answer; an error closes the connection, which is all that such a producer can notice. 1: the
   leader has it. -1: all in-sync replicas have it, else REQUEST_TIMED_OUT after `timeout_ms`; anything else:
   INVALID_REQUIRED_ACKS.
+- An error after the append (NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT, a leadership that is lost)
+  leaves the offset in the answer, as in Kafka: the records are in the log.
 - A partition that is named twice gets INVALID_REQUEST each time, and nothing is appended.
 - A request of more than 20,000 topics and partitions closes its connection.
 - From 3 on exactly one batch, of magic 2; zstd from version 7.
@@ -36,7 +38,7 @@ from odradek.broker.conversion.produce import (
 )
 from odradek.broker.leader_hints import LeaderHints
 from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, take_or_wait, wait
+from odradek.broker.slices import AT_ONCE, Steps, take_or_wait, wait
 from odradek.broker.transactions.produce import admit_produce, require_admitted
 from odradek.broker.waiting import wait_for_replicas
 from odradek.cluster.image import INTERNAL_TOPICS
@@ -69,9 +71,6 @@ if TYPE_CHECKING:
     from odradek.broker.transactions.gate import Admission
     from odradek.log.partition.appending import AppendInfo
     from odradek.replication.partition import Partition
-
-PARTITIONS_AT_ONCE = 64
-"""A request that names more topics and partitions than this is worked on in slices."""
 
 PARTITIONS_BETWEEN_PAUSES = 16
 
@@ -110,7 +109,7 @@ def handle(context: RequestContext, request: ProduceRequest) -> Any:
     size = len(topics)
     for topic in topics:
         size += len(topic.partition_data)
-    if size <= PARTITIONS_AT_ONCE:
+    if size <= AT_ONCE:
         return take_or_wait(_produce(context, request, in_slices=False))
     # The connection's next request begins when everything has been appended.
     own_records(request)
@@ -120,15 +119,15 @@ def handle(context: RequestContext, request: ProduceRequest) -> Any:
 def own_records(request: ProduceRequest) -> None:
     """Let a request have its records for itself, because something is waited for before they are appended.
 
-    They come as views into the frame, whose memory the connection may use again. What nobody can change is
-    not copied.
+    They come as views into the frame, whose memory the connection may use again unless the frame is kept
+    (`FrameReceiver.own`). What nobody can change is not copied.
     """
     for topic in request.topic_data:
         for data in topic.partition_data:
             records = data.records
             if records is None or records.__class__ is bytes:
                 continue
-            if not isinstance(records, memoryview) or not isinstance(records.obj, bytes):
+            if not isinstance(records, memoryview) or not records.readonly:
                 data.records = bytes(records)
 
 
@@ -322,12 +321,12 @@ class _Appends:
             log_append_time_ms=info.log_append_time_ms,
             log_start_offset=info.log_start_offset,
         )
-        if self._acks == -1 and info.first_offset >= 0:
-            done, code = partition.committed(info.last_offset + 1)
-            if not done:
-                self.pending.append((partition, info.last_offset + 1, answer))
-            elif code:
-                answer.error_code = int(code)
+        if (
+            self._acks == -1
+            and info.first_offset >= 0
+            and not _settle(partition, info.last_offset + 1, answer)
+        ):
+            self.pending.append((partition, info.last_offset + 1, answer))
         return answer
 
 
@@ -413,10 +412,10 @@ def _add_leaders(context: RequestContext, response: ProduceResponse) -> None:
 
 
 def _settle(partition: Partition, offset: int, answer: PartitionProduceResponse) -> bool:
+    """Whether a partition is done. The offset stays in the answer: the records are in the log there."""
     done, code = partition.committed(offset)
     if done and code:
         answer.error_code = int(code)
-        answer.base_offset = -1
     return done
 
 

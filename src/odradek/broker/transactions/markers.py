@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from odradek.broker.slices import Slicer, Steps, take_all
+from odradek.broker.slices import AT_ONCE, Slicer, Steps, take_all
 from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC
 from odradek.coordinators.transactions.transaction import MAX_EPOCH
 from odradek.errors import KafkaError
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _EPOCH_PER_TRANSACTION = 2
-
-_AT_ONCE = 64
-"""More markers than this are written in slices."""
 
 
 class MarkerWriter:
@@ -116,7 +113,7 @@ class MarkerWriter:
                     self._append(key, batch, producer_id, commit, settle)
                 yield
 
-        if len(wanted) <= _AT_ONCE:
+        if len(wanted) <= AT_ONCE:
             take_all(write_all())
         else:
             self._slicer.run(write_all())

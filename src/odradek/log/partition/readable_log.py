@@ -158,6 +158,24 @@ class ReadableLog:
         except OSError as error:
             raise self.storage_error(f"reading at offset {offset}", error, reading=True) from error
 
+    def bytes_between(self, offset: int, end: int) -> int | None:
+        """The bytes of the batches from the one that holds `offset` on, none of them reaching `end`.
+
+        Nothing is read. None where they go on in a later segment. Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        """
+        segments = self.segments
+        segment = segments.active
+        if offset < segment.base_offset:
+            slot = max(0, segments.floor(offset))
+            segment = segments[slot]
+            if end > segments[slot + 1].base_offset:
+                return None
+        try:
+            found = segment.find(offset, NEVER, end, False)
+        except OSError as error:
+            raise self.storage_error(f"reading at offset {offset}", error, reading=True) from error
+        return found[1] - found[0] if found is not None else 0
+
     @staticmethod
     def _bytes(segment: Segment, position: int, size: int, range_from: int) -> bytes | FileRange:
         if size >= range_from:
