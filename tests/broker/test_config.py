@@ -21,6 +21,7 @@ from odradek.broker.config.table import (
     SECTIONS,
     UPDATE_MODES,
 )
+from odradek.broker.process.options import read_config
 from odradek.cluster.config_def import ConfigError, ConfigType, to_text
 from odradek.cluster.nodes import Endpoint
 from odradek.log import LogConfig
@@ -134,7 +135,7 @@ def test_a_broken_escape_in_the_file_names_file_and_line(tmp_path: Path) -> None
     path = tmp_path / "server.properties"
     path.write_text("a=1\nb=\\uXYZW")
     with pytest.raises(ConfigError, match=r"server\.properties: line 2"):
-        BrokerConfig.from_file(path)
+        read_config(path, {})
 
 
 def test_values_are_typed_and_attributes_are_kept() -> None:
@@ -206,14 +207,14 @@ def test_a_file_is_read_with_overrides_and_named_in_complaints(tmp_path: Path) -
     path.write_text(
         "# a broker\nbroker.id=7\nlog.dirs=/a,\\\n  /b\nnum.partitions=4\nzookeeper.connect=h:2181/x\n"
     )
-    config = BrokerConfig.from_file(path, {"num.partitions": "5"})
+    config = read_config(path, {"num.partitions": "5"})
     assert (config.broker_id, config.node_id, config.num_partitions) == (7, 7, 5)
     assert config.data_dirs == (Path("/a"), Path("/b"))
     assert config.zookeeper_connect == "h:2181/x"
     with pytest.raises(ConfigError, match=r"server\.properties: Invalid value"):
-        BrokerConfig.from_file(path, {"num.partitions": "x"})
+        read_config(path, {"num.partitions": "x"})
     with pytest.raises(ConfigError, match="cannot be read"):
-        BrokerConfig.from_file(tmp_path / "absent")
+        read_config(tmp_path / "absent", {})
 
 
 def test_a_broker_that_is_alone_needs_no_three_brokers() -> None:

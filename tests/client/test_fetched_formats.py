@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.client.core.chunk import Chunk
-from odradek.client.core.fetched import end_of_fetched, visible_batches
+from odradek.client.core.fetched import end_of_fetched
 from odradek.client.core.subscription_state import Position
 from odradek.client.types import TopicPartition
 from odradek.errors import KafkaError
@@ -76,7 +76,6 @@ def test_records_columns_and_the_end(
     end = end_of_fetched(log, offset)
     assert polled(log, offset, limit) == (expected, end)
     assert columns(log, offset, limit) == (expected, end)
-    assert visible_batches(log, offset, None)[1] == end
     assert polled(log + log[: len(log) // 2], offset, limit)[0] == expected
 
 

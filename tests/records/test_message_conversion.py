@@ -316,7 +316,7 @@ def test_zstd_is_not_converted() -> None:
         convert(zstd, 1)
     with pytest.raises(UnsupportedCompressionTypeError):
         DownConversion(zstd + plain, 1)
-    pieces = down_convert(plain + zstd, 1)
+    pieces = down_convert(iter_entries(plain + zstd), 1)
     assert next(pieces) == convert(plain, 1)
     with pytest.raises(UnsupportedCompressionTypeError):
         next(pieces)
@@ -345,7 +345,7 @@ def test_pieces_are_the_whole(parts: list[tuple[Rows, Codec]], piece_bytes: int,
     log = log[: len(log) - cut]
     for magic in (0, 1):
         whole = convert(log, magic)
-        pieces = list(down_convert(log, magic, piece_bytes=piece_bytes))
+        pieces = list(down_convert(iter_entries(log), magic, piece_bytes=piece_bytes))
         assert b"".join(pieces) == whole and all(pieces)
         lazy = DownConversion(log, magic, piece_bytes=piece_bytes)
         data = b"".join(lazy.pieces())

@@ -25,9 +25,3 @@ def test_a_timer_set_by_a_timer_fires_within_the_same_advance() -> None:
     assert fired == []
     timers.advance(1)
     assert fired == [20.0]
-
-
-def test_the_wall_clock_jumps_alone() -> None:
-    clock = ManualClock(now_ms=5_000)
-    clock.jump_wall_clock(-3_000)
-    assert (clock.now_ms(), clock.monotonic_ms()) == (2_000, 0.0)

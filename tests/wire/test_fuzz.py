@@ -247,7 +247,11 @@ def densest(cls: type[Message], version: int) -> bytes:
         if field.kind == "array" and version in field.versions:
             element = field.element
             assert element is not None
-            setattr(message, field.name, [element.fresh_default()] * 300)
+            setattr(
+                message,
+                field.name,
+                [element.struct() if element.struct is not None else element.default] * 300,
+            )
     return message.encode(version)
 
 

@@ -29,7 +29,6 @@ HEADER_BYTES = 61
 LOG_OVERHEAD = 12
 """Base offset and length: what stands before the bytes that the length counts."""
 
-BASE_OFFSET_AT = 0
 LENGTH_AT = 8
 LEADER_EPOCH_AT = 12
 MAGIC_AT = 16

@@ -14,7 +14,7 @@ Everything here is a pure function of bytes, for a thread or a process beside th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from odradek.errors import RecordTooLargeError, UnsupportedCompressionTypeError
 from odradek.records._pyscan import wrap64
@@ -66,29 +66,19 @@ def convert(
 
 
 def down_convert(
-    buffer: Buffer,
+    entries: Iterable[tuple[Entry, memoryview]],
     magic: int,
     *,
     first_offset: int = 0,
     piece_bytes: int = PIECE_BYTES,
     max_size: int = MAX_DECOMPRESSED_BYTES,
+    count: Callable[[int], None] = lambda records: None,
 ) -> Iterator[bytes]:
     """As `convert`, in pieces of whole batches: up to `piece_bytes` of the log each, at least one batch.
 
     Pieces of which nothing is left (markers only) are skipped. A batch in zstd raises when its piece is
-    due, after the pieces in front of it.
+    due, after the pieces in front of it. `count` is told of how many records each batch had.
     """
-    yield from _pieces(iter_entries(buffer), magic, first_offset, piece_bytes, max_size)
-
-
-def _pieces(
-    entries: Iterator[tuple[Entry, memoryview]],
-    magic: int,
-    first_offset: int,
-    piece_bytes: int,
-    max_size: int,
-    count: Callable[[int], None] = lambda records: None,
-) -> Iterator[bytes]:
     out = bytearray()
     taken = 0
     for header, entry in entries:
@@ -188,8 +178,13 @@ class DownConversion:
             return
         yield first
         try:
-            yield from _pieces(
-                self._entries, self._magic, self._first_offset, self._piece_bytes, self._max_size, self._count
+            yield from down_convert(
+                self._entries,
+                self._magic,
+                first_offset=self._first_offset,
+                piece_bytes=self._piece_bytes,
+                max_size=self._max_size,
+                count=self._count,
             )
         except UnsupportedCompressionTypeError:
             return

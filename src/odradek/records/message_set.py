@@ -345,16 +345,6 @@ def _record(
     )
 
 
-def base_offset_of(header: Entry, entry: memoryview, max_size: int = MAX_DECOMPRESSED_BYTES) -> int:
-    """The offset of an entry's first record; a wrapper must be unpacked for it."""
-    if isinstance(header, BatchHeader):
-        return header.base_offset
-    if not header.is_wrapper:
-        return header.offset
-    inner = inner_messages(header, entry, max_size)
-    return inner_base_offset(header, inner) + MessageHeader.parse(inner).offset
-
-
 def check_entry(header: Entry, entry: Buffer) -> None:
     """Raise `KafkaError` CORRUPT_MESSAGE unless the batch or message has the CRC that its header says."""
     if isinstance(header, BatchHeader):

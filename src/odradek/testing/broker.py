@@ -82,7 +82,6 @@ class Broker:
             raise TypeError(f'kafka_version={kafka_version!r}: a release is text, as "2.2" and "4.10" are')
         if kafka_version is not None:
             config["odradek_kafka_version"] = kafka_version
-        self._keeps_data = data is not None
         self._temporary: str | None = None
         self.data: Path | None = Path(data) if data is not None else None
         self._port = port

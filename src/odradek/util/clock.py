@@ -49,7 +49,3 @@ class ManualClock:
         """Let `ms` milliseconds pass."""
         self._now_ms += int(ms)
         self._monotonic_ms += ms
-
-    def jump_wall_clock(self, ms: int) -> None:
-        """Move the wall clock alone, as an operator or NTP would."""
-        self._now_ms += ms

@@ -143,15 +143,6 @@ class Field:
             return bool(value == self.struct())
         return value is not None and len(value) == 0
 
-    def fresh_default(self) -> Any:
-        """The default, as an object of the caller's own."""
-        if self.default is not UNSET:
-            return self.default
-        if self.kind == "struct":
-            assert self.struct is not None
-            return self.struct()
-        return []
-
     def __repr__(self) -> str:
         return f"<field {self.name}: {self.kind} {self.versions}>"
 

@@ -116,21 +116,6 @@ class BrokerConfig(ConfigAttributes):
                 key.parse(text)
         self._check()
 
-    @classmethod
-    def from_file(
-        cls, path: Path, overrides: Mapping[str, str] | None = None, *, standalone: bool = True
-    ) -> BrokerConfig:
-        """Read a `server.properties`; `overrides` win.
-
-        Raises:
-            ConfigError: it cannot be read, or a value is wrong; the file is named.
-        """
-        properties = read_properties(path)
-        try:
-            return cls({**properties, **(overrides or {})}, standalone=standalone)
-        except ConfigError as error:
-            raise ConfigError(f"{path}: {error}") from error
-
     if not TYPE_CHECKING:
 
         def __getattr__(self, attribute: str) -> ConfigValue:

@@ -10,7 +10,6 @@ from odradek.client.types import TopicPartition
 from odradek.errors import KafkaError, RecordTooLargeError, UnsupportedForMessageFormatError
 from odradek.records.batch import BatchHeader, batch_records, iter_batches
 from odradek.records.control import ControlType, parse_control_type
-from odradek.records.message_batches import iter_fetched
 from odradek.records.message_kernel import message_kernel
 from odradek.records.message_set import iter_entries
 
@@ -88,23 +87,3 @@ def batch_too_large(tp: TopicPartition, offset: int) -> RecordTooLargeError:
         f"{tp}: the batch at offset {offset} exceeds max.partition.fetch.bytes, and a broker before Kafka "
         "0.10.1 does not send it then: raise max.partition.fetch.bytes (to the broker's message.max.bytes)"
     )
-
-
-def visible_batches(
-    records: Any, from_offset: int, aborted: Iterable[Any] | None
-) -> tuple[list[tuple[BatchHeader, memoryview]], int]:
-    """The data batches of an answer that end at or after `from_offset`, and the offset after the last batch.
-
-    The second is `from_offset` if there is no whole batch. Raises `KafkaError` as `iter_batches` does.
-    """
-    out: list[tuple[BatchHeader, memoryview]] = []
-    next_offset = from_offset
-    rule = AbortedFilter(aborted)
-    for header, batch, _ in iter_fetched(records):
-        if header.next_offset > next_offset:
-            next_offset = header.next_offset
-        if rule.active and rule.drops(header, batch):
-            continue
-        if not header.is_control and header.last_offset >= from_offset and header.record_count:
-            out.append((header, batch))
-    return out, next_offset

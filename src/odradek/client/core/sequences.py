@@ -69,7 +69,8 @@ class Sequences:
         self._partitions: dict[TopicPartition, PartitionSequence] = {}
         self._unresolved: dict[TopicPartition, int] = {}
         self._to_rewrite: set[TopicPartition] = set()
-        self._bump_wanted = False
+        self.bump_wanted = False
+        """Whether `apply_bump` has something to do."""
 
     # The producer id
 
@@ -96,9 +97,9 @@ class Sequences:
         """Raise the epoch if that was asked for since the last call. Called between requests, never amid
         one.
         """
-        if not self._bump_wanted or self.state is not IdState.READY:
+        if not self.bump_wanted or self.state is not IdState.READY:
             return
-        self._bump_wanted = False
+        self.bump_wanted = False
         if self.producer_epoch >= _MAX_EPOCH:
             # No epoch is left: a new id it must be. What is to be rewritten waits for it.
             self.producer_id = self.producer_epoch = -1
@@ -114,13 +115,8 @@ class Sequences:
         self._unresolved.pop(tp, None)
 
     def _request_bump(self, tp: TopicPartition) -> None:
-        self._bump_wanted = True
+        self.bump_wanted = True
         self._to_rewrite.add(tp)
-
-    @property
-    def bump_wanted(self) -> bool:
-        """Return whether `apply_bump` has something to do."""
-        return self._bump_wanted
 
     # Sending
 
@@ -132,7 +128,7 @@ class Sequences:
 
     def may_send(self, batch: ProducerBatch) -> bool:
         """Return whether the first batch of a partition's queue may leave now."""
-        if self.state is not IdState.READY or self._bump_wanted:
+        if self.state is not IdState.READY or self.bump_wanted:
             return False
         entry = self._entry(batch.tp)
         if not batch.has_sequence:

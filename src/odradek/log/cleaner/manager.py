@@ -81,10 +81,6 @@ class LogCleaner:
         """How many passes are under way."""
         return len(self._in_progress)
 
-    def first_dirty_offset(self, key: TopicPartition) -> int | None:
-        """Where the next pass over a log begins, None before the first."""
-        return self._offsets.get(key)
-
     def take(self) -> CleanTask | None:
         """The log that most needs it, to be cleaned now; None when none is worth it."""
         now_ms = self._clock.now_ms()

@@ -17,7 +17,6 @@ from odradek.log.storage.checkpoint_file import (
 from odradek.log.storage.files import FileSystem
 
 UNDEFINED_EPOCH = -1
-UNDEFINED_OFFSET = -1
 
 
 class LeaderEpochs:
@@ -129,11 +128,6 @@ class LeaderEpochs:
             return None
         end_offset = self._entries[slot].start_offset
         return EpochEntry(self._entries[slot - 1].epoch if slot else epoch, end_offset)
-
-    def epoch_for_offset(self, offset: int) -> int:
-        """The epoch in which the offset was written, -1 if it is not known."""
-        slot = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset)
-        return self._entries[slot - 1].epoch if slot else UNDEFINED_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Forget the epochs from the log's end on; `save` writes that down."""
