@@ -24,8 +24,8 @@ async def poll(site: Site, consumer: AsyncConsumer, me: str) -> tuple[Record, ..
     return seen.records
 
 
-class Member:
-    """A member of a group that reads everything, commits now and then, and dies at random."""
+class _Reader:
+    """A reader that lives again whenever it has died, each time under a name of its own."""
 
     def __init__(self, site: Site, who: str) -> None:
         self._site = site
@@ -38,6 +38,13 @@ class Member:
         while not self._site.ended.is_set():
             await self._live(f"{self._who}.{life}")
             life += 1
+
+    async def _live(self, me: str) -> None:
+        raise NotImplementedError
+
+
+class Member(_Reader):
+    """A member of a group that reads everything, commits now and then, and dies at random."""
 
     async def _live(self, me: str) -> None:
         site, chance = self._site, self._chance
@@ -60,21 +67,12 @@ class Member:
         site.notes.lost(me)
 
 
-class Assigned:
+class Assigned(_Reader):
     """Reads all partitions, dies, and begins again somewhat before where it was."""
 
     def __init__(self, site: Site, who: str) -> None:
-        self._site = site
-        self._who = who
-        self._chance = site.chance(who)
+        super().__init__(site, who)
         self._seen: dict[str, int] = {}
-
-    async def run(self) -> None:
-        """Live until the round has ended."""
-        life = 0
-        while not self._site.ended.is_set():
-            await self._live(f"{self._who}.{life}")
-            life += 1
 
     async def _live(self, me: str) -> None:
         site, chance = self._site, self._chance
