@@ -220,51 +220,26 @@ class LogManager:
         views: dict[Path, FolderView] = {}
         superseded = self.moves.superseded()
         compacted = find_compacted(self._files, self.online_dirs)
-        for directory in self._dirs:
-            if directory.is_online:
-                try:
-                    views[directory.path] = look(
-                        self._files,
-                        directory,
-                        configs,
-                        self.defaults,
-                        superseded,
-                        compacted=compacted,
-                        refuses_damage=self.refuses_damage,
-                    )
-                except OSError as error:
-                    self._fail_at_start(directory, f"loading the logs of {directory.path} failed", error)
+
+        def look_into(directory: DataDirectory) -> None:
+            views[directory.path] = look(
+                self._files,
+                directory,
+                configs,
+                self.defaults,
+                superseded,
+                compacted=compacted,
+                refuses_damage=self.refuses_damage,
+            )
+
+        def open_logs(directory: DataDirectory) -> None:
+            for item in views[directory.path].logs:
+                self._open_or_give_up(item)
+
+        self._in_each_folder(look_into)
         refuse_duplicates(views.values())
-        for directory in self._dirs:
-            if directory.is_online:
-                view = views[directory.path]
-                # Nobody reads from these any more: they are due.
-                for folder in view.deleted:
-                    self._removals.add(0, folder)
-                self._stale |= view.spoken_of.keys()
-                self.damaged.note(view.damaged, view.spoken_of)
-                try:
-                    # From here on only a clean stop makes it clean again.
-                    write_damaged(self._files, directory.path, self._known_of_damaged(directory.path))
-                    self._files.remove(directory.path / CLEAN_SHUTDOWN)
-                    self._files.fsync_dir(directory.path)
-                    lowered = view.lowered_recovery_points()
-                    if lowered is not None:
-                        write_offsets(self._files, directory.path / RECOVERY_POINTS, lowered)
-                    for path in view.superseded:
-                        # The old folder of a damaged log may be all that is left.
-                        if parse_partition_dir(path.name) not in self.damaged:
-                            self._removals.add(0, self.moves.retire(path))
-                except OSError as error:
-                    self._fail_at_start(directory, f"loading the logs of {directory.path} failed", error)
-        for directory in self._dirs:
-            if directory.is_online:
-                view = views[directory.path]
-                try:
-                    for item in view.logs:
-                        self._open_or_give_up(item)
-                except OSError as error:
-                    self._fail_at_start(directory, f"loading the logs of {directory.path} failed", error)
+        self._in_each_folder(lambda directory: self._begin_in(directory.path, views[directory.path]))
+        self._in_each_folder(open_logs)
         if self._logs:
             scanned = sum(bool(item.plan.scans) for view in views.values() for item in view.logs)
             logger.info("loaded %d logs, %d of them read through after a stop", len(self._logs), scanned)
@@ -272,6 +247,34 @@ class LogManager:
         self.damaged.settle(self._logs)
         self.moves.take_up({path: view for path, view in views.items() if path in self.online_dirs})
         return list(self._logs.values())
+
+    def _in_each_folder(self, work: Callable[[DataDirectory], None]) -> None:
+        """Do something in each data folder that has not failed, and give up those in which that fails."""
+        for directory in self._dirs:
+            if directory.is_online:
+                try:
+                    work(directory)
+                except OSError as error:
+                    self._fail_at_start(directory, f"loading the logs of {directory.path} failed", error)
+
+    def _begin_in(self, path: Path, view: FolderView) -> None:
+        """Take note of what a data folder holds, before the first log of any is opened. Raises `OSError`."""
+        # Nobody reads from these any more: they are due.
+        for folder in view.deleted:
+            self._removals.add(0, folder)
+        self._stale |= view.spoken_of.keys()
+        self.damaged.note(view.damaged, view.spoken_of)
+        # From here on only a clean stop makes it clean again.
+        write_damaged(self._files, path, self._known_of_damaged(path))
+        self._files.remove(path / CLEAN_SHUTDOWN)
+        self._files.fsync_dir(path)
+        lowered = view.lowered_recovery_points()
+        if lowered is not None:
+            write_offsets(self._files, path / RECOVERY_POINTS, lowered)
+        for old in view.superseded:
+            # The old folder of a damaged log may be all that is left.
+            if parse_partition_dir(old.name) not in self.damaged:
+                self._removals.add(0, self.moves.retire(old))
 
     def _open_or_give_up(self, item: FoundLog) -> None:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -145,44 +145,8 @@ def look(
     """
     path, view = directory.path, FolderView()
     directory.was_clean = files.exists(path / CLEAN_SHUTDOWN)
-    last_stop = read_segments(files, path)
-    recovery_points = _offsets(files, path / RECOVERY_POINTS)
-    log_starts = _offsets(files, path / LOG_START_OFFSETS)
-    high_watermarks = _offsets(files, path / HIGH_WATERMARKS)
-
-    def said_of(key: TopicPartition) -> DamagedLog:
-        return DamagedLog(
-            *key,
-            path / partition_dir(*key),
-            "",
-            recovery_points.get(key, 0),
-            max(log_starts.get(key, 0), last_stop.starts.get(key, 0)),
-            high_watermarks.get(key, 0),
-            directory.was_clean and key not in last_stop.unclean,
-            last_stop.segments.get(key),
-        )
-
-    for spoken_of in {*recovery_points, *log_starts, *high_watermarks}:
-        view.spoken_of[spoken_of] = said_of(spoken_of)
-    for name, size in files.entries(path).items():
-        folder = path / name
-        if size >= 0:
-            continue
-        marker = marker_of_dir(name)
-        if marker == "delete":
-            view.deleted.append(folder)
-            continue
-        future = parse_future_dir(name)
-        if future is not None:
-            view.futures.append((future, folder))
-            continue
-        key = parse_partition_dir(name)
-        if key is None:
-            logger.info("%s is left alone: %s", folder, marker or "no partition's folder")
-            continue
-        if folder in superseded:
-            view.superseded.append(folder)
-            continue
+    said_of = _read_checkpoints(files, path, view, was_clean=directory.was_clean)
+    for key, folder in _partition_folders(files, path, view, superseded):
         said = view.spoken_of.get(key) or said_of(key)
         config = LogConfig.from_topic(configs.get(key[0], {}), defaults)
         try:
@@ -203,6 +167,58 @@ def look(
         offsets = said.recovery_point, said.log_start_offset, said.high_watermark
         view.logs.append(FoundLog(*key, config, plan, *offsets, said.known))
     return view
+
+
+def _read_checkpoints(
+    files: FileSystem, path: Path, view: FolderView, *, was_clean: bool
+) -> Callable[[TopicPartition], DamagedLog]:
+    """Fill in what the checkpoints speak of; returns what they say of any partition. Raises `OSError`."""
+    last_stop = read_segments(files, path)
+    recovery_points = _offsets(files, path / RECOVERY_POINTS)
+    log_starts = _offsets(files, path / LOG_START_OFFSETS)
+    high_watermarks = _offsets(files, path / HIGH_WATERMARKS)
+
+    def said_of(key: TopicPartition) -> DamagedLog:
+        return DamagedLog(
+            *key,
+            path / partition_dir(*key),
+            "",
+            recovery_points.get(key, 0),
+            max(log_starts.get(key, 0), last_stop.starts.get(key, 0)),
+            high_watermarks.get(key, 0),
+            was_clean and key not in last_stop.unclean,
+            last_stop.segments.get(key),
+        )
+
+    for spoken_of in {*recovery_points, *log_starts, *high_watermarks}:
+        view.spoken_of[spoken_of] = said_of(spoken_of)
+    return said_of
+
+
+def _partition_folders(
+    files: FileSystem, path: Path, view: FolderView, superseded: Collection[Path]
+) -> Iterator[tuple[TopicPartition, Path]]:
+    """The folders of partitions; what other folders there are goes into the view. Raises `OSError`."""
+    for name, size in files.entries(path).items():
+        folder = path / name
+        if size >= 0:
+            continue
+        marker = marker_of_dir(name)
+        if marker == "delete":
+            view.deleted.append(folder)
+            continue
+        future = parse_future_dir(name)
+        if future is not None:
+            view.futures.append((future, folder))
+            continue
+        key = parse_partition_dir(name)
+        if key is None:
+            logger.info("%s is left alone: %s", folder, marker or "no partition's folder")
+            continue
+        if folder in superseded:
+            view.superseded.append(folder)
+            continue
+        yield key, folder
 
 
 def _offsets(files: FileSystem, path: Path) -> dict[TopicPartition, int]:

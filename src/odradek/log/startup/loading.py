@@ -10,6 +10,7 @@ from odradek.log.partition import partition_metadata
 from odradek.log.partition.partition_log import PartitionLog
 from odradek.log.producers.producer_replay import recall_recent_batches, replay_producers
 from odradek.log.segments.index_file import CorruptIndexError
+from odradek.log.segments.segment import Segment
 from odradek.log.segments.segment_list import open_segment
 from odradek.log.startup.recovery import RecoveryPlan, apply_scan, plan_recovery
 from odradek.log.storage.checkpoint_file import CorruptCheckpointError, EpochEntry
@@ -77,37 +78,14 @@ def load(log: PartitionLog, plan: RecoveryPlan, recovery_point: int, log_start_o
     if LEADER_EPOCHS in sizes:
         _load_epochs(log)
     for base in plan.kept:
-        scan = plan.scans.get(base)
-        if scan is not None:
-            segment = open_segment(files, log.directory, base, log.config)
-            segment.created_ms = now_ms
-            apply_scan(segment, scan, files)
-            segment.release()
-        elif plan.last is not None and plan.last.base_offset == base:
-            segment = plan.last
-            segment.created_ms = now_ms
-            if numbered(base, TXN_INDEX_SUFFIX) in sizes:
-                segment.txn_index.load()
-        else:
-            segment = open_segment(files, log.directory, base, log.config)
-            segment.take_up(sizes, now_ms)
-        log.segments.add(segment)
+        log.segments.add(_segment_of(log, plan, base, now_ms))
     for base in plan.dropped:
         dropped = open_segment(files, log.directory, base, log.config)
         for path in dropped.paths():
             files.remove(path)
     end_offset = log_start_offset if plan.end_offset is None else plan.end_offset
     if len(log.segments) and end_offset < log_start_offset:
-        logger.warning(
-            "%r ends at %d, below its start %d: newer files must have been removed; it goes on at its start",
-            log,
-            end_offset,
-            log_start_offset,
-        )
-        for segment in log.segments:
-            log.drop_segment(segment)
-        log.epochs.clear()
-        log.snapshots.restart_at(log_start_offset)
+        _begin_anew(log, end_offset, log_start_offset)
         end_offset = log_start_offset
     if not len(log.segments):
         segment = open_segment(files, log.directory, log_start_offset, log.config)
@@ -125,6 +103,39 @@ def load(log: PartitionLog, plan: RecoveryPlan, recovery_point: int, log_start_o
     log.epochs.truncate_from_end(end_offset)
     log.epochs.truncate_from_start(log.log_start_offset)
     log.release()
+
+
+def _segment_of(log: PartitionLog, plan: RecoveryPlan, base: int, now_ms: int) -> Segment:
+    """A segment that is kept: read through, known to be the last, or taken up as its files are."""
+    scan, sizes = plan.scans.get(base), plan.contents.sizes
+    if scan is not None:
+        segment = open_segment(log.files, log.directory, base, log.config)
+        segment.created_ms = now_ms
+        apply_scan(segment, scan, log.files)
+        segment.release()
+    elif plan.last is not None and plan.last.base_offset == base:
+        segment = plan.last
+        segment.created_ms = now_ms
+        if numbered(base, TXN_INDEX_SUFFIX) in sizes:
+            segment.txn_index.load()
+    else:
+        segment = open_segment(log.files, log.directory, base, log.config)
+        segment.take_up(sizes, now_ms)
+    return segment
+
+
+def _begin_anew(log: PartitionLog, end_offset: int, log_start_offset: int) -> None:
+    """Drop all segments of a log that ends below its start."""
+    logger.warning(
+        "%r ends at %d, below its start %d: newer files must have been removed; it goes on at its start",
+        log,
+        end_offset,
+        log_start_offset,
+    )
+    for segment in log.segments:
+        log.drop_segment(segment)
+    log.epochs.clear()
+    log.snapshots.restart_at(log_start_offset)
 
 
 def _load_epochs(log: PartitionLog) -> None:
