@@ -15,7 +15,6 @@ from fastcrc import crc32
 
 from odradek.errors import (
     CorruptRecordError,
-    UnsupportedCompressionTypeError,
     UnsupportedForMessageFormatError,
 )
 from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec, decompress
@@ -142,10 +141,7 @@ class BatchHeader(NamedTuple):
     @property
     def codec(self) -> Codec:
         """The codec; `KafkaError` UNSUPPORTED_COMPRESSION_TYPE when it is none that is known."""
-        try:
-            return Codec(self.attributes & CODEC_MASK)
-        except ValueError:
-            raise UnsupportedCompressionTypeError(f"unknown compression type {self.codec_id}") from None
+        return Codec.of(self.attributes & CODEC_MASK)
 
     @property
     def timestamp_type(self) -> TimestampType:

@@ -34,6 +34,14 @@ class Codec(IntEnum):
     ZSTD = 4
 
     @classmethod
+    def of(cls, number: int) -> Codec:
+        """The codec of a number. Raises `KafkaError` UNSUPPORTED_COMPRESSION_TYPE if there is none."""
+        try:
+            return cls(number)
+        except ValueError:
+            raise UnsupportedCompressionTypeError(f"unknown compression type {int(number)}") from None
+
+    @classmethod
     def parse(cls, name: str) -> Codec:
         """The codec of a `compression.type`, in any case; 'uncompressed' is a broker's word for none.
 
@@ -84,10 +92,7 @@ def decompress(codec: Codec | int, data: Buffer, max_size: int = MAX_DECOMPRESSE
     view = memoryview(data)
     if codec == Codec.NONE:
         return view
-    try:
-        unpack = _UNPACK[Codec(codec)]
-    except ValueError:
-        raise UnsupportedCompressionTypeError(f"unknown compression type {int(codec)}") from None
+    unpack = _UNPACK[Codec.of(codec)]
     try:
         return unpack(view, max_size)
     except (cramjam.DecompressionError, zlib.error, ValueError) as problem:

@@ -15,14 +15,19 @@ _CONTENT_SIZE_FLAG = 0x08
 _DICTIONARY_ID_FLAG = 0x01
 
 
+def refuse_zstd(codec: Codec, magic: int) -> None:
+    """Raise `KafkaError` UNSUPPORTED_COMPRESSION_TYPE for the codec that messages cannot be written with."""
+    if codec is Codec.ZSTD:
+        raise UnsupportedCompressionTypeError(f"messages of magic {magic} cannot be compressed with zstd")
+
+
 def compress_messages(codec: Codec, data: Buffer, magic: int, level: int | None = None) -> Buffer:
     """`data` as the value of a wrapper of `magic`.
 
     Raises `KafkaError` UNSUPPORTED_COMPRESSION_TYPE for zstd, `ValueError` for a level that the codec does
     not have.
     """
-    if codec is Codec.ZSTD:
-        raise UnsupportedCompressionTypeError(f"messages of magic {magic} cannot be compressed with zstd")
+    refuse_zstd(codec, magic)
     packed = compress(codec, data, level)
     if codec is Codec.LZ4 and magic == 0:
         return _with_checksum(packed, from_frame_magic=True)

@@ -18,7 +18,6 @@ from typing import NamedTuple
 from odradek.errors import (
     CorruptRecordError,
     InvalidRecordError,
-    UnsupportedCompressionTypeError,
     UnsupportedForMessageFormatError,
 )
 from odradek.records._pyscan import wrap64
@@ -105,10 +104,7 @@ class MessageHeader(NamedTuple):
     @property
     def codec(self) -> Codec:
         """The codec; `KafkaError` UNSUPPORTED_COMPRESSION_TYPE when it is none that is known."""
-        try:
-            return Codec(self.attributes & CODEC_MASK)
-        except ValueError:
-            raise UnsupportedCompressionTypeError(f"unknown compression type {self.codec_id}") from None
+        return Codec.of(self.attributes & CODEC_MASK)
 
     @property
     def is_wrapper(self) -> bool:

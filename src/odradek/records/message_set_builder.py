@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import zlib
 
-from odradek.errors import UnsupportedCompressionTypeError
 from odradek.records.batch import LOG_OVERHEAD, MAGIC_AT, NO_TIMESTAMP, TIMESTAMP_TYPE_BIT, TimestampType
 from odradek.records.compression import Buffer, Codec
-from odradek.records.message_compression import compress_messages
+from odradek.records.message_compression import compress_messages, refuse_zstd
 from odradek.records.message_set import FIELDS_AT, HEAD, INT32, INT64, MESSAGE_CRC_AT
 
 _NULL = INT32.pack(-1)
@@ -108,8 +107,7 @@ class MessageSetBuilder:
     ) -> None:
         if magic not in (0, 1):
             raise ValueError(f"a message set has magic 0 or 1, not {magic}")
-        if codec is Codec.ZSTD:
-            raise UnsupportedCompressionTypeError(f"messages of magic {magic} cannot be compressed with zstd")
+        refuse_zstd(codec, magic)
         self.magic = magic
         self.codec = codec
         self.timestamp_type = timestamp_type

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, NoReturn
 
-from odradek.errors import InvalidRecordError, RecordTooLargeError, UnsupportedCompressionTypeError
+from odradek.errors import InvalidRecordError, RecordTooLargeError
 from odradek.records.batch import CODEC_MASK, NO_TIMESTAMP, TIMESTAMP_TYPE_BIT, TimestampType
 from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec
 from odradek.records.message_kernel import message_kernel
@@ -121,9 +121,7 @@ def validate_message_set(
 
 
 def _check_wrapper(header: MessageHeader, view: memoryview, max_message_bytes: int) -> Codec:
-    codec = header.attributes & CODEC_MASK
-    if codec > Codec.ZSTD:
-        raise UnsupportedCompressionTypeError(f"unknown compression type {codec}")
+    codec = header.codec
     messages = 0
     for each, raw in iter_messages(view):
         if each.size > max_message_bytes:
@@ -136,7 +134,7 @@ def _check_wrapper(header: MessageHeader, view: memoryview, max_message_bytes: i
         raise InvalidRecordError("a compressed message stands beside others in its message set")
     if header.size != len(view):
         raise_for_message(1, messages)
-    return Codec(codec)
+    return codec
 
 
 def _raise_refused(refused: list[tuple[int, int, int]], earliest: int, latest: int) -> NoReturn:

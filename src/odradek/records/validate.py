@@ -269,8 +269,7 @@ def _check_header(header: BatchHeader, left: int, limits: _Limits) -> None:
 
 
 def _check_codec(codec: int, produce_version: int | None) -> None:
-    if codec > Codec.ZSTD:
-        raise UnsupportedCompressionTypeError(f"unknown compression type {codec}")
+    Codec.of(codec)
     if produce_version is not None and produce_version < FIRST_VERSION_WITH_ZSTD:
         raise UnsupportedCompressionTypeError(
             f"produce requests of version {produce_version} may not use zstd, only those from version 7 on"
