@@ -16,7 +16,6 @@ import os
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 
 from odradek.log.storage.files import Buffer, LockHeldError
@@ -153,10 +152,9 @@ class MemoryLock:
         self._files.locked.discard(self._path)
 
 
-@lru_cache(2**14)
 def _folder_of(path: Path) -> str:
     """The folder of a path; `Path.parent` makes a path each time, and is asked for each file of a disk."""
-    return str(path.parent)
+    return str(path).rpartition("/")[0] or "/"
 
 
 class MemoryFileSystem:
@@ -400,11 +398,9 @@ class MemoryFileSystem:
 
     def _sync_names(self, directory: Path) -> None:
         folder = str(directory)
-        for path in [path for path in self._durable_names if _folder_of(path) == folder]:
-            del self._durable_names[path]
-        for path, inode in self.files.items():
-            if _folder_of(path) == folder:
-                self._durable_names[path] = inode
+        elsewhere = {path: i for path, i in self._durable_names.items() if _folder_of(path) != folder}
+        here = {path: i for path, i in self.files.items() if _folder_of(path) == folder}
+        self._durable_names = elsewhere | here
         self._folders_moved = [move for move in self._folders_moved if move[1].parent != directory]
         below = {path for path in self.dirs | self._durable_dirs if path.parent == directory}
         self._durable_dirs = (self._durable_dirs - below) | (below & self.dirs)
