@@ -9,6 +9,7 @@ from odradek.broker.authorization import Operation, Resource
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.context import RequestContext
 from odradek.broker.features import Features
+from odradek.broker.handler_types import Refused
 from odradek.broker.kafka_versions.release import find
 from odradek.broker.network.peer import Peer
 from odradek.broker.registry import Handlers
@@ -114,7 +115,7 @@ class World:
                 response = take_all(response)
         except KafkaError as error:
             if registration.error_response is not None:
-                response = registration.error_response(decoded, version, error.code, error.message)
+                response = registration.error_response(Refused(decoded, version, error.code, error.message))
             else:
                 response = response_class(key)()
                 response.error_code = int(error.code)

@@ -7,36 +7,33 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from odradek.broker.handler_types import ErrorResponse
+    from odradek.broker.handler_types import ErrorResponse, Refused
     from odradek.broker.slices import Steps
-    from odradek.errors import ErrorCode
 
 ITEMS_AT_ONCE = 250
 """Items that are answered before others get their turn."""
 
 
-def error_in_steps(
-    make: ErrorResponse, request: Any, version: int, error: ErrorCode, message: str
-) -> Any | Steps[Any]:
+def error_in_steps(make: ErrorResponse, refused: Refused[Any]) -> Any | Steps[Any]:
     """The response that `make` makes, or steps that make it of pieces of the request.
 
     A topic with very many partitions is in more than one element of such a response.
     """
+    request = refused.request
     names = [field.name for field in request.FIELDS if len(_items(request, field.name)) > 0]
     longest = max(names, key=lambda name: _size(_items(request, name)), default=None)
     if longest is None or _size(_items(request, longest)) <= ITEMS_AT_ONCE:
-        return make(request, version, error, message)
-    return _of_pieces(make, request, longest, version, error, message)
+        return make(refused)
+    return _of_pieces(make, refused, longest)
 
 
-def _of_pieces(
-    make: ErrorResponse, request: Any, name: str, version: int, error: ErrorCode, message: str
-) -> Steps[Any]:
+def _of_pieces(make: ErrorResponse, refused: Refused[Any], name: str) -> Steps[Any]:
+    request = refused.request
     whole: Any = None
     for items in _pieces(getattr(request, name)):
         piece = copy(request)
         setattr(piece, name, items)
-        part = make(piece, version, error, message)
+        part = make(refused._replace(request=piece))
         if whole is None:
             whole = part
         elif part is not None:

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
     from odradek.errors import ErrorCode
 
+R = TypeVar("R")
+
 HandlerFunction = Callable[["RequestContext", Any], "Any | asyncio.Future[Any] | None"]
 """`(context, request) -> response`, `None` for no response, or a future of either."""
 
-ErrorResponse = Callable[[Any, int, "ErrorCode", str], Any]
-"""`(request, api_version, error, message) -> response` for when the handler itself broke."""
+
+class Refused(NamedTuple, Generic[R]):
+    """A request, or a piece of one, of which all is answered with one error.
+
+    Attributes:
+        request, version: what was asked.
+        error, message: what is said of it; the message may be empty.
+    """
+
+    request: R
+    version: int
+    error: ErrorCode
+    message: str
+
+
+ErrorResponse = Callable[[Refused[Any]], Any]
+"""Makes the response for when the handler itself broke."""

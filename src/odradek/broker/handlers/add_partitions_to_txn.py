@@ -35,18 +35,17 @@ from odradek.wire.messages.add_partitions_to_txn import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
     from odradek.util.topic_partition import TopicPartition
 
 FIRST_VERSION_OF_BROKERS = 4
 
 
-def _error_response(
-    request: AddPartitionsToTxnRequest, version: int, error: ErrorCode, message: str
-) -> AddPartitionsToTxnResponse:
-    if version >= FIRST_VERSION_OF_BROKERS:
-        return AddPartitionsToTxnResponse(error_code=int(error))
-    partitions = take_all(_partitions(request.v3_and_below_topics))
-    results = take_all(_results(dict.fromkeys(partitions, error), partitions, version))
+def _error_response(refused: Refused[AddPartitionsToTxnRequest]) -> AddPartitionsToTxnResponse:
+    if refused.version >= FIRST_VERSION_OF_BROKERS:
+        return AddPartitionsToTxnResponse(error_code=int(refused.error))
+    partitions = take_all(_partitions(refused.request.v3_and_below_topics))
+    results = take_all(_results(dict.fromkeys(partitions, refused.error), partitions, refused.version))
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
 
 

@@ -17,7 +17,6 @@ from odradek.broker.controller_thread import on_controller_thread
 from odradek.broker.registry import handler
 from odradek.cluster import quotas
 from odradek.errors import ClusterAuthorizationError, KafkaError
-from odradek.errors.codes import ErrorCode
 from odradek.util.repeats import Repeats
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.alter_client_quotas import (
@@ -30,17 +29,18 @@ from odradek.wire.messages.alter_client_quotas import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
 
 repeats = Repeats(logging.getLogger(__name__))
 
 
-def _error_response(
-    request: AlterClientQuotasRequest, version: int, error: ErrorCode, message: str
-) -> AlterClientQuotasResponse:
+def _error_response(refused: Refused[AlterClientQuotasRequest]) -> AlterClientQuotasResponse:
     return AlterClientQuotasResponse(
         entries=[
-            ResponseEntryData(error_code=int(error), error_message=message, entity=entry.entity)
-            for entry in request.entries
+            ResponseEntryData(
+                error_code=int(refused.error), error_message=refused.message, entity=entry.entity
+            )
+            for entry in refused.request.entries
         ]
     )
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from odradek.broker.config.changes import change_configs, change_each, check_configs, is_before, kind_of
 from odradek.broker.controller_thread import on_controller_thread
 from odradek.broker.registry import handler
-from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.alter_configs import (
     AlterConfigsRequest,
@@ -24,6 +23,7 @@ from odradek.wire.messages.alter_configs import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
 
 
 _ONCE_FROM = "3.2"
@@ -38,11 +38,11 @@ def _answer(resource: AlterConfigsResource, code: int, message: str | None) -> A
     )
 
 
-def _error_response(
-    request: AlterConfigsRequest, version: int, error: ErrorCode, message: str
-) -> AlterConfigsResponse:
+def _error_response(refused: Refused[AlterConfigsRequest]) -> AlterConfigsResponse:
     return AlterConfigsResponse(
-        responses=[_answer(resource, int(error), message) for resource in request.resources]
+        responses=[
+            _answer(resource, int(refused.error), refused.message) for resource in refused.request.resources
+        ]
     )
 
 

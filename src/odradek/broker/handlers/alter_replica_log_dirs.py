@@ -30,6 +30,7 @@ from odradek.wire.messages.alter_replica_log_dirs import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
 
 log = logging.getLogger(__name__)
 repeats = Repeats(log)
@@ -39,10 +40,8 @@ _SUFFIX = len("-") + len(".") + 32 + len("-future")
 """What the folder of a copy has behind the topic, besides the partition's digits."""
 
 
-def _error_response(
-    request: AlterReplicaLogDirsRequest, version: int, error: ErrorCode, message: str
-) -> AlterReplicaLogDirsResponse:
-    return take_all(_response(dict.fromkeys(take_all(_wanted(request)), error)))
+def _error_response(refused: Refused[AlterReplicaLogDirsRequest]) -> AlterReplicaLogDirsResponse:
+    return take_all(_response(dict.fromkeys(take_all(_wanted(refused.request)), refused.error)))
 
 
 @handler(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=range(3), error_response=_error_response)

@@ -37,15 +37,18 @@ from odradek.wire.messages.alter_user_scram_credentials import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
 
 _Change = ScramCredentialDeletion | ScramCredentialUpsertion
 
 
-def _error_response(
-    request: AlterUserScramCredentialsRequest, version: int, error: ErrorCode, message: str
-) -> AlterUserScramCredentialsResponse:
-    users = sorted({one.name for one in request.deletions} | {one.name for one in request.upsertions})
-    return AlterUserScramCredentialsResponse(results=[_result(user, error, message) for user in users])
+def _error_response(refused: Refused[AlterUserScramCredentialsRequest]) -> AlterUserScramCredentialsResponse:
+    users = sorted(
+        {one.name for one in refused.request.deletions} | {one.name for one in refused.request.upsertions}
+    )
+    return AlterUserScramCredentialsResponse(
+        results=[_result(user, refused.error, refused.message) for user in users]
+    )
 
 
 @handler(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions=range(1), error_response=_error_response)

@@ -23,13 +23,12 @@ from odradek.wire.messages.consumer_group_describe import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
 
 
-def _error_response(
-    request: ConsumerGroupDescribeRequest, version: int, error: ErrorCode, message: str
-) -> ConsumerGroupDescribeResponse:
+def _error_response(refused: Refused[ConsumerGroupDescribeRequest]) -> ConsumerGroupDescribeResponse:
     return ConsumerGroupDescribeResponse(
-        groups=[_failed(group_id, error, message) for group_id in request.group_ids]
+        groups=[_failed(group_id, refused.error, refused.message) for group_id in refused.request.group_ids]
     )
 
 

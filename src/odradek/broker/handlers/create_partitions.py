@@ -27,13 +27,12 @@ from odradek.wire.messages.create_partitions import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
 
 
-def _error_response(
-    request: CreatePartitionsRequest, version: int, error: ErrorCode, message: str
-) -> CreatePartitionsResponse:
-    names = dict.fromkeys(topic.name for topic in request.topics)
-    return CreatePartitionsResponse(results=[_failed(name, error, message) for name in names])
+def _error_response(refused: Refused[CreatePartitionsRequest]) -> CreatePartitionsResponse:
+    names = dict.fromkeys(topic.name for topic in refused.request.topics)
+    return CreatePartitionsResponse(results=[_failed(name, refused.error, refused.message) for name in names])
 
 
 @handler(ApiKey.CREATE_PARTITIONS, versions=range(4), error_response=_error_response)

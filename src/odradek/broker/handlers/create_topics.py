@@ -38,14 +38,16 @@ from odradek.wire.messages.create_topics import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
     from odradek.cluster.decisions import PlannedTopic
 
 
-def _error_response(
-    request: CreateTopicsRequest, version: int, error: ErrorCode, message: str
-) -> CreateTopicsResponse:
+def _error_response(refused: Refused[CreateTopicsRequest]) -> CreateTopicsResponse:
     return CreateTopicsResponse(
-        topics=[_failed(name, error, message) for name in dict.fromkeys(t.name for t in request.topics)]
+        topics=[
+            _failed(name, refused.error, refused.message)
+            for name in dict.fromkeys(t.name for t in refused.request.topics)
+        ]
     )
 
 

@@ -22,16 +22,17 @@ from odradek.wire.messages.delete_groups import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
 
 GROUPS_AT_ONCE = 100
 """Groups that are deleted before others get their turn."""
 
 
-def _error_response(
-    request: DeleteGroupsRequest, version: int, error: ErrorCode, message: str
-) -> DeleteGroupsResponse:
+def _error_response(refused: Refused[DeleteGroupsRequest]) -> DeleteGroupsResponse:
     return DeleteGroupsResponse(
-        results=[DeletableGroupResult(group_id=g, error_code=error) for g in request.groups_names]
+        results=[
+            DeletableGroupResult(group_id=g, error_code=refused.error) for g in refused.request.groups_names
+        ]
     )
 
 

@@ -31,6 +31,7 @@ from odradek.wire.messages.delete_records import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
     from odradek.broker.upkeep.log_starts import Errors
     from odradek.replication.partition import Partition
 
@@ -40,16 +41,16 @@ repeats = Repeats(log)
 _Pending = tuple["Partition", int, DeleteRecordsPartitionResult]
 
 
-def _error_response(
-    request: DeleteRecordsRequest, version: int, error: ErrorCode, message: str
-) -> DeleteRecordsResponse:
+def _error_response(refused: Refused[DeleteRecordsRequest]) -> DeleteRecordsResponse:
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
-                partitions=[_failed(partition.partition_index, error) for partition in topic.partitions],
+                partitions=[
+                    _failed(partition.partition_index, refused.error) for partition in topic.partitions
+                ],
             )
-            for topic in request.topics
+            for topic in refused.request.topics
         ]
     )
 

@@ -27,13 +27,15 @@ from odradek.wire.messages.delete_topics import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
 
 
-def _error_response(
-    request: DeleteTopicsRequest, version: int, error: ErrorCode, message: str
-) -> DeleteTopicsResponse:
+def _error_response(refused: Refused[DeleteTopicsRequest]) -> DeleteTopicsResponse:
     return DeleteTopicsResponse(
-        responses=[_result(topic.name, topic.topic_id, error, message) for topic in _wanted(request, version)]
+        responses=[
+            _result(topic.name, topic.topic_id, refused.error, refused.message)
+            for topic in _wanted(refused.request, refused.version)
+        ]
     )
 
 

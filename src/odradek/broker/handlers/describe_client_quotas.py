@@ -13,7 +13,6 @@ from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.registry import handler
 from odradek.cluster import quotas
 from odradek.errors import ClusterAuthorizationError
-from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
@@ -25,12 +24,13 @@ from odradek.wire.messages.describe_client_quotas import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
 
 
-def _error_response(
-    request: DescribeClientQuotasRequest, version: int, error: ErrorCode, message: str
-) -> DescribeClientQuotasResponse:
-    return DescribeClientQuotasResponse(error_code=int(error), error_message=message, entries=None)
+def _error_response(refused: Refused[DescribeClientQuotasRequest]) -> DescribeClientQuotasResponse:
+    return DescribeClientQuotasResponse(
+        error_code=int(refused.error), error_message=refused.message, entries=None
+    )
 
 
 @handler(ApiKey.DESCRIBE_CLIENT_QUOTAS, versions=range(2), error_response=_error_response)

@@ -40,7 +40,6 @@ from odradek.errors import (
     TopicAuthorizationError,
     UnknownTopicOrPartitionError,
 )
-from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -53,21 +52,20 @@ from odradek.wire.messages.describe_configs import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
 
 
-def _error_response(
-    request: DescribeConfigsRequest, version: int, error: ErrorCode, message: str
-) -> DescribeConfigsResponse:
+def _error_response(refused: Refused[DescribeConfigsRequest]) -> DescribeConfigsResponse:
     return DescribeConfigsResponse(
         results=[
             DescribeConfigsResult(
-                error_code=int(error),
-                error_message=message,
+                error_code=int(refused.error),
+                error_message=refused.message,
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
                 configs=[],
             )
-            for resource in request.resources
+            for resource in refused.request.resources
         ]
     )
 

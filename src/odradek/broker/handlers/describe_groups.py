@@ -23,14 +23,15 @@ from odradek.wire.messages.describe_groups import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
 
 FIRST_VERSION_WITH_OPERATIONS = 3
 
 
-def _error_response(
-    request: DescribeGroupsRequest, version: int, error: ErrorCode, message: str
-) -> DescribeGroupsResponse:
-    return DescribeGroupsResponse(groups=[describe_error(group_id, error) for group_id in request.groups])
+def _error_response(refused: Refused[DescribeGroupsRequest]) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(
+        groups=[describe_error(group_id, refused.error) for group_id in refused.request.groups]
+    )
 
 
 @handler(ApiKey.DESCRIBE_GROUPS, versions=range(7), error_response=_error_response)

@@ -31,16 +31,17 @@ from odradek.wire.messages.describe_topic_partitions import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
     from odradek.cluster.image import PartitionImage
 
 
-def _error_response(
-    request: DescribeTopicPartitionsRequest, version: int, error: ErrorCode, message: str
-) -> DescribeTopicPartitionsResponse:
+def _error_response(refused: Refused[DescribeTopicPartitionsRequest]) -> DescribeTopicPartitionsResponse:
     return DescribeTopicPartitionsResponse(
         topics=[
-            DescribeTopicPartitionsResponseTopic(error_code=int(error), name=topic.name, partitions=[])
-            for topic in request.topics
+            DescribeTopicPartitionsResponseTopic(
+                error_code=int(refused.error), name=topic.name, partitions=[]
+            )
+            for topic in refused.request.topics
         ]
     )
 

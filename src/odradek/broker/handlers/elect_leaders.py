@@ -30,28 +30,29 @@ from odradek.wire.messages.elect_leaders import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
 
 _PREFERRED, _UNCLEAN = 0, 1
 _ERROR_ON_TOP_FROM = 1
 _NOT_NEEDED_FROM = 1
 
 
-def _error_response(
-    request: ElectLeadersRequest, version: int, error: ErrorCode, message: str
-) -> ElectLeadersResponse:
+def _error_response(refused: Refused[ElectLeadersRequest]) -> ElectLeadersResponse:
     results = [
         ReplicaElectionResult(
             topic=topic.topic,
             partition_result=[
-                PartitionResult(partition_id=index, error_code=int(error), error_message=message)
+                PartitionResult(
+                    partition_id=index, error_code=int(refused.error), error_message=refused.message
+                )
                 for index in topic.partitions
             ],
         )
-        for topic in request.topic_partitions or ()
+        for topic in refused.request.topic_partitions or ()
     ]
     response = ElectLeadersResponse(replica_election_results=results)
-    if version >= _ERROR_ON_TOP_FROM:
-        response.error_code = int(error)
+    if refused.version >= _ERROR_ON_TOP_FROM:
+        response.error_code = int(refused.error)
     return response
 
 

@@ -28,6 +28,7 @@ from odradek.wire.messages.find_coordinator import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
 
 FIRST_VERSION_WITH_SEVERAL_KEYS = 4
 GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2
@@ -42,11 +43,12 @@ class _Found(NamedTuple):
     port: int = -1
 
 
-def _error_response(
-    request: FindCoordinatorRequest, version: int, error: ErrorCode, message: str
-) -> FindCoordinatorResponse:
-    found = {key: _Found(error, message or error.message) for key in _keys(request, version)}
-    return take_all(_response(request, version, found))
+def _error_response(refused: Refused[FindCoordinatorRequest]) -> FindCoordinatorResponse:
+    found = {
+        key: _Found(refused.error, refused.message or refused.error.message)
+        for key in _keys(refused.request, refused.version)
+    }
+    return take_all(_response(refused.request, refused.version, found))
 
 
 @handler(ApiKey.FIND_COORDINATOR, versions=range(7), error_response=_error_response)

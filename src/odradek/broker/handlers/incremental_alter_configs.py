@@ -28,7 +28,6 @@ from odradek.broker.process import loggers
 from odradek.broker.registry import handler
 from odradek.cluster.config_def import DELETE, incremental
 from odradek.errors import ClusterAuthorizationError, InvalidConfigurationError, InvalidRequestError
-from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -39,6 +38,7 @@ from odradek.wire.messages.incremental_alter_configs import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
 
 _OPERATIONS = range(4)
 
@@ -52,11 +52,11 @@ def _answer(resource: AlterConfigsResource, code: int, message: str | None) -> A
     )
 
 
-def _error_response(
-    request: IncrementalAlterConfigsRequest, version: int, error: ErrorCode, message: str
-) -> IncrementalAlterConfigsResponse:
+def _error_response(refused: Refused[IncrementalAlterConfigsRequest]) -> IncrementalAlterConfigsResponse:
     return IncrementalAlterConfigsResponse(
-        responses=[_answer(resource, int(error), message) for resource in request.resources]
+        responses=[
+            _answer(resource, int(refused.error), refused.message) for resource in refused.request.resources
+        ]
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import group as group_resource
 from odradek.broker.coordination.response_future import ResponseFuture
+from odradek.broker.handler_types import Refused
 from odradek.broker.registry import handler
 from odradek.coordinators.groups.classic_group import join_error
 from odradek.coordinators.groups.env import Caller
@@ -40,11 +41,9 @@ class _VersionedResponse(ResponseFuture[JoinGroupResponse]):
         super().deliver(response)
 
 
-def _error_response(
-    request: JoinGroupRequest, version: int, error: ErrorCode, message: str
-) -> JoinGroupResponse:
-    response = join_error(error, request.member_id)
-    if version < FIRST_VERSION_WITH_NULL_PROTOCOL:
+def _error_response(refused: Refused[JoinGroupRequest]) -> JoinGroupResponse:
+    response = join_error(refused.error, refused.request.member_id)
+    if refused.version < FIRST_VERSION_WITH_NULL_PROTOCOL:
         response.protocol_name = ""
     return response
 
@@ -55,7 +54,9 @@ def handle(
 ) -> JoinGroupResponse | asyncio.Future[JoinGroupResponse]:
     """Join, at once or when the rebalance is through."""
     if not context.authorize(Operation.READ, group_resource(request.group_id)):
-        return _error_response(request, context.api_version, ErrorCode.GROUP_AUTHORIZATION_FAILED, "")
+        return _error_response(
+            Refused(request, context.api_version, ErrorCode.GROUP_AUTHORIZATION_FAILED, "")
+        )
     answer = _VersionedResponse(context.api_version)
     caller = Caller(context.client_id, context.client_host, context.api_version)
     give_up = context.broker.groups.coordinator.join_group(caller, request, answer.deliver)

@@ -51,6 +51,7 @@ from odradek.wire.messages.list_offsets import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
 
 log = logging.getLogger(__name__)
 repeats = Repeats(log)
@@ -69,16 +70,16 @@ _FIRST_VERSION = {
 _NEVER = 2**15
 
 
-def _error_response(
-    request: ListOffsetsRequest, version: int, error: ErrorCode, message: str
-) -> ListOffsetsResponse:
+def _error_response(refused: Refused[ListOffsetsRequest]) -> ListOffsetsResponse:
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
                 name=topic.name,
-                partitions=[_failed(partition.partition_index, error) for partition in topic.partitions],
+                partitions=[
+                    _failed(partition.partition_index, refused.error) for partition in topic.partitions
+                ],
             )
-            for topic in request.topics
+            for topic in refused.request.topics
         ]
     )
 

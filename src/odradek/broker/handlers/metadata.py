@@ -35,20 +35,21 @@ from odradek.wire.messages.metadata import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
     from odradek.cluster.image import ClusterImage, TopicImage
 
 _BY_ID_FROM = 12
 
 
-def _error_response(
-    request: MetadataRequest, version: int, error: ErrorCode, message: str
-) -> MetadataResponse:
+def _error_response(refused: Refused[MetadataRequest]) -> MetadataResponse:
     return MetadataResponse(
         topics=[
-            _failed(error, topic.name or ("" if version < _BY_ID_FROM else None), topic.topic_id)
-            for topic in request.topics or []
+            _failed(
+                refused.error, topic.name or ("" if refused.version < _BY_ID_FROM else None), topic.topic_id
+            )
+            for topic in refused.request.topics or []
         ],
-        error_code=int(error) if version >= 13 else 0,
+        error_code=int(refused.error) if refused.version >= 13 else 0,
     )
 
 

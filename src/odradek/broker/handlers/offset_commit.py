@@ -34,6 +34,7 @@ from odradek.wire.messages.offset_commit import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
 
 log = logging.getLogger(__name__)
 repeats = Repeats(log)
@@ -41,10 +42,8 @@ repeats = Repeats(log)
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 
 
-def _error_response(
-    request: OffsetCommitRequest, version: int, error: ErrorCode, message: str
-) -> OffsetCommitResponse:
-    return commit_error(request, error)
+def _error_response(refused: Refused[OffsetCommitRequest]) -> OffsetCommitResponse:
+    return commit_error(refused.request, refused.error)
 
 
 @handler(ApiKey.OFFSET_COMMIT, versions=range(11), error_response=_error_response)

@@ -42,6 +42,7 @@ from odradek.wire.messages.offset_fetch import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
     from odradek.coordinators.groups.coordinator import GroupCoordinator
 
 log = logging.getLogger(__name__)
@@ -55,11 +56,11 @@ PARTITIONS_AT_ONCE = 250
 """Partitions whose offsets the coordinator looks up before others get their turn."""
 
 
-def _error_response(
-    request: OffsetFetchRequest, version: int, error: ErrorCode, message: str
-) -> OffsetFetchResponse:
-    groups = take_all(_groups(request, version))
-    return take_all(_response(request, version, [fetch_error(g.group_id, error) for g in groups]))
+def _error_response(refused: Refused[OffsetFetchRequest]) -> OffsetFetchResponse:
+    groups = take_all(_groups(refused.request, refused.version))
+    return take_all(
+        _response(refused.request, refused.version, [fetch_error(g.group_id, refused.error) for g in groups])
+    )
 
 
 @handler(ApiKey.OFFSET_FETCH, versions=range(11), error_response=_error_response)

@@ -26,21 +26,20 @@ from odradek.wire.messages.offset_for_leader_epoch import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
 
 
-def _error_response(
-    request: OffsetForLeaderEpochRequest, version: int, error: ErrorCode, message: str
-) -> OffsetForLeaderEpochResponse:
+def _error_response(refused: Refused[OffsetForLeaderEpochRequest]) -> OffsetForLeaderEpochResponse:
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
                 partitions=[
-                    EpochEndOffset(partition=partition.partition, error_code=int(error))
+                    EpochEndOffset(partition=partition.partition, error_code=int(refused.error))
                     for partition in topic.partitions
                 ],
             )
-            for topic in request.topics
+            for topic in refused.request.topics
         ]
     )
 

@@ -36,6 +36,7 @@ from odradek.broker.conversion.produce import (
     takes_long,
     topic_name,
 )
+from odradek.broker.handler_types import Refused
 from odradek.broker.leader_hints import LeaderHints
 from odradek.broker.registry import handler
 from odradek.broker.slices import AT_ONCE, Steps, take_or_wait, wait
@@ -80,10 +81,8 @@ _Pending = tuple["Partition", int, PartitionProduceResponse]
 """A partition, the offset that must be committed, and the response that waits for it."""
 
 
-def _error_response(
-    request: ProduceRequest, version: int, error: ErrorCode, message: str
-) -> ProduceResponse | None:
-    if request.acks == 0:
+def _error_response(refused: Refused[ProduceRequest]) -> ProduceResponse | None:
+    if refused.request.acks == 0:
         return None
     return ProduceResponse(
         responses=[
@@ -91,10 +90,11 @@ def _error_response(
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partition_responses=[
-                    _failed(partition.index, error, message) for partition in topic.partition_data
+                    _failed(partition.index, refused.error, refused.message)
+                    for partition in topic.partition_data
                 ],
             )
-            for topic in request.topic_data
+            for topic in refused.request.topic_data
         ]
     )
 
@@ -136,7 +136,7 @@ def _produce(
 ) -> Steps[ProduceResponse | asyncio.Future[ProduceResponse] | None]:
     """The whole way of a request; with pauses where it is worked on in slices."""
     if request.acks not in (-1, 0, 1):
-        return _error_response(request, context.api_version, ErrorCode.INVALID_REQUIRED_ACKS, "")
+        return _error_response(Refused(request, context.api_version, ErrorCode.INVALID_REQUIRED_ACKS, ""))
     try:
         admission = admit_produce(context, request)
         if isinstance(admission, asyncio.Future):
@@ -144,7 +144,7 @@ def _produce(
             admission = yield from wait(admission)
     except KafkaError as error:
         context.close_connection = request.acks == 0
-        return _error_response(request, context.api_version, error.code, error.message)
+        return _error_response(Refused(request, context.api_version, error.code, error.message))
     prepared: PreparedRecords = {}
     if not context.broker.conversions.is_idle or converts(context, request):
         prepared = yield from _convert(context, request)

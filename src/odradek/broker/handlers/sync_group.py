@@ -19,14 +19,13 @@ from odradek.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
 
 FIRST_VERSION_NAMING_PROTOCOL = 5
 
 
-def _error_response(
-    request: SyncGroupRequest, version: int, error: ErrorCode, message: str
-) -> SyncGroupResponse:
-    return sync_error(error)
+def _error_response(refused: Refused[SyncGroupRequest]) -> SyncGroupResponse:
+    return sync_error(refused.error)
 
 
 @handler(ApiKey.SYNC_GROUP, versions=range(6), error_response=_error_response)

@@ -35,6 +35,7 @@ from odradek.wire.messages.txn_offset_commit import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
 
 FIRST_VERSION_THAT_KNOWS_LOADING = 2
 FIRST_VERSION_THAT_KNOWS_ABORTABLE = 4
@@ -42,10 +43,8 @@ FIRST_VERSION_THAT_JOINS = 5
 FIRST_VERSION_WITH_TOPIC_IDS = 6
 
 
-def _error_response(
-    request: TxnOffsetCommitRequest, version: int, error: ErrorCode, message: str
-) -> TxnOffsetCommitResponse:
-    return transactional_commit_error(request, error)
+def _error_response(refused: Refused[TxnOffsetCommitRequest]) -> TxnOffsetCommitResponse:
+    return transactional_commit_error(refused.request, refused.error)
 
 
 @handler(ApiKey.TXN_OFFSET_COMMIT, versions=range(7), error_response=_error_response)

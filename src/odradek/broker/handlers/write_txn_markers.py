@@ -31,17 +31,19 @@ from odradek.wire.messages.write_txn_markers import (
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
+    from odradek.broker.handler_types import Refused
     from odradek.util.topic_partition import TopicPartition
 
 _AT_A_TIME = 200
 """Markers that are written before others get their turn."""
 
 
-def _error_response(
-    request: WriteTxnMarkersRequest, version: int, error: ErrorCode, message: str
-) -> WriteTxnMarkersResponse:
+def _error_response(refused: Refused[WriteTxnMarkersRequest]) -> WriteTxnMarkersResponse:
     return _response(
-        {marker.producer_id: dict.fromkeys(_partitions(marker), error) for marker in request.markers}
+        {
+            marker.producer_id: dict.fromkeys(_partitions(marker), refused.error)
+            for marker in refused.request.markers
+        }
     )
 
 

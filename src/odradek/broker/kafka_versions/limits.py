@@ -15,7 +15,7 @@ from odradek.util.futures import then
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import ErrorResponse, HandlerFunction
+    from odradek.broker.handler_types import ErrorResponse, HandlerFunction, Refused
     from odradek.broker.kafka_versions.release import Release
 
 
@@ -44,7 +44,8 @@ def aged_error(make: ErrorResponse | None, release: Release) -> ErrorResponse | 
     if make is None:
         return None
 
-    def make_aged(request: Any, version: int, code: ErrorCode, message: str) -> Any:
-        return make(request, version, ErrorCode(older_code(code, release.last_error_code)), message)
+    def make_aged(refused: Refused[Any]) -> Any:
+        error = ErrorCode(older_code(refused.error, release.last_error_code))
+        return make(refused._replace(error=error))
 
     return make_aged

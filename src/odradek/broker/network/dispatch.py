@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.broker.context import RequestContext
 from odradek.broker.error_responses import error_in_steps
+from odradek.broker.handler_types import Refused
 from odradek.broker.kafka_versions import before_groups
 from odradek.broker.network.answer import CLOSE, NO_ANSWER, Answer, Buffers, Later
 from odradek.broker.network.outbox import UNREAD
@@ -375,9 +376,8 @@ class Dispatcher:
         else:
             raise error
         if handler.error_response is not None:
-            told = error_in_steps(
-                handler.error_response, exchange.request, context.api_version, code, message
-            )
+            refused = Refused(exchange.request, context.api_version, code, message)
+            told = error_in_steps(handler.error_response, refused)
             if is_in_steps(told):
                 return self._told_in_steps(context, told)
             if told is None:
