@@ -16,7 +16,7 @@ from typing import Any
 
 from odradek.client.blocking import BlockingCluster, BlockingConnection, now_ms
 from odradek.client.config import ProducerConfig
-from odradek.client.core.batches import ATTRIBUTES_AT, TRANSACTIONAL, stamp_in_place
+from odradek.client.core.batches import stamp_in_place
 from odradek.client.core.known_topics import KnownTopic, KnownTopics
 from odradek.client.core.produce import to_code
 from odradek.client.core.transaction_requests import at_most
@@ -25,6 +25,7 @@ from odradek.client.core.transactions import FIRST_ADD_BACKOFF_MS, TransactionMa
 from odradek.client.errors import ConnectionFailedError, DeliveryTimeoutError
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
+from odradek.records.batch import FLAGS_AT, TRANSACTIONAL_BIT
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -103,7 +104,7 @@ class PipelinedProduce:
         sequence = self._next.get(tp, 0)
         self._next[tp] = (sequence + rows) & 0x7FFF_FFFF
         stamped = data if isinstance(data, bytearray) else bytearray(data)
-        stamped[ATTRIBUTES_AT] |= TRANSACTIONAL
+        stamped[FLAGS_AT] |= TRANSACTIONAL_BIT
         stamp_in_place(stamped, *identity, sequence)
         self._written += 1
         batch = _Batch(tp, stamped, rows, sequence, now_ms(), self._written)

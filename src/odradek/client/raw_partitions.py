@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from odradek.client.blocking import BlockingCluster
 from odradek.client.core.fetch_requests import list_offsets_floor, list_offsets_request, offset_in
-from odradek.client.core.metadata import LOOKS_BEFORE_GONE, ZERO_UUID
+from odradek.client.core.metadata import LOOKS_BEFORE_GONE
 from odradek.client.core.produce import to_code
 from odradek.client.errors import TopicRecreatedError
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
-from odradek.wire.primitives import uuid_to_text
+from odradek.wire.primitives import ZERO_UUID, uuid_to_text
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from odradek.log.storage.real_files import RealFileSystem
 from odradek.records.batch import (
     HEADER_BYTES,
     LOG_OVERHEAD,
+    MAGIC_AT,
     NO_SEQUENCE,
     BatchHeader,
     Record,
@@ -39,7 +40,6 @@ from odradek.records.message_set import (
 _LEGACY = Struct(">qiIbbq")
 """Offset, length, CRC, magic, attributes, and from magic 1 on a timestamp."""
 _LEGACY_BYTES = 18
-_MAGIC_AT = 16
 _MIN_LENGTH = 14
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _KINDS = {
@@ -291,7 +291,7 @@ def check_time_index(path: Path, sanity_only: bool) -> IndexCheck:
 
 def _header_of(head: bytes) -> Entry | None:
     """The batch or message that these up to `HEADER_BYTES` bytes begin with; None for too few."""
-    old = len(head) > _MAGIC_AT and head[_MAGIC_AT] < 2
+    old = len(head) > MAGIC_AT and head[MAGIC_AT] < 2
     return parse_entry(head) if len(head) >= (_LEGACY.size if old else HEADER_BYTES) else None
 
 

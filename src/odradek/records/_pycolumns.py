@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from odradek.records._pymurmur import murmur2
-from odradek.records._pyscan import Scan, read_varint, scan, wrap64
+from odradek.records._pyscan import INT64_MAX, INT64_MIN, Scan, read_varint, scan, wrap64
 from odradek.records.problems import LIMIT_REACHED, OK, TRAILING
 from odradek.records.varint import encode_varint
 
@@ -28,8 +28,6 @@ HeaderParts = tuple[Any, Any, int, int, BinaryParts, BinaryParts]
 key, value)."""
 
 _INT32_MAX = 0x7FFF_FFFF
-_INT64_MIN = -0x8000_0000_0000_0000
-_INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 _MAX_BODY = _INT32_MAX - 128
 
 
@@ -149,7 +147,7 @@ class ColumnBuilder:
             if problem:
                 return problem, index, position
             offset = base_offset + offset_delta
-            if not _INT64_MIN <= offset <= _INT64_MAX:
+            if not INT64_MIN <= offset <= INT64_MAX:
                 offset = wrap64(offset)
             if from_offset <= offset < until_offset:
                 if rows >= max_rows or (rows and self._is_full(found, max_bytes)):

@@ -11,7 +11,7 @@ from typing import Any
 
 from odradek.records._pycolumns import ColumnBuilder, encode_records, murmur2_partitions, split
 from odradek.records._pymurmur import murmur2
-from odradek.records._pyscan import read_headers, scan, wrap64
+from odradek.records._pyscan import INT64_MAX, INT64_MIN, read_headers, scan, wrap64
 from odradek.records.problems import MISSING_KEY, OFFSET_DELTA, OK, TIMESTAMP_RANGE, TRAILING
 from odradek.records.varint import encode_varint
 
@@ -28,9 +28,6 @@ __all__ = [
     "split",
     "walk",
 ]
-
-_INT64_MIN = -0x8000_0000_0000_0000
-_INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 
 
 def walk(
@@ -69,7 +66,7 @@ def walk(
             return OFFSET_DELTA, index, max_timestamp, refused
         position = found[1]
         timestamp = base_timestamp + found[2]
-        if not _INT64_MIN <= timestamp <= _INT64_MAX:
+        if not INT64_MIN <= timestamp <= INT64_MAX:
             timestamp = wrap64(timestamp)
         if timestamp > max_timestamp:
             max_timestamp = timestamp
@@ -116,12 +113,12 @@ def parse_records(
         if problem:
             return problem, index, records
         offset = base_offset + offset_delta
-        if not _INT64_MIN <= offset <= _INT64_MAX:
+        if not INT64_MIN <= offset <= INT64_MAX:
             offset = wrap64(offset)
         record_timestamp = timestamp
         if not timestamp_type:
             record_timestamp += delta
-            if not _INT64_MIN <= record_timestamp <= _INT64_MAX:
+            if not INT64_MIN <= record_timestamp <= INT64_MAX:
                 record_timestamp = wrap64(record_timestamp)
         fields = (
             offset,

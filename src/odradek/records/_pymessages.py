@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 
 from odradek.records import _pyscan
+from odradek.records.batch import CODEC_MASK, TIMESTAMP_TYPE_BIT
 from odradek.records.compression import Buffer
 from odradek.records.kernel import kernel
 from odradek.records.message_problems import (
@@ -28,8 +29,6 @@ NATIVE = False
 OUTPUT_FULL = -1
 """Not a problem of the input: what is written would be larger than allowed."""
 
-_CODEC_MASK = 0x07
-_APPEND_TIME_BIT = 0x08
 _MAX_DELTA = 0x7FFF_FFFF
 
 Walked = tuple[int, int, int, int, int, bool, list[tuple[int, int, int]]]
@@ -87,7 +86,7 @@ def walk_messages(
                 problem = MAGIC
             elif length < MIN_LENGTH[magic]:
                 problem = TOO_SHORT
-            elif attributes & _CODEC_MASK:
+            elif attributes & CODEC_MASK:
                 problem = COMPRESSED
         if problem:
             return problem, index, 0, -1, -1, False, []
@@ -111,7 +110,7 @@ def walk_messages(
             why = MISSING_KEY
         elif timestamp != -1 and not max(earliest, 0) <= timestamp <= latest:
             why = TIMESTAMP_RANGE
-        elif magic and not nested and attributes & _APPEND_TIME_BIT:
+        elif magic and not nested and attributes & TIMESTAMP_TYPE_BIT:
             why = APPEND_TIME
         if why and len(refused) < max_refused:
             refused.append((index, why, timestamp))
@@ -198,9 +197,9 @@ def take_messages(
         offset, length, crc, found, attributes = HEAD.unpack_from(view, position)
         if length < MIN_LENGTH[magic] or length + 12 > size - position:
             break
-        if found != magic or attributes & _CODEC_MASK:
+        if found != magic or attributes & CODEC_MASK:
             break
-        if magic and not nested and bool(attributes & _APPEND_TIME_BIT) != append_time:
+        if magic and not nested and bool(attributes & TIMESTAMP_TYPE_BIT) != append_time:
             break
         end = position + 12 + length
         if check_crcs and zlib.crc32(view[position + 16 : end]) != crc:

@@ -17,6 +17,8 @@ Scan = tuple[int, int, int, int, int, int, int, int, int, int]
 """(problem, next record's position, timestamp delta, offset delta, key position, key length (-1: null),
 value position, value length (-1: null), position of the first header, number of headers)"""
 
+INT64_MIN = -0x8000_0000_0000_0000
+INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 _INT64_MASK = 0xFFFF_FFFF_FFFF_FFFF
 
 

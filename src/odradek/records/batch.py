@@ -34,6 +34,8 @@ MAGIC_AT = 16
 CRC_AT = 17
 ATTRIBUTES_AT = 21
 """The first byte under the CRC."""
+FLAGS_AT = ATTRIBUTES_AT + 1
+"""The low byte of the attributes, which has all that is used of them."""
 LAST_OFFSET_DELTA_AT = 23
 BASE_TIMESTAMP_AT = 27
 MAX_TIMESTAMP_AT = 35

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from odradek.errors import RecordTooLargeError, UnsupportedCompressionTypeError
 from odradek.records._pyscan import wrap64
-from odradek.records.batch import NO_TIMESTAMP, BatchHeader, TimestampType, records_section
+from odradek.records.batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, TimestampType, records_section
 from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec
 from odradek.records.entry_reader import read_entries
 from odradek.records.message_kernel import message_kernel
@@ -40,7 +40,6 @@ PIECE_BYTES = 128 * 1024
 """How much of the log is converted at once, if no single batch is larger; Kafka's number."""
 
 _OVERFLOW_MIN_BYTES = 12
-_BATCH_OVERHEAD = 61
 
 
 def convert(
@@ -194,7 +193,7 @@ def overflow_message(remaining: int) -> bytes:
     """What fills the `remaining` bytes of a response: a message that claims to be longer than they are."""
     filler = bytearray(max(_OVERFLOW_MIN_BYTES, min(remaining + 1, PIECE_BYTES)))
     INT64.pack_into(filler, 0, -1)
-    INT32.pack_into(filler, 8, max(remaining + 1, _BATCH_OVERHEAD))
+    INT32.pack_into(filler, 8, max(remaining + 1, HEADER_BYTES))
     return bytes(filler)
 
 

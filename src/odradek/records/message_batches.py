@@ -30,6 +30,7 @@ from odradek.records.kernel import kernel
 from odradek.records.message_kernel import message_kernel
 from odradek.records.message_set import (
     FIELDS_AT,
+    MESSAGE_ATTRIBUTES_AT,
     MessageHeader,
     compute_message_crc,
     inner_messages,
@@ -97,7 +98,7 @@ def _plain_run(view: memoryview, position: int, check_crcs: bool) -> tuple[Batch
     """Messages that are not compressed as one batch, and where they end; None if there are none."""
     if len(view) - position < FIELDS_AT[0] or view[position + MAGIC_AT] >= MAGIC_V2:
         return None
-    magic, attributes = view[position + MAGIC_AT], view[position + MAGIC_AT + 1]
+    magic, attributes = view[position + MAGIC_AT], view[position + MESSAGE_ATTRIBUTES_AT]
     kind = TimestampType.NO_TIMESTAMP_TYPE
     if magic:
         kind = TimestampType.LOG_APPEND_TIME if attributes & TIMESTAMP_TYPE_BIT else TimestampType.CREATE_TIME

@@ -39,6 +39,9 @@ from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec
 from odradek.records.message_compression import decompress_messages
 
 MESSAGE_CRC_AT = 12
+MESSAGE_ATTRIBUTES_AT = 17
+MESSAGE_TIMESTAMP_AT = 18
+"""From magic 1 on."""
 """Where a message's CRC stands, counted from its offset; the CRC covers all that follows it."""
 FIELDS_AT = (18, 26)
 """Where the key's length stands, by magic: magic 1 has a timestamp in front of it."""

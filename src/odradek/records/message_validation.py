@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple, NoReturn
 
 from odradek.errors import InvalidRecordError, RecordTooLargeError
+from odradek.records._pyscan import INT64_MAX
 from odradek.records.batch import CODEC_MASK, NO_TIMESTAMP, TIMESTAMP_TYPE_BIT, TimestampType
 from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec
 from odradek.records.message_kernel import message_kernel
@@ -30,7 +31,6 @@ from odradek.records.validate import (
     raise_refused,
 )
 
-_INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 _INT32_MAX = 0x7FFF_FFFF
 
 
@@ -85,9 +85,9 @@ def validate_message_set(
     first = MessageHeader.parse(view)
     if timestamp_type is TimestampType.CREATE_TIME:
         earliest = max(now_ms - timestamp_before_max_ms, 0)
-        latest = min(now_ms + timestamp_after_max_ms, _INT64_MAX)
+        latest = min(now_ms + timestamp_after_max_ms, INT64_MAX)
     else:
-        earliest, latest = 0, _INT64_MAX
+        earliest, latest = 0, INT64_MAX
     flat = view
     codec = Codec.NONE
     if first.attributes & CODEC_MASK:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from odradek.errors import RecordTooLargeError, UnsupportedForMessageFormatError
 from odradek.records.batch import (
+    CODEC_MASK,
     HEADER_BYTES,
     LOG_OVERHEAD,
     MAGIC_AT,
@@ -22,6 +23,7 @@ from odradek.records.batch import (
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     NO_TIMESTAMP,
+    TIMESTAMP_TYPE_BIT,
     BatchHeader,
     TimestampType,
     records_section,
@@ -32,7 +34,9 @@ from odradek.records.message_kernel import message_kernel
 from odradek.records.message_set import (
     INT32,
     INT64,
+    MESSAGE_ATTRIBUTES_AT,
     MESSAGE_CRC_AT,
+    MESSAGE_TIMESTAMP_AT,
     MessageHeader,
     iter_messages,
     key_and_value,
@@ -40,9 +44,6 @@ from odradek.records.message_set import (
 from odradek.records.message_set_builder import append_message, message_attributes, wrapper
 from odradek.records.message_validation import ValidMessages
 from odradek.records.problems import raise_for_problem
-
-_ATTRIBUTES_AT = 17
-_TIMESTAMP_AT = 18
 
 
 class PlacedMessages(NamedTuple):
@@ -182,13 +183,13 @@ def _place(
     INT64.pack_into(records, start, offset)
     if magic == 0:
         return
-    attributes = message_attributes(magic, Codec(records[start + _ATTRIBUTES_AT] & 7), kind)
-    (stored,) = INT64.unpack_from(records, start + _TIMESTAMP_AT)
+    attributes = message_attributes(magic, Codec(records[start + MESSAGE_ATTRIBUTES_AT] & CODEC_MASK), kind)
+    (stored,) = INT64.unpack_from(records, start + MESSAGE_TIMESTAMP_AT)
     # The unused bits of the attributes are left as they were unless something must be written anyway.
-    if stored == time and (records[start + _ATTRIBUTES_AT] ^ attributes) & 0x08 == 0:
+    if stored == time and (records[start + MESSAGE_ATTRIBUTES_AT] ^ attributes) & TIMESTAMP_TYPE_BIT == 0:
         return
-    records[start + _ATTRIBUTES_AT] = attributes
-    INT64.pack_into(records, start + _TIMESTAMP_AT, time)
+    records[start + MESSAGE_ATTRIBUTES_AT] = attributes
+    INT64.pack_into(records, start + MESSAGE_TIMESTAMP_AT, time)
     with memoryview(records) as view:
         crc = zlib.crc32(view[start + MAGIC_AT : end])
     records[start + MESSAGE_CRC_AT : start + MAGIC_AT] = crc.to_bytes(4, "big")

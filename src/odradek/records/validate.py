@@ -26,6 +26,7 @@ from odradek.errors import (
     RecordTooLargeError,
     UnsupportedCompressionTypeError,
 )
+from odradek.records._pyscan import INT64_MAX, INT64_MIN
 from odradek.records.batch import (
     HEADER_BYTES,
     MAGIC_AT,
@@ -53,9 +54,6 @@ FIRST_VERSION_WITH_ZSTD = 7
 """Of Produce requests (KIP-110)."""
 
 _LZ4, _ZSTD = int(Codec.LZ4), int(Codec.ZSTD)
-
-_INT64_MIN = -0x8000_0000_0000_0000
-_INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 
 
 class RecordError(NamedTuple):
@@ -168,7 +166,7 @@ class BatchLimits:
         self, buffer: Buffer, now_ms: int, from_client: bool, produce_version: int | None
     ) -> list[BatchHeader]:
         """See `validate_batches`."""
-        earliest, latest = _INT64_MIN, _INT64_MAX
+        earliest, latest = INT64_MIN, INT64_MAX
         if self._is_create_time:
             if now_ms - self._before_ms > earliest:
                 earliest = now_ms - self._before_ms

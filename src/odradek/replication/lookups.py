@@ -18,8 +18,8 @@ EARLIEST_LOCAL_TIMESTAMP = -4
 LATEST_TIERED_TIMESTAMP = -5
 EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
 
-_CONSUMER = -1
-_DEBUGGING = -2
+CONSUMER_REPLICA_ID = -1
+DEBUGGING_REPLICA_ID = -2
 
 
 class OffsetLookup(NamedTuple):
@@ -102,11 +102,11 @@ def look_up_segments(
     Raises:
         NotLeaderOrFollowerError, KafkaStorageError.
     """
-    if replica_id != _DEBUGGING:
+    if replica_id != DEBUGGING_REPLICA_ID:
         partition.require_leader()
     offsets = partition.log.offsets_before(timestamp, most, now_ms)
     high_watermark = partition.log.high_watermark
-    if replica_id == _CONSUMER and any(offset > high_watermark for offset in offsets):
+    if replica_id == CONSUMER_REPLICA_ID and any(offset > high_watermark for offset in offsets):
         return [high_watermark, *(offset for offset in offsets if offset <= high_watermark)]
     return offsets
 

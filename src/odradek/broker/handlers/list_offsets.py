@@ -29,6 +29,8 @@ from odradek.broker.slices import Steps
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.replication.lookups import (
+    CONSUMER_REPLICA_ID,
+    DEBUGGING_REPLICA_ID,
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP,
     EARLIEST_TIMESTAMP,
@@ -56,8 +58,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 repeats = Repeats(log)
 
-_CONSUMER = -1
-_DEBUGGING = -2
 
 _FIRST_VERSION = {
     LATEST_TIMESTAMP: 1,
@@ -128,7 +128,7 @@ def _look_up(
     if wanted.timestamp < 0 and version < _FIRST_VERSION.get(wanted.timestamp, _NEVER):
         return _failed(index, ErrorCode.UNSUPPORTED_VERSION)
     isolation = None
-    if request.replica_id == _CONSUMER:
+    if request.replica_id == CONSUMER_REPLICA_ID:
         isolation = int(
             Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED
         )
@@ -138,7 +138,7 @@ def _look_up(
             wanted.timestamp,
             isolation=isolation,
             current_leader_epoch=wanted.current_leader_epoch,
-            only_leader=request.replica_id != _DEBUGGING,
+            only_leader=request.replica_id != DEBUGGING_REPLICA_ID,
         )
     except KafkaError as error:
         code = error.code

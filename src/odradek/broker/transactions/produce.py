@@ -28,7 +28,7 @@ from odradek.errors import (
 )
 from odradek.errors.codes import ErrorCode
 from odradek.records.batch import (
-    ATTRIBUTES_AT,
+    FLAGS_AT,
     HEADER_BYTES,
     MAGIC_AT,
     MAGIC_V2,
@@ -45,9 +45,6 @@ FIRST_VERSION_THAT_KNOWS_ABORTABLE = 11
 FIRST_VERSION_THAT_JOINS = 12
 
 _NO_PRODUCER = -1, -1
-
-FLAGS_AT = ATTRIBUTES_AT + 1
-"""The byte of the attributes that has all of them."""
 
 _TRIED_AGAIN = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,

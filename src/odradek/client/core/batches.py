@@ -11,7 +11,10 @@ from odradek.client.core.kernel import OpenBatch
 from odradek.client.types import RecordMetadata, TopicPartition
 from odradek.records.batch import (
     CRC_AT,
+    FLAGS_AT,
+    NO_SEQUENCE,
     PRODUCER_ID_AT,
+    TRANSACTIONAL_BIT,
     BatchHeader,
     batch_records,
     compute_crc,
@@ -23,11 +26,6 @@ from odradek.records.builder import (
     record_size_upper_bound,
 )
 from odradek.records.compression import Codec
-
-NO_SEQUENCE = -1
-TRANSACTIONAL = 0x10
-ATTRIBUTES_AT = 22
-"""The place of the low byte of a batch's attributes."""
 
 _PRODUCER = struct.Struct(">qhi")
 Callback = Callable[[RecordMetadata | None, Exception | None], Any]
@@ -116,7 +114,7 @@ class ProducerBatch(OpenBatch):
         """
         if self.transactional:
             assert isinstance(data, bytearray)
-            data[ATTRIBUTES_AT] |= TRANSACTIONAL
+            data[FLAGS_AT] |= TRANSACTIONAL_BIT
         self.built = self.data = data
         self.count = count
         self.append_closed = True
@@ -140,7 +138,7 @@ class ProducerBatch(OpenBatch):
                 batch,
                 base_offset=0,
                 partition_leader_epoch=-1,
-                attributes=int(self.codec) | (TRANSACTIONAL if self.transactional else 0),
+                attributes=int(self.codec) | (TRANSACTIONAL_BIT if self.transactional else 0),
                 last_offset_delta=self.count - 1,
                 base_timestamp=self.base_timestamp,
                 max_timestamp=self.max_timestamp,

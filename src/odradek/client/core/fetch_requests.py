@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from odradek.client.core.metadata import ZERO_UUID
 from odradek.client.core.versions import SPOKEN
 from odradek.client.types import TopicPartition
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.wire.primitives import ZERO_UUID
 
 LATEST = -1
 EARLIEST = -2

@@ -10,9 +10,8 @@ from typing import Any
 
 from odradek.client.types import Node, PartitionInfo, TopicPartition
 from odradek.errors import ErrorCode
+from odradek.wire.primitives import ZERO_UUID
 
-ZERO_UUID = bytes(16)
-"""The id of a topic whose id is not known: brokers tell it from version 10 of Metadata on (Kafka 2.8)."""
 NO_LEADER = -1
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 """The topics that no application writes to; before version 1, Metadata does not say so itself."""

@@ -16,9 +16,8 @@ from odradek.client.core.delivery import BatchOutcome, DeliveryFuture
 from odradek.client.core.kernel import Appender
 from odradek.client.core.sequences import Sequences
 from odradek.client.types import TopicPartition
+from odradek.records.batch import HEADER_BYTES
 from odradek.records.compression import Codec
-
-_BATCH_OVERHEAD = 61
 
 
 @dataclass(slots=True)
@@ -134,7 +133,7 @@ class RecordAccumulator:
             batch = ProducerBatch(tp, self.codec, self.level, now_ms, self._in_transaction is not None)
             queue.append(batch)
             self._incomplete[id(batch)] = batch
-            self._reserve(batch, _BATCH_OVERHEAD)
+            self._reserve(batch, HEADER_BYTES)
             look = True
         future = batch.append(timestamp, key, value, headers, callback)
         self._reserve(batch, size)

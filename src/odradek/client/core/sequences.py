@@ -15,9 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from odradek.client.core.batches import NO_SEQUENCE, ProducerBatch
+from odradek.client.core.batches import ProducerBatch
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode
+from odradek.records.batch import NO_SEQUENCE
 
 _MAX_EPOCH = 32_767
 _FORGOTTEN = (ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)

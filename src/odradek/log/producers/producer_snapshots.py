@@ -15,7 +15,6 @@ from fastcrc import crc32
 
 from odradek.log.producers.producer_state import (
     NO_OFFSET,
-    NO_SEQUENCE,
     BatchMetadata,
     ProducerEntry,
     ProducerState,
@@ -23,6 +22,7 @@ from odradek.log.producers.producer_state import (
 )
 from odradek.log.storage.file_names import SNAPSHOT_SUFFIX, numbered, parse_numbered
 from odradek.log.storage.files import FileSystem
+from odradek.records.batch import NO_SEQUENCE
 
 logger = logging.getLogger(__name__)
 

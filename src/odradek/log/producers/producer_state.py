@@ -21,7 +21,7 @@ from odradek.errors import (
     TransactionCoordinatorFencedError,
 )
 from odradek.log.producers.verification import Verifications
-from odradek.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
+from odradek.records.batch import CONTROL_BIT, NO_SEQUENCE, TRANSACTIONAL_BIT, BatchHeader
 from odradek.records.control import ControlType, EndTransactionMarker
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ logger = logging.getLogger(__name__)
 BATCHES_KEPT = 5
 LATE_TRANSACTION_BUFFER_MS = 5 * 60 * 1000
 NO_EPOCH = -1
-NO_SEQUENCE = -1
 NO_OFFSET = -1
 _SEQUENCE_MASK = 0x7FFF_FFFF
 _NOT_PLAIN = CONTROL_BIT | TRANSACTIONAL_BIT

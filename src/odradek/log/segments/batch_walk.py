@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from odradek.log.segments.time_index import NO_TIMESTAMP
 from odradek.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC_AT, MAGIC_V2
-from odradek.records.message_set import MIN_LENGTH
+from odradek.records.message_set import MESSAGE_TIMESTAMP_AT, MIN_LENGTH
 
 WALK_BLOCK = 16 * 1024
 """Bytes read at once."""
@@ -34,7 +34,6 @@ MESSAGE = Struct(">qi4xb")
 """Offset, length, magic of a message."""
 
 _TIMESTAMP = Struct(">q")
-_TIMESTAMP_AT = 18
 
 
 class SegmentEntry(NamedTuple):
@@ -94,7 +93,7 @@ def _message_at(block: bytes, start: int, position: int) -> SegmentEntry | None:
         return None
     timestamp = NO_TIMESTAMP
     if magic:
-        (timestamp,) = _TIMESTAMP.unpack_from(block, start + _TIMESTAMP_AT)
+        (timestamp,) = _TIMESTAMP.unpack_from(block, start + MESSAGE_TIMESTAMP_AT)
     return SegmentEntry(position, length + LOG_OVERHEAD, offset, offset, timestamp)
 
 

@@ -10,15 +10,12 @@ from __future__ import annotations
 from odradek.log.segments.batch_walk import MESSAGE, SPAN, PRead, SegmentEntry
 from odradek.log.segments.offset_index import OffsetPosition
 from odradek.log.segments.time_index import TimestampOffset
-from odradek.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC_AT, MAGIC_V2
-from odradek.records.message_set import MIN_LENGTH
+from odradek.records.batch import CODEC_MASK, HEADER_BYTES, LOG_OVERHEAD, MAGIC_AT, MAGIC_V2
+from odradek.records.message_set import MESSAGE_ATTRIBUTES_AT, MIN_LENGTH
 
 """`(size, position) -> bytes`, fewer only at the end of the file."""
 
 SPAN_BYTES = SPAN.size
-ATTRIBUTES_AT = MAGIC_AT + 1
-"""Of a message of magic 0 or 1."""
-CODEC_MASK = 7
 
 
 def begins_there(pread: PRead, entry: OffsetPosition, base_offset: int, end: int) -> bool:
@@ -44,7 +41,7 @@ def begins_there(pread: PRead, entry: OffsetPosition, base_offset: int, end: int
     if head[MAGIC_AT] < MAGIC_V2:
         first, length, magic = MESSAGE.unpack_from(head)
         smallest = MIN_LENGTH[magic]
-        if len(head) > ATTRIBUTES_AT and head[ATTRIBUTES_AT] & CODEC_MASK:
+        if len(head) > MESSAGE_ATTRIBUTES_AT and head[MESSAGE_ATTRIBUTES_AT] & CODEC_MASK:
             # A wrapper has the offset of its last message; the entry may be of its first.
             first = min(first, max(offset, base_offset))
     elif len(head) < SPAN_BYTES:
