@@ -59,18 +59,17 @@ def walk(
     max_timestamp = -1
     refused: list[tuple[int, int, int]] = []
     for index in range(count):
-        found = scan(data, position, size)
-        if found[0]:
-            return found[0], index, max_timestamp, refused
-        if found[3] != index:
+        problem, position, timestamp_delta, offset_delta, _, key_length, *_ = scan(data, position, size)
+        if problem:
+            return problem, index, max_timestamp, refused
+        if offset_delta != index:
             return OFFSET_DELTA, index, max_timestamp, refused
-        position = found[1]
-        timestamp = base_timestamp + found[2]
+        timestamp = base_timestamp + timestamp_delta
         if not INT64_MIN <= timestamp <= INT64_MAX:
             timestamp = wrap64(timestamp)
         if timestamp > max_timestamp:
             max_timestamp = timestamp
-        if require_key and found[5] < 0:
+        if require_key and key_length < 0:
             if len(refused) < max_refused:
                 refused.append((index, MISSING_KEY, timestamp))
         elif not earliest <= timestamp <= latest and timestamp != -1 and len(refused) < max_refused:

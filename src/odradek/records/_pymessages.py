@@ -296,10 +296,11 @@ def records_to_messages(
     first = last = max_timestamp = -1
     overhead = MESSAGE_OVERHEAD[magic]
     for index in range(count):
-        found = _pyscan.scan(data, position, size)
-        if found[0]:
-            return found[0], index, 0, -1, -1, -1, 0
-        _, position, delta, offset_delta, key_at, key_length, value_at, value_length, _, headers = found
+        problem, position, delta, offset_delta, key_at, key_length, value_at, value_length, _, headers = (
+            _pyscan.scan(data, position, size)
+        )
+        if problem:
+            return problem, index, 0, -1, -1, -1, 0
         offset = _pyscan.wrap64(base_offset + offset_delta)
         if offset < from_offset:
             continue

@@ -80,11 +80,10 @@ class KeyMap:
         data = bytes(section)
         size, position, count = len(data), 0, max(count, 0)
         for number in range(count):
-            found = scan(data, position, size)
-            if found[0]:
-                return found[0], number, False
-            position = found[1]
-            offset, key_at, key_length = base_offset + found[3], found[4], found[5]
+            problem, position, _, offset_delta, key_at, key_length, *_ = scan(data, position, size)
+            if problem:
+                return problem, number, False
+            offset = base_offset + offset_delta
             if (
                 key_length >= 0
                 and offset >= start_offset
@@ -127,14 +126,14 @@ class KeyMap:
         keyless, tombstones, base, max_timestamp = 0, False, horizon, -1
         for number in range(count):
             start = position
-            found = scan(data, position, size)
-            if found[0]:
-                problem, count = found[0], number
+            problem, position, timestamp_delta, offset_delta, key_at, key_length, _, value_length, _, _ = (
+                scan(data, position, size)
+            )
+            if problem:
+                count = number
                 break
-            position = found[1]
-            offset, value_length = base_offset + found[3], found[7]
+            offset = base_offset + offset_delta
             if offset <= self.latest_offset:
-                key_at, key_length = found[4], found[5]
                 if key_length < 0:
                     keyless += 1
                     continue
@@ -143,7 +142,7 @@ class KeyMap:
                 if value_length < 0 and not keep_tombstones:
                     continue
             tombstones |= value_length < 0
-            own = timestamp if append_time else wrap64(timestamp + found[2])
+            own = timestamp if append_time else wrap64(timestamp + timestamp_delta)
             if base is None:
                 base = own
             max_timestamp = max(max_timestamp, own)
