@@ -63,6 +63,34 @@ class ProducerRecord(NamedTuple):
     headers: Headers = ()
 
 
+def _transaction_manager(config: ProducerConfig) -> TransactionManager | None:
+    if config.transactional_id is None:
+        return None
+    return TransactionManager(
+        config.transactional_id,
+        config.transaction_timeout_ms,
+        two_phase_commit=config.transaction_two_phase_commit_enable,
+    )
+
+
+def _accumulator(
+    config: ProducerConfig, sequences: Sequences | None, lock: Gate | None, manager: TransactionManager | None
+) -> RecordAccumulator:
+    return RecordAccumulator(
+        batch_size=config.batch_size,
+        linger_ms=config.linger_ms,
+        buffer_memory=config.buffer_memory,
+        delivery_timeout_ms=config.delivery_timeout_ms,
+        codec=Codec.parse(config.compression_type),
+        level=config.compression_level,
+        backoff=Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms),
+        sequences=sequences,
+        one_in_flight=config.max_in_flight_requests_per_connection == 1,
+        gate=lock,
+        in_transaction=None if manager is None else manager.may_send,
+    )
+
+
 class ProducerEngine:
     """The engine of both producers. Made in the event loop; appending may happen in other threads, under
     `lock`.
@@ -83,29 +111,11 @@ class ProducerEngine:
         self.config = config
         self.lock: AbstractContextManager[Any] = contextlib.nullcontext() if lock is None else lock
         self.closed = False
-        self.manager: TransactionManager | None = None
-        if config.transactional_id is not None:
-            self.manager = TransactionManager(
-                config.transactional_id,
-                config.transaction_timeout_ms,
-                two_phase_commit=config.transaction_two_phase_commit_enable,
-            )
+        self.manager = _transaction_manager(config)
         self.sequences = (
             Sequences(transactional=self.manager is not None) if config.enable_idempotence else None
         )
-        self.accumulator = RecordAccumulator(
-            batch_size=config.batch_size,
-            linger_ms=config.linger_ms,
-            buffer_memory=config.buffer_memory,
-            delivery_timeout_ms=config.delivery_timeout_ms,
-            codec=Codec.parse(config.compression_type),
-            level=config.compression_level,
-            backoff=Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms),
-            sequences=self.sequences,
-            one_in_flight=config.max_in_flight_requests_per_connection == 1,
-            gate=lock,
-            in_transaction=None if self.manager is None else self.manager.may_send,
-        )
+        self.accumulator = _accumulator(config, self.sequences, lock, self.manager)
         self.cluster = Cluster(config)
         self.sender = Sender(
             config,
