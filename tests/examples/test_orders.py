@@ -162,6 +162,7 @@ def test_declared(servers: str, tmp_path: Path) -> None:
     for orders in (ORDERS, ORDERS + 200):
         if orders > ORDERS:
             feed(servers, first=ORDERS, count=orders - ORDERS)
-        run(*command, cwd=tmp_path, ORDERS_SERVERS=servers)
+        # Of the two JVMs one knows no options but these.
+        run(*command, cwd=tmp_path, ORDERS_SERVERS=servers, JDK_JAVA_OPTIONS=os.environ["SPARK_SUBMIT_OPTS"])
         assert priced_in_topic(servers) == good_orders(orders)
         assert revenue_in(tmp_path / "out" / "warehouse" / "revenue") == good_revenue(orders)

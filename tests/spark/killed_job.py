@@ -20,8 +20,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from odradek.spark import OdradekDataSource, session
-
 STEPS = (
     "task looks",
     "task has written",
@@ -133,18 +131,23 @@ class Stepping:
         return ended
 
 
-class KilledSource(OdradekDataSource):
-    """`odradek`, whose stream writers have steps."""
+def killed_source() -> type:
+    """Return `odradek`'s data source, whose stream writers have steps; Spark is imported for it alone."""
+    from odradek.spark import OdradekDataSource
 
-    @classmethod
-    def name(cls) -> str:
-        return "killed"
+    class KilledSource(OdradekDataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "killed"
 
-    def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802 (Spark's name)
-        # Where batches are committed and aborted, the writer is made for each of them; before it asks anybody
-        # anything, the steps must be in it: connections are kept, and those without steps would be used on.
-        install()
-        return with_steps(super().streamWriter(schema, overwrite))
+        def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802 (Spark's name)
+            # Where batches are committed and aborted, the writer is made for each of them; before it asks
+            # anybody anything, the steps must be in it: connections are kept, and those without steps would
+            # be used on.
+            install()
+            return with_steps(super().streamWriter(schema, overwrite))
+
+    return KilledSource
 
 
 def with_steps(writer: Any) -> Any:
@@ -167,10 +170,12 @@ def with_steps(writer: Any) -> Any:
 def main(servers: str, source: str, target: str, folder: Path, *options: str) -> None:
     from pyspark.errors import StreamingQueryException
 
+    from odradek.spark import session
+
     (folder / "driver.pid").write_text(str(os.getpid()))
     os.environ["KILL_FOLDER"] = str(folder)
     spark = session("killed", "local[2,4]", log_level="ERROR")
-    spark.dataSource.register(KilledSource)
+    spark.dataSource.register(killed_source())
     frame = (
         spark.readStream.format("odradek")
         .option("kafka.bootstrap.servers", servers)
