@@ -105,7 +105,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks --only '$(ONLY)' $(BENCH)
 
 interop: $(VENV)/.dev
-	$(BIN)/pytest tests/interop $(SHARED) --compatibility build/compatibility.md $(PYTEST)
+	$(BIN)/pytest tests/interop $(SHARED) $(IN_ORDER) --compatibility build/compatibility.md $(PYTEST)
 
 compatibility: interop
 	cp build/compatibility.md docs/compatibility.md

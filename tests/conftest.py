@@ -46,6 +46,26 @@ LONGEST = (
     "tests/spark/test_stream_restart.py",
     "tests/docs/test_pages.py",
     "tests/demo/test_demo.py",
+    # Of `make interop`: some begin with a build, each by a tool of its own.
+    "tests/interop/test_program_clients.py",
+    "tests/interop/test_kafka_go_suite.py",
+    "tests/interop/test_spark_on_old_kafkas.py",
+    "tests/interop/test_java_releases.py",
+    "tests/interop/test_spark_connector.py",
+    "tests/interop/test_two_clusters.py",
+    "tests/interop/test_flink_transactions.py",
+    "tests/interop/test_spark_checkpoints.py",
+    "tests/interop/test_transactions_handed_over.py",
+    "tests/interop/test_librdkafka_restarts.py",
+    "tests/interop/test_folders_both_ways.py",
+    "tests/interop/test_clients_on_any_kafka.py",
+    "tests/interop/test_flink_connector.py",
+    "tests/interop/test_groups_like_kafka.py",
+    "tests/interop/test_old_formats.py",
+    "tests/interop/test_transaction_answers_like_kafka.py",
+    "tests/interop/test_java_clients.py",
+    "tests/interop/test_manners_of_old_kafkas.py",
+    "tests/interop/test_refusals_like_kafka.py",
 )
 
 
