@@ -21,6 +21,7 @@ from odradek.client.errors import (
     MessageTooLargeError,
 )
 from odradek.client.types import TopicPartition
+from odradek.records import scalars
 from odradek.records.batch import BatchHeader
 from odradek.records.columns import encode_columns, partition_ids, split_by_partition
 from odradek.records.compression import Codec
@@ -143,7 +144,7 @@ class ArrowPlan:
         known = self._engine.topic(topic)
         assert known is not None, "the plan's topics are looked up first"
         ids = _partition_column(table, topic, len(known.numbers))
-        free = pc.equal(ids, -1)
+        free = pc.equal(ids, scalars.int32(-1))
         if pc.any(free).as_py():
             yield from self._spread(topic, table.filter(free), known.available)
             keep = pc.invert(free)
@@ -270,10 +271,11 @@ def _partition_column(table: pa.Table, topic: str, partitions: int) -> Any:
             keys = keys.cast(pa.binary())
         ids: Any = partition_ids(keys, partitions, -1)
     else:
-        ids = pa.array(itertools.repeat(-1, table.num_rows), pa.int32(), size=table.num_rows)
+        ids = pa.repeat(scalars.int32(-1), table.num_rows)
     if "partition" in names:
         explicit = _one(table.column("partition").cast(pa.int32()))
-        bad = pc.any(pc.or_(pc.less(explicit, 0), pc.greater_equal(explicit, partitions))).as_py()
+        below, above = scalars.int32(0), scalars.int32(partitions)
+        bad = pc.any(pc.or_(pc.less(explicit, below), pc.greater_equal(explicit, above))).as_py()
         if bad:
             raise IllegalArgumentError(
                 f"a row names a partition that topic {topic!r} does not have: it has {partitions}"

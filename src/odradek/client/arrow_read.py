@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from odradek.client.core.subscription_state import Position
 from odradek.client.errors import IllegalArgumentError
+from odradek.records import scalars
 from odradek.records.columns import schema
 
 _OPTIONS = {"timestamp_unit": "us", "as_timestamp": True, "nullable_headers": True}
@@ -46,8 +47,8 @@ def to_table(parts: list[tuple[Position, pa.RecordBatch]]) -> pa.Table:
         rows = batch.num_rows
         columns = batch.columns
         place = [
-            pa.repeat(pa.scalar(topic, pa.string()), rows),
-            pa.repeat(pa.scalar(partition, pa.int32()), rows),
+            pa.repeat(scalars.string(topic), rows),
+            pa.repeat(scalars.int32(partition), rows),
         ]
         batches.append(
             pa.RecordBatch.from_arrays([*columns[:2], *place, *columns[2:]], schema=_with_place(batch.schema))

@@ -2,7 +2,7 @@
 
 Decoding: fetched bytes → CRC → unpacked → the kernel fills Arrow's buffers directly → `RecordBatch`.
 Encoding: Arrow's buffers → the kernel writes record sections → compressed, headed → record batches.
-No Python object per record is ever made. pyarrow is needed by this module alone.
+No Python object per record is ever made. pyarrow is needed by this module and `scalars` alone.
 
 The columns are those of Spark's Kafka source: key and value (binary), offset (int64), timestamp (int64
 milliseconds, or what `timestamp_unit` and `as_timestamp` say), timestampType (int32: 0 CreateTime,
@@ -20,6 +20,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from odradek.errors import KafkaError
+from odradek.records import scalars
 from odradek.records.batch import (
     HEADER_BYTES,
     NO_PRODUCER_ID,
@@ -270,7 +271,11 @@ def decode_columns(
     except KafkaError:
         if not decoder.pending_rows:
             raise
-    return decoder.flush() or pa.RecordBatch.from_pylist([], schema=decoder.schema)
+    return decoder.flush() or _no_rows(decoder.schema)
+
+
+def _no_rows(of: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in of], schema=of)
 
 
 def _as_buffers(buffers: Buffer | Iterable[Buffer]) -> Iterable[Buffer]:
@@ -456,7 +461,7 @@ def partition_ids(keys: Any, partitions: int, null_partition: int) -> pa.Array:
     keys = _one_chunk(keys)
     parts = _binary_parts(keys)
     if parts is None:
-        return pa.array([null_partition] * len(keys), pa.int32())
+        return pa.repeat(scalars.int32(null_partition), len(keys))
     ids = kernel.murmur2_partitions(parts, len(keys), partitions, null_partition)
     return pa.Array.from_buffers(pa.int32(), len(keys), [None, pa.py_buffer(ids)], null_count=0)
 

@@ -112,9 +112,11 @@ class Shape:
     def _column(self, name: str, rows: "pa.RecordBatch") -> Any:
         import pyarrow as pa
 
+        from odradek.records import scalars
+
         if name == "topic":
-            return pa.repeat(pa.scalar(self._tp.topic, pa.string()), rows.num_rows)
+            return pa.repeat(scalars.string(self._tp.topic), rows.num_rows)
         if name == "partition":
-            return pa.repeat(pa.scalar(self._tp.partition, pa.int32()), rows.num_rows)
+            return pa.repeat(scalars.int32(self._tp.partition), rows.num_rows)
         array, wanted = rows.column(name), self._schema.field(name).type
         return array if array.type == wanted else array.cast(wanted)
