@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import random
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given, settings
@@ -123,31 +125,59 @@ def test_a_reader_comes_to_the_same_after_any_passes(seed: int, small_map: bool)
             put(log, keyed([(b"x", b"y")], producer_id=producer, epoch=0, sequence=sequence))
 
 
-def life(files: MemoryFileSystem, clock: ManualClock, model: Model) -> PartitionLog:
-    """Writes and passes, one after the other."""
-    log = open_log(files, clock)
-    dirty = 0
-    for number in range(3):
-        for _ in range(9):
-            model.write(log)
-        log.flush()
-        dirty = clean(log, files, now_ms=NOW_MS + 10_000 * number, dirty_from=dirty).end_offset
-        log.remove_deleted_files(NOW_MS)
-    return log
+@dataclass
+class Life:
+    """Writes and passes, one after the other; it can be copied between two of them."""
+
+    files: MemoryFileSystem = field(default_factory=MemoryFileSystem)
+    clock: ManualClock = field(default_factory=lambda: ManualClock(NOW_MS))
+    model: Model = field(default_factory=lambda: Model(random.Random(5)))
+    done: int = 0
+    dirty: int = 0
+
+    def __post_init__(self) -> None:
+        self.log = open_log(self.files, self.clock)
+
+    def go_on(self) -> None:
+        """Write, or clean what was written."""
+        if self.done % 2:
+            now_ms = NOW_MS + 10_000 * (self.done // 2)
+            self.dirty = clean(self.log, self.files, now_ms=now_ms, dirty_from=self.dirty).end_offset
+            self.log.remove_deleted_files(NOW_MS)
+        else:
+            for _ in range(9):
+                self.model.write(self.log)
+            self.log.flush()
+        self.done += 1
+
+    def end(self) -> None:
+        """Live to the end."""
+        while self.done < 6:
+            self.go_on()
 
 
-def passes_of_life() -> list[int]:
-    """The numbers of the file operations, from the first that a pass does on."""
-    files = MemoryFileSystem()
-    life(files, ManualClock(NOW_MS), Model(random.Random(5)))
-    return [
+def stages_and_passes() -> tuple[list[Life], list[int]]:
+    """The life before each of its steps; the numbers of the file operations that a pass does."""
+    life, stages = Life(), []
+    while life.done < 6:
+        stages.append(copy.deepcopy(life))
+        life.go_on()
+    return stages, [
         number
-        for number, (_, path) in enumerate(files.history)
+        for number, (_, path) in enumerate(life.files.history)
         if path.name.endswith((".cleaned", ".swap", ".deleted"))
     ]
 
 
-OPERATIONS = passes_of_life()
+STAGES, OPERATIONS = stages_and_passes()
+
+
+def before(operation: int) -> Life:
+    """A life that comes to that operation in its next step, or soon after."""
+    stage = max((one for one in STAGES if one.files.operations <= operation), key=lambda one: one.done)
+    life = copy.deepcopy(stage)
+    life.files.rng = random.Random(operation)
+    return life
 
 
 def test_passes_do_many_operations() -> None:
@@ -158,11 +188,11 @@ def test_passes_do_many_operations() -> None:
 @pytest.mark.parametrize("block", range(6))
 def test_stopped_between_any_two_operations(block: int, power_fails: bool) -> None:
     for stop_at in OPERATIONS[block::6]:
-        files, clock = MemoryFileSystem(random.Random(stop_at)), ManualClock(NOW_MS)
-        model = Model(random.Random(5))
+        life = before(stop_at)
+        files, clock, model = life.files, life.clock, life.model
         files.kill_at = stop_at
         with contextlib.suppress(Killed):
-            life(files, clock, model)
+            life.end()
         if power_fails:
             files.lose_power()
         else:
@@ -179,10 +209,9 @@ def test_stopped_between_any_two_operations(block: int, power_fails: bool) -> No
 @pytest.mark.parametrize("block", range(4))
 def test_a_disk_that_fails_at_any_operation(block: int) -> None:
     for fail_at in OPERATIONS[block::4]:
-        files, clock = MemoryFileSystem(random.Random(fail_at)), ManualClock(NOW_MS)
-        model = Model(random.Random(5))
-        files.fail_at = fail_at
+        life = before(fail_at)
+        life.files.fail_at = fail_at
         with contextlib.suppress(OSError, KafkaError):
-            life(files, clock, model)
-        files.restart()
-        model.check(open_log(files, clock), 0)
+            life.end()
+        life.files.restart()
+        life.model.check(open_log(life.files, life.clock), 0)
