@@ -292,18 +292,22 @@ def test_nothing_is_kept(cases: list[Case]) -> None:
             with pytest.raises(TypeError):
                 cls(_no_such_field=1)  # type: ignore[call-arg]
 
+    def growth() -> int:
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(100):
+            go_round()
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0] - before
+
     go_round()
     gc.collect()
     tracemalloc.start()
     try:
         go_round()
         gc.collect()
-        before = tracemalloc.get_traced_memory()[0]
-        for _ in range(100):
-            go_round()
-        gc.collect()
-        # An object kept of each message in each round would be half a megabyte and more.
-        assert tracemalloc.get_traced_memory()[0] - before < 100_000
+        # An object kept of each message in each round would be half a megabyte and more, each time. What
+        # others in this process come to keep is counted too, but once.
+        assert any(growth() < 100_000 for _ in range(3))
     finally:
         tracemalloc.stop()
 
