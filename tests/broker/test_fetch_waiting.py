@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from broker.stand_ins import WatchedFile
 from odradek.broker.app import Broker
-from odradek.broker.fetch_reading import FetchReading
 from odradek.broker.handlers import fetch as fetch_handler
 from odradek.broker.network import connection as connection_module
 from odradek.broker.network.connection import Connection
@@ -272,7 +272,7 @@ def test_a_failure_that_nobody_foresaw_is_that_of_its_partition(
 
 @pytest.mark.parametrize("how", ["check", "timeout"])
 def test_a_failure_that_nobody_foresaw_is_told_after_waiting(
-    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
@@ -280,14 +280,17 @@ def test_a_failure_that_nobody_foresaw_is_told_after_waiting(
             later = waiting(broker)
             partition = broker.replicas.get("a", 0)
 
-            def fail(*_: object) -> None:
+            def fail(*_: object) -> bytes:
                 raise RuntimeError("broken")
 
-            monkeypatch.setattr(type(partition.log), "slice", fail)
+            segment = partition.log.segments.active
+            segment._handle = WatchedFile(segment._file(), pread=fail)
             if how == "check":
                 write(broker, partition)
             else:
-                partition.log.high_watermark = partition.log.log_end_offset = 5
+                # Nobody who waits is told.
+                partition.log.append(batch(), leader_epoch=0, now_ms=broker.clock.now_ms())
+                partition.log.commit_all()
                 broker.purgatory.expire_all()
             await asyncio.sleep(0)
             assert only(response_of(later.answer)).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
@@ -381,26 +384,25 @@ def test_what_becomes_visible_while_other_partitions_are_read_is_not_waited_for(
             now_ms = broker.clock.now_ms()
             partition.make_leader(1, replicas=both, isr=both, partition_epoch=1, now_ms=now_ms)
             write(broker, partition)
-            read = FetchReading.read
+            looks = itertools.count()
 
-            def read_before_the_follower(self: FetchReading, pieces: Any, *, first: bool) -> None:
-                read(self, pieces, first=first)
-                if first and pieces[0].wanted.partition == 0:
-                    # Between this slice and the next.
+            def clock() -> float:
+                # Every look at the clock ends a slice, the second one that of the first partition.
+                look = next(looks)
+                if look == 1:
                     broker.loop.call_soon(
                         lambda: partition.record_follower_fetch(
                             99, fetch_offset=1, log_start_offset=0, now_ms=now_ms
                         )
                     )
+                return look
 
             monkeypatch.setattr(fetch_handler, "AT_ONCE", 1)
-            monkeypatch.setattr(FetchReading, "read", read_before_the_follower)
             partitions = [FetchPartition(partition=index, partition_max_bytes=1000) for index in range(3)]
             message = FetchRequest(
                 max_wait_ms=100_000, min_bytes=1, topics=[FetchTopic(topic="a", partitions=partitions)]
             )
-            # Every look at the clock ends a slice.
-            broker.slicer = Slicer(itertools.count().__next__)
+            broker.slicer = Slicer(clock)
             later = Later()
             dispatcher = Dispatcher(broker, broker.handlers, broker.slicer)
             assert dispatch(dispatcher, frame_of(message), later) is None

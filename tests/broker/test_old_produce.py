@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from broker.stand_ins import follow
 from odradek.broker.handlers import produce as produce_handler
 from odradek.errors.codes import ErrorCode
 from odradek.records.batch import Record, TimestampType
@@ -14,7 +15,6 @@ from odradek.records.builder import build_batch
 from odradek.records.compression import Codec
 from odradek.records.message_set import iter_all_records, iter_entries
 from odradek.records.message_set_builder import MessageSetBuilder
-from odradek.replication.partition import Partition
 
 from .live import append, batch, connect, create_topic, fetch, produce, running
 from .net import run
@@ -117,11 +117,12 @@ def test_a_failure_behind_a_conversion_is_answered(
                 return waiting
 
             if cause == "conversion":
-                monkeypatch.setattr(produce_handler, "prepare_all", fail)
+                in_order = broker.conversions.run_in_order
+                monkeypatch.setattr(broker.conversions, "run_in_order", lambda keys, _: in_order(keys, fail))
             elif cause == "append":
-                monkeypatch.setattr(broker.metrics.topics, "of", fail)
+                monkeypatch.setattr(broker.replicas, "of", fail)
             else:
-                monkeypatch.setattr(Partition, "committed", lambda *_: (False, ErrorCode.NONE))
+                follow(broker, broker.replicas.get("t", 0))
                 monkeypatch.setattr(produce_handler, "wait_for_replicas", wait)
             client.send(produce("t", message_set(2, Codec.NONE, [b"x" * 90_000])), 2)
             if cause == "cancelled":

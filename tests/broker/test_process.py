@@ -21,7 +21,6 @@ import pytest
 
 from odradek.errors import ErrorCode, KafkaStorageError
 from odradek.records.builder import build_batch
-from odradek.replication.partition import Partition
 from odradek.testing import Broker
 from odradek.util import repeats
 from odradek.wire.api import ApiKey
@@ -492,7 +491,7 @@ def test_a_batch_that_no_segment_takes_is_the_clients_fault(
 def test_an_append_that_the_disk_refuses_is_told_once_then_counted(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*arguments: object, **named: object) -> None:
+    def refuse(key: object) -> None:
         raise KafkaStorageError("the disk is full")
 
     monkeypatch.setattr(logging.getLogger("odradek"), "propagate", True)
@@ -501,7 +500,7 @@ def test_an_append_that_the_disk_refuses_is_told_once_then_counted(
         socket.create_connection((broker.host, broker.port), timeout=10) as connection,
     ):
         broker.create_topic("t")
-        monkeypatch.setattr(Partition, "append", refuse)
+        broker.call(lambda one: setattr(one.replicas.get("t", 0), "_on_progress", refuse))
         for _ in range(20):
             (answer,) = ask(connection, produce("t", 0), 8).responses[0].partition_responses
             assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -524,10 +523,10 @@ def test_a_disk_that_is_full_is_told_once_then_counted(
         broker.create_topic("t")
         partition = broker.call(lambda one: one.replicas.get("t", 0))
 
-        def full(*arguments: object, **named: object) -> None:
+        def full(key: object) -> None:
             raise partition.log.storage_error("appending", OSError(28, "No space left on device"))
 
-        monkeypatch.setattr(Partition, "append", full)
+        broker.call(lambda _: setattr(partition, "_on_progress", full))
         for _ in range(20):
             (answer,) = ask(connection, produce("t", 0), 8).responses[0].partition_responses
             assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR

@@ -9,17 +9,16 @@ from typing import Any
 
 import pytest
 
+from broker.stand_ins import OTHER, WatchedFile, caught_up, follow
 from odradek.broker.app import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.handlers.produce import handle
 from odradek.broker.slices import AT_ONCE, Slicer, is_in_steps
 from odradek.errors import CoordinatorNotAvailableError
 from odradek.errors.codes import ErrorCode
-from odradek.log.partition.partition_log import PartitionLog
 from odradek.log.storage.real_files import RealFileSystem
 from odradek.records.batch import iter_records
 from odradek.records.compression import Codec
-from odradek.replication.partition import Partition
 from odradek.util.clock import ManualClock
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import RequestHeader
@@ -100,21 +99,17 @@ def test_no_produce_overtakes_a_conversion_of_its_partition(
     "records", [batch([b"a"]), batch([b"a"] * 50, codec=Codec.GZIP)], ids=["plain", "gzip"]
 )
 def test_an_unforeseen_failure_is_told_of_its_partition_alone(
-    tmp_path: Path, version: int, records: bytes, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, version: int, records: bytes
 ) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
             topic_id = create_topic(broker, "t", 3)
             client = await connect(broker)
-            broken = broker.replicas.get("t", 1).log
-            original = PartitionLog._append_batches
 
-            def fail(self: Any, *arguments: Any) -> Any:
-                if self is broken:
-                    raise ZeroDivisionError
-                return original(self, *arguments)
+            def fail(key: object) -> None:
+                raise ZeroDivisionError
 
-            monkeypatch.setattr(PartitionLog, "_append_batches", fail)
+            broker.replicas.get("t", 1)._on_progress = fail
             request = produce("t", records, topic_id=topic_id)
             request.topic_data[0].partition_data = [
                 PartitionProduceData(index=index, records=records) for index in range(3)
@@ -133,22 +128,17 @@ def test_an_unforeseen_failure_is_told_of_its_partition_alone(
     run(main)
 
 
-def test_a_disk_that_fails_on_the_way_is_told_of_the_partition(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_fails_on_the_way_is_told_of_the_partition(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path, files=RealFileSystem()) as broker:
             create_topic(broker, "t", 2)
             client = await connect(broker)
             broken = broker.replicas.get("t", 1).log.segments.active
-            original = type(broken).append
 
-            def fail(self: Any, *arguments: Any) -> None:
-                if self is broken:
-                    raise OSError(28, "No space left on device")
-                original(self, *arguments)
+            def fail(*_: Any) -> int:
+                raise OSError(28, "No space left on device")
 
-            monkeypatch.setattr(type(broken), "append", fail)
+            broken._handle = WatchedFile(broken._file(), pwrite=fail)
             request = produce("t", batch())
             request.topic_data[0].partition_data.append(PartitionProduceData(index=1, records=batch()))
             answers = (await client.call(request, 9)).responses[0].partition_responses
@@ -179,21 +169,29 @@ def answers_of(response: ProduceResponse) -> list[PartitionProduceResponse]:
     return [one for topic in response.responses for one in topic.partition_responses]
 
 
-def test_what_is_answered_at_once_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def parts_written(broker: Broker) -> list[Any]:
+    """What is given to the file of `t`'s first partition from now on: a prefix, and the records behind it."""
+    written: list[Any] = []
+    segment = broker.replicas.get("t", 0).log.segments.active
+    file: Any = segment._file()
+
+    def look(parts: Any, position: int) -> Any:
+        written.extend(parts)
+        return file.pwrite(parts, position)
+
+    segment._handle = WatchedFile(file, pwrite=look)
+    return written
+
+
+def test_what_is_answered_at_once_is_not_copied(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
             create_topic(broker, "t")
-            seen: list[Any] = []
-            original = Partition.append
-
-            def look(self: Any, records: Any, **arguments: Any) -> Any:
-                seen.append(records)
-                return original(self, records, **arguments)
-
-            monkeypatch.setattr(Partition, "append", look)
+            written = parts_written(broker)
             (answer,) = answers_of(lent(broker, produce("t", batch([b"a"])), 9))
             assert answer.error_code == 0
-            assert isinstance(seen[0], memoryview)
+            # Behind the prefix: the frame's own memory, as somebody writes over it.
+            assert written[1] == b"\xee" * len(written[1])
             assert values(broker) == [b"a"]
 
     run(main)
@@ -280,20 +278,17 @@ def test_a_frame_that_is_used_again_between_the_slices_of_a_request(tmp_path: Pa
     run(main)
 
 
-def test_a_frame_that_is_used_again_while_replicas_are_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_frame_that_is_used_again_while_replicas_are_waited_for(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
             create_topic(broker, "t")
-            followed = False
-            monkeypatch.setattr(Partition, "committed", lambda *_: (followed, ErrorCode.NONE))
+            partition = broker.replicas.get("t", 0)
+            follow(broker, partition)
             request = produce("t", batch([b"a"]))
             waiting = lent(broker, request, 9)
             assert not waiting.done()
             assert request.topic_data[0].partition_data[0].records is None
-            followed = True
-            broker.purgatory.check(broker.replicas.get("t", 0).key)
+            caught_up(broker, partition)
             (answer,) = answers_of(await waiting)
             assert answer.error_code == 0
             assert values(broker) == [b"a"]
@@ -350,13 +345,13 @@ def test_a_failure_that_is_waited_for_is_told_or_closes_the_connection(
 @pytest.mark.parametrize("partitions", [1, 2])
 @pytest.mark.parametrize("version", [9, 10, 13])
 def test_a_leadership_that_is_lost_while_replicas_are_waited_for_is_told_with_the_new_leader(
-    tmp_path: Path, version: int, partitions: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, version: int, partitions: int
 ) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
             topic_id = create_topic(broker, "t")
-            lost = False
-            monkeypatch.setattr(Partition, "committed", lambda *_: (lost, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            partition = broker.replicas.get("t", 0)
+            follow(broker, partition)
             client = await connect(broker)
             request = produce("t", batch([b"a"]), topic_id=topic_id)
             request.topic_data[0].partition_data += [
@@ -364,8 +359,8 @@ def test_a_leadership_that_is_lost_while_replicas_are_waited_for_is_told_with_th
             ]
             client.send(request, version)
             await settle(lambda: values(broker) == [b"a"])
-            lost = True
-            broker.purgatory.check(broker.replicas.get("t", 0).key)
+            both = (broker.broker_id, OTHER)
+            partition.make_follower(OTHER, 2, replicas=both, isr=both, partition_epoch=2)
             response = await client.receive()
             first, *others = answers_of(response)
             assert first.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -386,48 +381,47 @@ def test_a_leadership_that_is_lost_while_replicas_are_waited_for_is_told_with_th
 @pytest.mark.parametrize("version", [0, 8, 13])
 @pytest.mark.parametrize("waits", [False, True])
 def test_an_error_after_the_append_leaves_the_offset_in_the_answer(
-    tmp_path: Path, waits: bool, version: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, waits: bool, version: int
 ) -> None:
     """As Kafka does: the records are in the log, at that offset."""
 
     async def main() -> None:
         async with running(tmp_path, **(OLD_BROKER if version == 0 else {})) as broker:
-            topic_id = create_topic(broker, "t")
-            settled = not waits
-            code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            topic_id = create_topic(broker, "t", configs={"min.insync.replicas": "2"})
+            partition = broker.replicas.get("t", 0)
             sent = [
                 message_set(0, Codec.NONE, [value]) if version == 0 else batch([value])
                 for value in (b"a", b"b")
             ]
             client = await connect(broker)
             assert (await append(client, "t", sent[0], version=version, topic_id=topic_id)).base_offset == 0
-            monkeypatch.setattr(Partition, "committed", lambda *_: (settled, code))
+            follow(broker, partition)
+
+            def shrink(*_: object) -> None:
+                partition.log.commit_all()
+                partition.isr = (broker.broker_id,)
+
+            if not waits:
+                # Between the append and the look at the replicas.
+                partition._on_progress = shrink
             client.send(produce("t", sent[1], topic_id=topic_id), version)
             await settle(lambda: values(broker) == [b"a", b"b"])
-            settled = True
-            broker.purgatory.check(broker.replicas.get("t", 0).key)
+            shrink()
+            broker.purgatory.check(partition.key)
             (answer,) = answers_of(await client.receive())
-            assert (answer.error_code, answer.base_offset) == (code, 1)
+            assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            assert answer.base_offset == 1
             assert answer.log_start_offset == (0 if version >= 5 else -1)
 
     run(main)
 
 
 @pytest.mark.parametrize("partitions", [1, 600])
-def test_a_frame_that_is_kept_whole_is_not_copied_again(
-    tmp_path: Path, partitions: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_frame_that_is_kept_whole_is_not_copied_again(tmp_path: Path, partitions: int) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
             create_topic(broker, "t")
-            seen: list[Any] = []
-            original = Partition.append
-
-            def look(self: Any, records: Any, **arguments: Any) -> Any:
-                seen.append(records)
-                return original(self, records, **arguments)
-
-            monkeypatch.setattr(Partition, "append", look)
+            written = parts_written(broker)
             client = await connect(broker)
             request = produce("t", batch([b"x" * 100_000]))
             request.topic_data[0].partition_data += [
@@ -435,9 +429,10 @@ def test_a_frame_that_is_kept_whole_is_not_copied_again(
             ]
             answers = answers_of(await client.call(request, 9))
             assert [one.error_code for one in answers[:1]] == [0]
-            assert isinstance(seen[0], memoryview)
-            assert seen[0].readonly == (partitions > 1)
-            assert len(seen[0].obj) > 100_000 + 60 * partitions  # the whole frame
+            records = written[1]
+            assert isinstance(records, memoryview)
+            assert records.readonly == (partitions > 1)
+            assert len(records.obj) > 100_000 + 60 * partitions  # the whole frame
             client.close()
 
     run(main)

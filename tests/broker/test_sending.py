@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.network import outbox, sending
-from odradek.broker.network.connection import MAX_UNANSWERED, Connection
+from odradek.broker.network.connection import MAX_UNANSWERED, WRITE_HIGH_WATER, Connection
 from odradek.broker.network.limits import NetworkLimits
 from odradek.broker.network.send_range import send_range
 from odradek.broker.network.server import Listener
@@ -184,7 +184,7 @@ def test_a_range_waits_for_what_the_transport_still_has_to_send(loop: str, tmp_p
             # Afterwards the transport has its limits again.
             await settle(lambda: only(listener)._sending is None)
             transport: Any = only(listener)._transport
-            assert transport.get_write_buffer_limits()[1] == Connection.write_high_water
+            assert transport.get_write_buffer_limits()[1] == WRITE_HIGH_WATER
 
     run(main, loop)
 

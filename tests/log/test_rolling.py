@@ -8,7 +8,7 @@ import pytest
 
 from odradek.log.segments.offset_index import MAX_RELATIVE_OFFSET
 from odradek.log.segments.segment import Segment
-from odradek.log.segments.time_index import TimestampOffset
+from odradek.log.segments.timestamp_offset import TimestampOffset
 from odradek.log.storage.memory_files import MemoryFileSystem
 
 from .batches import batch

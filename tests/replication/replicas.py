@@ -22,11 +22,11 @@ def batch(count: int = 1, timestamp: int = NOW) -> bytes:
     return builder.build()
 
 
-def make(config: LogConfig | None = None) -> tuple[Partition, list[Partition]]:
+def make(config: LogConfig | None = None) -> tuple[Partition, list[tuple[str, int]]]:
     clock = ManualClock(NOW)
     files = MemoryFileSystem()
     log = open_partition_log(Path("/data/t-0"), "t", 0, config or LogConfig(), files, clock)
-    progress: list[Partition] = []
+    progress: list[tuple[str, int]] = []
     return Partition(log, topic="t", index=0, broker_id=ME, on_progress=progress.append), progress
 
 

@@ -29,7 +29,7 @@ def test_alone_what_is_appended_is_committed() -> None:
     assert partition.log.high_watermark == 3
     assert partition.committed(3) == (True, ErrorCode.NONE)
     assert partition.committed(4) == (False, ErrorCode.NONE)
-    assert progress == [partition]
+    assert progress == [partition.key]
 
 
 def test_only_the_leader_appends() -> None:
@@ -66,7 +66,7 @@ def test_the_high_watermark_is_the_least_of_the_isr() -> None:
     progress.clear()
     follow(partition, THIRD, 4)
     assert partition.log.high_watermark == 4
-    assert progress == [partition]
+    assert progress == [partition.key]
     assert partition.committed(4)[0]
     assert not partition.committed(5)[0]
     # It does not go back when a follower does.
@@ -187,7 +187,7 @@ def test_deleting_records() -> None:
     append(partition, 6)
     progress.clear()
     assert partition.delete_records_before(4) == 4
-    assert (partition.low_watermark, progress) == (4, [partition])
+    assert (partition.low_watermark, progress) == (4, [partition.key])
     assert partition.delete_records_before(-1) == 6
     with pytest.raises(OffsetOutOfRangeError):
         partition.delete_records_before(7)

@@ -172,7 +172,7 @@ class ReplicaManager:
                 del self._by_topic[topic]
             self._count -= 1
             partition.leader_id = -1
-            self._progress(partition)
+            self._purgatory.check(partition.key)
 
     def apply(self, image: ClusterImage, delta: ClusterDelta) -> None:
         """Follow a change of the cluster: create, remove, lead, follow, reconfigure."""
@@ -266,7 +266,7 @@ class ReplicaManager:
             topic=topic.name,
             index=index,
             broker_id=self.broker_id,
-            on_progress=self._progress,
+            on_progress=self._purgatory.check,
             replica_lag_time_max_ms=self._replica_lag_time_max_ms,
         )
         self.offline.pop(key, None)
@@ -318,7 +318,7 @@ class ReplicaManager:
         partition.leader_id = -1
         self._delete_log(topic, index)
         # Whoever waits for this partition learns that it is gone.
-        self._progress(partition)
+        self._purgatory.check(partition.key)
 
     def _delete_log(self, topic: str, index: int) -> None:
         try:
@@ -326,6 +326,3 @@ class ReplicaManager:
             self._logs.delete(topic, index, sync=False)
         except (OSError, OdradekError) as error:
             log.error("log not removed topic=%s partition=%d: %s", topic, index, error)
-
-    def _progress(self, partition: Partition) -> None:
-        self._purgatory.check(partition.key)

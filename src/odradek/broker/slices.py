@@ -38,7 +38,8 @@ class NobodyWaits(Exception):
 
 def is_in_steps(response: object) -> bool:
     """Return whether a handler has returned work in steps instead of a response."""
-    return response.__class__ is GeneratorType
+    # Those of compiled modules have classes of their own.
+    return response.__class__ is GeneratorType or isinstance(response, Generator)
 
 
 def each(items: Iterable[T], work: Callable[[T], R]) -> Steps[list[R]]:

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from odradek.log.segments.index_file import CorruptIndexError
 from odradek.log.segments.offset_index import OffsetIndex
-from odradek.log.segments.time_index import NO_TIMESTAMP, TimeIndex
+from odradek.log.segments.time_index import TimeIndex
+from odradek.log.segments.timestamp_offset import NO_TIMESTAMP
 from odradek.log.storage.file_names import INDEX_SUFFIX, LOG_SUFFIX
 from odradek.log.storage.real_files import RealFileSystem
 from odradek.records.batch import (
@@ -278,7 +279,8 @@ def check_time_index(path: Path, sanity_only: bool) -> IndexCheck:
             offsets.entries = 0
         before = NO_TIMESTAMP
         for slot in range(times.entries):
-            timestamp, offset = times.at(slot)
+            entry = times.at(slot)
+            timestamp, offset = entry.timestamp, entry.offset
             found.entries.append((timestamp, offset))
             start = offsets.lookup(offset).position if offsets.entries else 0
             _check_time_entry(found, path.with_suffix(LOG_SUFFIX), start, timestamp, offset, before)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from odradek.errors import (
     FencedLeaderEpochError,
@@ -60,12 +60,12 @@ class Leadership:
         topic: str,
         index: int,
         broker_id: int,
-        on_progress: Callable[[Any], None] | None,
+        on_progress: Callable[[tuple[str, int]], object] | None,
         replica_lag_time_max_ms: int,
     ) -> None:
         """
         Args:
-            on_progress: called with this; see `Partition`, also for the others.
+            on_progress: see `Partition`, also for the others.
         """
         self.topic = topic
         self.index = index
@@ -246,4 +246,4 @@ class Leadership:
 
     def _progress(self) -> None:
         if self._on_progress is not None:
-            self._on_progress(self)
+            self._on_progress(self.key)

@@ -51,7 +51,7 @@ class Partition(Leadership):
         topic: str,
         index: int,
         broker_id: int,
-        on_progress: Callable[[Partition], None] | None = None,
+        on_progress: Callable[[tuple[str, int]], object] | None = None,
         replica_lag_time_max_ms: int = 30_000,
     ) -> None:
         """
@@ -59,8 +59,8 @@ class Partition(Leadership):
             log: the log of this replica.
             topic, index: which partition.
             broker_id: this broker.
-            on_progress: called when the log end, the high watermark, the log start or the leadership may have
-                moved, so that whoever waits for it can look again.
+            on_progress: called with `key` when the log end, the high watermark, the log start or the
+                leadership may have moved, so that whoever waits for it can look again.
             replica_lag_time_max_ms: Kafka's `replica.lag.time.max.ms`.
         """
         super().__init__(log, topic, index, broker_id, on_progress, replica_lag_time_max_ms)
@@ -124,7 +124,7 @@ class Partition(Leadership):
         else:
             self.log.commit_all()
         if self._on_progress is not None:
-            self._on_progress(self)
+            self._on_progress(self.key)
         return info
 
     def committed(self, offset: int) -> tuple[bool, ErrorCode]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol, final
 
 Buffers = list[Any]
 
 
-class Answer(NamedTuple):
+@final
+class Answer:
     """What goes back for one request.
 
     Attributes:
@@ -16,9 +17,12 @@ class Answer(NamedTuple):
         ranges: whether there are parts among the buffers that are not in memory (`outbox.UNREAD`).
     """
 
-    buffers: Buffers | None
-    close: bool = False
-    ranges: bool = False
+    __slots__ = ("buffers", "close", "ranges")
+
+    def __init__(self, buffers: Buffers | None, close: bool = False, ranges: bool = False) -> None:
+        self.buffers = buffers
+        self.close = close
+        self.ranges = ranges
 
 
 NO_ANSWER = Answer(None)

@@ -23,11 +23,12 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, final
 
 from odradek.broker.network.answer import Answer
 from odradek.broker.network.dispatch import Dispatcher
 from odradek.broker.network.limits import NetworkLimits
+from odradek.broker.network.memory_pool import MemoryPool
 from odradek.broker.network.outbox import SendingThreads
 from odradek.broker.network.peer import Peer
 from odradek.broker.network.sending import FileSender, can_send_ranges, read_ranges
@@ -55,6 +56,7 @@ def _drop(buffers: Sequence[Any]) -> None:
     """Write nothing, as nobody is connected."""
 
 
+@final
 class _Slot:
     """A request in work, and its answer when it is ready; called with it when that comes later."""
 
@@ -98,7 +100,7 @@ class Accepting(Protocol):
     limits: NetworkLimits
     receive_buffers: ReceiveBuffers
     sending_threads: SendingThreads
-    queued_bytes: int
+    memory_pool: MemoryPool
     repeats_of_connections: Repeats
 
     def opened(self, connection: Connection) -> None:
@@ -109,21 +111,14 @@ class Accepting(Protocol):
         """See `Listener.closed`."""
         ...
 
-    def has_room(self, connection: Connection) -> bool:
-        """See `Listener.has_room`."""
-        ...
-
-    def release(self, size: int) -> None:
-        """See `Listener.release`."""
-        ...
-
     def account_partial(self, connection: Connection, pending: int) -> None:
         """See `Listener.account_partial`."""
         ...
 
 
-class Connection(asyncio.BufferedProtocol):
-    """The protocol object of one accepted socket.
+@final
+class Connection:
+    """One accepted socket, which asyncio reaches through its `SocketProtocol`.
 
     Attributes:
         peer: who is at the other end.
@@ -134,7 +129,7 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_borrowing",
         "_close_reason",
-        "_dispatch",
+        "_dispatcher",
         "_file_sender",
         "_gathered",
         "_gathered_bytes",
@@ -142,6 +137,7 @@ class Connection(asyncio.BufferedProtocol):
         "_held",
         "_listener",
         "_loop",
+        "_pool",
         "_reading",
         "_receiver",
         "_resuming",
@@ -155,12 +151,14 @@ class Connection(asyncio.BufferedProtocol):
         "active_at",
         "partial_bytes",
         "peer",
+        "write_high_water",
     )
 
     def __init__(self, listener: Accepting, peer: Peer) -> None:
         self._listener = listener
         self._loop = listener.loop
-        self._dispatch = listener.dispatcher.dispatch
+        self._dispatcher = listener.dispatcher
+        self._pool = listener.memory_pool
         self._receiver = FrameReceiver(listener.limits.max_request_bytes, listener.receive_buffers)
         self._borrowing = False
         """Whether the frame in work is in memory that is used again."""
@@ -185,8 +183,7 @@ class Connection(asyncio.BufferedProtocol):
         self.active_at = self._loop.time()
         self.partial_bytes = 0
         self.peer = peer
-
-    write_high_water = WRITE_HIGH_WATER
+        self.write_high_water = WRITE_HIGH_WATER
 
     # ------------------------------------------------------------------ called by the transport
 
@@ -284,7 +281,7 @@ class Connection(asyncio.BufferedProtocol):
             and len(self._unanswered) < MAX_UNANSWERED
             and self._unanswered_bytes < MAX_UNANSWERED_BYTES
             and self._close_reason is None
-            and self._listener.has_room(self)
+            and self._pool.has_room(self)
         )
 
     def _process(self, frame: Any) -> bool:
@@ -293,9 +290,9 @@ class Connection(asyncio.BufferedProtocol):
         # The slot goes in first: a handler may complete other requests of this very connection.
         self._unanswered.append(slot)
         self._unanswered_bytes += slot.size
-        self._listener.queued_bytes += slot.size
+        self._pool.used += slot.size
         try:
-            answer = self._dispatch(self.peer, frame, slot)
+            answer = self._dispatcher.dispatch(self.peer, frame, slot)
         except ProtocolError as error:
             # Closing gives back what every request in work holds, this one among them.
             self.close(str(error), warn=True)
@@ -319,15 +316,15 @@ class Connection(asyncio.BufferedProtocol):
         """See `odradek.broker.network.answer.Later`."""
         self._held = held
         if not held:
-            # In a turn of its own: the answer leaves first.
-            self._loop.call_soon(self.resume_processing)
+            # The answer leaves first.
+            self.resume_soon()
 
     def answered(self, slot: _Slot, answer: Answer) -> None:
         """Take an answer, and send what has become sendable."""
         slot.answer = answer
         slot.context = None  # it holds the slot: a cycle that would keep the answer
         self._unanswered_bytes -= slot.size
-        self._listener.release(slot.size)
+        self._pool.release(slot.size)
         unanswered = self._unanswered
         if not unanswered or unanswered[0] is not slot:
             return
@@ -353,8 +350,8 @@ class Connection(asyncio.BufferedProtocol):
                 self.close("closed instead of an answer")
                 return
         if self._unprocessed and not self._resuming:
-            # In a turn of its own: this may be deep inside another connection's request, and so on.
-            self._loop.call_soon(self.resume_processing)
+            # This may be deep inside another connection's request, and so on.
+            self.resume_soon()
 
     def _gather(self, buffers: list[Any]) -> None:
         self._gathered += buffers
@@ -419,6 +416,10 @@ class Connection(asyncio.BufferedProtocol):
         if not self._writable and left <= WRITE_HIGH_WATER // 4:
             self._writable = True
             self.resume_processing()
+
+    def resume_soon(self) -> None:
+        """Go on with the frames that had to wait, in a turn of its own."""
+        self._loop.call_soon(self.resume_processing)
 
     def resume_processing(self) -> None:
         """Go on with the frames that had to wait, as far as may be, and read again when none is left."""
@@ -490,7 +491,7 @@ class Connection(asyncio.BufferedProtocol):
         for slot in self._unanswered:
             if slot.answer is None:
                 # Its answer may still come, to nobody; its bytes are no longer ours to hold.
-                self._listener.release(slot.size)
+                self._pool.release(slot.size)
                 self._unanswered_bytes -= slot.size
                 slot.size = 0
                 context, slot.context = slot.context, None

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 from odradek.broker.network.connection import Connection
 from odradek.broker.network.connection import log as log_of_connections
 from odradek.broker.network.limits import descriptors_for_connections
+from odradek.broker.network.memory_pool import MemoryPool
 from odradek.broker.network.outbox import SendingThreads
 from odradek.broker.network.peer import Peer
+from odradek.broker.network.socket_protocol import SocketProtocol
 from odradek.util.repeats import Repeats
 from odradek.wire.framing import ReceiveBuffers
 
@@ -42,7 +44,7 @@ class Listener:
         host, port: where it listens; the port is the real one when 0 was asked for.
         receive_buffers: the memory that its connections read through.
         sending_threads: they send long answers; to be closed when the connections are.
-        queued_bytes: bytes of whole requests that are in work.
+        memory_pool: counts the bytes of whole requests that are in work.
         partial_bytes: bytes of frames that have not arrived whole.
         connections: those that are open.
         accepted, refused: counters, for metrics.
@@ -58,7 +60,7 @@ class Listener:
         self.sending_threads = SendingThreads(limits.network_threads)
         self.host = ""
         self.port = 0
-        self.queued_bytes = 0
+        self.memory_pool = MemoryPool(limits.queued_max_request_bytes)
         self.partial_bytes = 0
         # In the order of opening.
         self.connections: dict[Connection, None] = {}
@@ -69,7 +71,6 @@ class Listener:
         self._socket: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._slot_free = asyncio.Event()
-        self._blocked: dict[Connection, None] = {}
         # Connections in the middle of a frame, the longest silent first.
         self._partial: dict[Connection, None] = {}
         self._next_id = 0
@@ -121,6 +122,7 @@ class Listener:
     def update_limits(self, limits: NetworkLimits) -> None:
         """Take over changed limits; they hold for connections and requests that come from now on."""
         self.limits = limits
+        self.memory_pool.limit = limits.queued_max_request_bytes
         self.sending_threads.resize(limits.network_threads)
         self._per_host_limits = dict(limits.max_connections_per_ip_overrides)
         self._slot_free.set()
@@ -239,7 +241,7 @@ class Listener:
             local = accepted.getsockname()
             self._next_id += 1
             peer = Peer(host, port, f"{local[0]}:{local[1]}-{host}:{port}-{self._next_id}", self.name)
-            await self.loop.connect_accepted_socket(lambda: Connection(self, peer), accepted)
+            await self.loop.connect_accepted_socket(lambda: SocketProtocol(Connection(self, peer)), accepted)
         except OSError as error:
             log.debug("a connection ended before it began peer=%s:%d: %s", host, port, error)
             accepted.close()
@@ -261,7 +263,7 @@ class Listener:
     def closed(self, connection: Connection) -> None:
         """Told by a connection when it has ended."""
         self.connections.pop(connection, None)
-        self._blocked.pop(connection, None)
+        self.memory_pool.forget(connection)
         host = connection.peer.host
         self._per_host[host] -= 1
         if self._per_host[host] <= 0:
@@ -270,21 +272,10 @@ class Listener:
 
     # ------------------------------------------------------------------ memory
 
-    def has_room(self, connection: Connection) -> bool:
-        """Whether one more request may be taken up; if not, `connection` is called when there is room."""
-        limit = self.limits.queued_max_request_bytes
-        if limit <= 0 or self.queued_bytes < limit:
-            return True
-        self._blocked[connection] = None
-        return False
-
-    def release(self, size: int) -> None:
-        """A request of `size` bytes has been answered."""
-        self.queued_bytes -= size
-        if self._blocked and self.queued_bytes < self.limits.queued_max_request_bytes:
-            blocked, self._blocked = self._blocked, {}
-            for connection in blocked:
-                self.loop.call_soon(connection.resume_processing)
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes of whole requests that are in work."""
+        return self.memory_pool.used
 
     def account_partial(self, connection: Connection, pending: int) -> None:
         """A connection's unfinished frame now holds `pending` bytes."""

@@ -13,7 +13,8 @@ import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoader
+from pathlib import Path
 from types import CodeType, ModuleType
 
 from odradek.broker.process import collector
@@ -91,9 +92,9 @@ def import_in_steps(name: str, seen: set[str]) -> Iterator[str]:
     seen.add(name)
     spec = importlib.util.find_spec(name)
     loader = None if spec is None else spec.loader
-    code = loader.get_code(name) if isinstance(loader, SourceFileLoader) else None
+    code = _code_of(name, loader)
     if code is None or spec is None or spec.origin is None:
-        importlib.import_module(name)  # compiled, or a part of another installation's
+        importlib.import_module(name)  # a part of another installation's
         yield name
         return
     yield name
@@ -102,6 +103,10 @@ def import_in_steps(name: str, seen: set[str]) -> Iterator[str]:
         if needed.startswith(_PACKAGE):
             yield from import_in_steps(needed, seen)
     if name in sys.modules:
+        return
+    if isinstance(loader, ExtensionFileLoader):
+        importlib.import_module(name)
+        yield name
         return
     read = _Read(
         importlib.util.spec_from_file_location(
@@ -118,6 +123,17 @@ def import_in_steps(name: str, seen: set[str]) -> Iterator[str]:
     finally:
         sys.meta_path.remove(read)
     yield name
+
+
+def _code_of(name: str, loader: object) -> CodeType | None:
+    """A module's code, which names what it imports; of a compiled one its source's, where there is one."""
+    if isinstance(loader, SourceFileLoader):
+        return loader.get_code(name)
+    if isinstance(loader, ExtensionFileLoader):
+        source = Path(loader.path).with_name(name.rpartition(".")[2] + ".py")
+        if source.exists():
+            return SourceFileLoader(name, str(source)).get_code(name)
+    return None
 
 
 class WarmUp:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from odradek.log.segments.segment import Segment
-from odradek.log.segments.time_index import NO_TIMESTAMP, TimestampOffset
+from odradek.log.segments.timestamp_offset import NO_TIMESTAMP, TimestampOffset
 from odradek.log.segments.txn_index import AbortedTxn
 from odradek.log.storage.file_names import CLEANED_SUFFIX, with_marker
 from odradek.log.storage.files import Buffer, FileSystem

@@ -12,7 +12,7 @@ from typing import Any
 
 from odradek.errors import RecordTooLargeError
 from odradek.log.config import LogConfig
-from odradek.log.segments.time_index import NO_TIMESTAMP, TimestampOffset
+from odradek.log.segments.timestamp_offset import NO_TIMESTAMP, TimestampOffset
 from odradek.log.storage.files import Buffer
 from odradek.records.batch import MAX_TIMESTAMP_AT, BatchHeader, TimestampType
 from odradek.records.convert import needs_recompression, recompress, target_codec

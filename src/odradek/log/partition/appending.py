@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, final
 
 from odradek.errors import KafkaStorageError, OffsetOutOfRangeError, RecordBatchTooLargeError
 from odradek.log.config import LogConfig
@@ -20,7 +20,7 @@ from odradek.log.producers.producer_replay import read_marker
 from odradek.log.producers.producer_state import Origin
 from odradek.log.segments.segment import Segment
 from odradek.log.segments.segment_list import open_segment
-from odradek.log.segments.time_index import NO_TIMESTAMP, TimestampOffset
+from odradek.log.segments.timestamp_offset import NO_TIMESTAMP, TimestampOffset
 from odradek.log.storage.checkpoint_file import EpochEntry
 from odradek.log.storage.files import Buffer, FileSystem
 from odradek.log.storage.gap_marker import note_gaps
@@ -33,17 +33,28 @@ _CLIENT: Final = Origin.CLIENT
 _NO_MARKERS: Markers = (None,)
 
 
-class AppendInfo(NamedTuple):
+@final
+class AppendInfo:
     """What an append came to. `log_append_time_ms` is -1 for CreateTime topics.
 
     With `duplicate` nothing was appended: the offsets are those of the first time the batch was sent.
     """
 
-    first_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    log_start_offset: int
-    duplicate: bool = False
+    __slots__ = ("duplicate", "first_offset", "last_offset", "log_append_time_ms", "log_start_offset")
+
+    def __init__(
+        self,
+        first_offset: int,
+        last_offset: int,
+        log_append_time_ms: int,
+        log_start_offset: int,
+        duplicate: bool = False,
+    ) -> None:
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.log_append_time_ms = log_append_time_ms
+        self.log_start_offset = log_start_offset
+        self.duplicate = duplicate
 
 
 class _Given(NamedTuple):
@@ -173,7 +184,9 @@ class AppendableLog(SyncedLog):
         if has_producers:
             checked = check_producers(self.producers, headers, records, origin)
             if isinstance(checked, Duplicate):
-                return AppendInfo(*checked, self.log_start_offset, True)
+                return AppendInfo(
+                    checked.first_offset, checked.last_offset, checked.timestamp, self.log_start_offset, True
+                )
             markers = checked
         rules = self.rules
         base_offset = self.log_end_offset

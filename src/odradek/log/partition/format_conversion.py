@@ -11,7 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from odradek.log.partition.append_rules import AppendRules
-from odradek.log.segments.time_index import NO_TIMESTAMP, TimestampOffset
+from odradek.log.segments.timestamp_offset import NO_TIMESTAMP, TimestampOffset
 from odradek.log.storage.files import Buffer
 from odradek.records.batch import MAGIC_V2, BatchHeader
 from odradek.records.message_set import is_message_set, iter_messages

@@ -19,7 +19,7 @@ from odradek.log.partition.leader_epochs import LeaderEpochs
 from odradek.log.producers.producer_state import ProducerState
 from odradek.log.segments.segment import Segment
 from odradek.log.segments.segment_list import SegmentList
-from odradek.log.segments.time_index import NO_TIMESTAMP
+from odradek.log.segments.timestamp_offset import NO_TIMESTAMP
 from odradek.log.segments.timestamp_search import (
     OffsetForTimestamp,
     bases_before,

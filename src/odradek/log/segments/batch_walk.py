@@ -11,7 +11,7 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
-from odradek.log.segments.time_index import NO_TIMESTAMP
+from odradek.log.segments.timestamp_offset import NO_TIMESTAMP
 from odradek.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC_AT, MAGIC_V2
 from odradek.records.message_set import MESSAGE_TIMESTAMP_AT, MIN_LENGTH
 

@@ -20,7 +20,7 @@ from odradek.log.segments.index_checks import begins_there, holds_time
 from odradek.log.segments.index_file import CorruptIndexError
 from odradek.log.segments.offset_index import MAX_RELATIVE_OFFSET
 from odradek.log.segments.segment_files import SegmentFiles
-from odradek.log.segments.time_index import NO_TIMESTAMP, TimestampOffset
+from odradek.log.segments.timestamp_offset import NO_TIMESTAMP, TimestampOffset
 from odradek.log.storage.files import Buffer, FileSystem
 from odradek.records.batch import MAGIC_AT, MAGIC_V2
 
@@ -52,6 +52,8 @@ class Segment(SegmentFiles):
         self.looks_only = False
         """Whether an index that turns out wrong raises `CorruptIndexError`, and is not built again."""
         self._bytes_since_index_entry = 0
+        self._indexes_have_room = False
+        """Whether both are known to take a further entry; what adds entries sets it back."""
         # Invariant: these describe all batches from _tail_positions[0] to the end of the segment, which are
         # all that hold an offset from _tail_base_offset on.
         self._tail_positions = array("q")
@@ -65,13 +67,13 @@ class Segment(SegmentFiles):
     def close(self) -> None:
         """Write what a normal stop writes, trim the files, and let go of them."""
         if self.max_timestamp is not None:
-            self.time_index.maybe_append(*self.max_timestamp)
+            self.time_index.maybe_append(self.max_timestamp)
         self._trim()
         self.release()
 
     def become_inactive(self) -> None:
         """The segment will not be written to any more."""
-        self.time_index.maybe_append(*self.known_max_timestamp())
+        self.time_index.maybe_append(self.known_max_timestamp())
         self._trim()
 
     # Writing.
@@ -90,9 +92,14 @@ class Segment(SegmentFiles):
         return (
             (waited_ms > max_ms and self.size > 0)
             or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
-            or self.offset_index.is_full
-            or self.time_index.is_full
+            or (not self._indexes_have_room and self._find_full_index())
         )
+
+    def _find_full_index(self) -> bool:
+        """Whether an index takes no further entry."""
+        full = self.offset_index.is_full or self.time_index.is_full
+        self._indexes_have_room = not full
+        return full
 
     def first_timestamp(self) -> int:
         """The largest timestamp of the first batch, -1 without any."""
@@ -158,9 +165,10 @@ class Segment(SegmentFiles):
             del self._tail_last_offsets[:TAIL_BATCHES]
 
     def _add_index_entry(self, last_offset: int, position: int) -> None:
+        self._indexes_have_room = False
         try:
             self.offset_index.append(last_offset, position)
-            self.time_index.maybe_append(*self.known_max_timestamp())
+            self.time_index.maybe_append(self.known_max_timestamp())
         except OSError as error:
             logger.warning("no index entry for offset %d in %s: %s", last_offset, self.path, error)
             return
@@ -239,6 +247,7 @@ class Segment(SegmentFiles):
             raise CorruptIndexError(what)
         logger.warning("building the indexes of %s again: %s", self.path, what)
         self.rebuild_indexes()
+        self._indexes_have_room = False
 
     def seek(self, offset: int) -> int:
         """A boundary from which a walk comes to the offset: where the offset index says, if that can be."""

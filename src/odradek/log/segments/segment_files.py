@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from pathlib import Path
 
 from odradek.log.segments.index_file import CorruptIndexError
@@ -70,35 +69,62 @@ class SegmentFiles:
         self._handle: File | None = None
         self._unclean_end = False
         """Whether a failed write may have left bytes behind `size`."""
+        self._path: Path | None = None
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._txn_index: TxnIndex | None = None
 
-    @cached_property
+    @property
     def path(self) -> Path:
         """The file."""
-        return self._directory / numbered(self.base_offset, LOG_SUFFIX)
+        path = self._path
+        if path is None:
+            self._path = path = self._directory / numbered(self.base_offset, LOG_SUFFIX)
+        return path
 
-    @cached_property
+    @path.setter
+    def path(self, path: Path) -> None:
+        """The file has, or is to have, another name than its base offset gives it."""
+        self._path = path
+
+    @property
     def offset_index(self) -> OffsetIndex:
         """Where offsets are."""
+        index = self._offset_index
+        if index is None:
+            self._offset_index = index = self._new_offset_index()
+        return index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        """Which offsets times are at."""
+        index = self._time_index
+        if index is None:
+            self._time_index = index = self._new_time_index()
+        return index
+
+    @property
+    def txn_index(self) -> TxnIndex:
+        """Aborted transactions."""
+        index = self._txn_index
+        if index is None:
+            path = self._directory / numbered(self.base_offset, TXN_INDEX_SUFFIX)
+            self._txn_index = index = TxnIndex(self._files, path, self.base_offset)
+        return index
+
+    def _new_offset_index(self) -> OffsetIndex:
         path = self._directory / numbered(self.base_offset, INDEX_SUFFIX)
         index = OffsetIndex(self._files, path, self.base_offset, self._index_bytes)
         if self._deferred:
             index.defer(lambda: self._load_index(lambda: index.load(self.size)))
         return index
 
-    @cached_property
-    def time_index(self) -> TimeIndex:
-        """Which offsets times are at."""
+    def _new_time_index(self) -> TimeIndex:
         path = self._directory / numbered(self.base_offset, TIME_INDEX_SUFFIX)
         index = TimeIndex(self._files, path, self.base_offset, self._index_bytes)
         if self._deferred:
             index.defer(lambda: self._load_index(index.load))
         return index
-
-    @cached_property
-    def txn_index(self) -> TxnIndex:
-        """Aborted transactions."""
-        path = self._directory / numbered(self.base_offset, TXN_INDEX_SUFFIX)
-        return TxnIndex(self._files, path, self.base_offset)
 
     def _load_index(self, load: Callable[[], None]) -> None:
         try:
@@ -159,8 +185,7 @@ class SegmentFiles:
 
     def release(self) -> None:
         """Let go of the descriptors; further use opens the files again."""
-        for name in ("offset_index", "time_index"):
-            index = self.__dict__.get(name)
+        for index in (self._offset_index, self._time_index):
             if index is not None:
                 index.close()
         handle, self._handle = self._handle, None
@@ -171,9 +196,8 @@ class SegmentFiles:
         """The files are in another folder from now on, with the same content as far as it counts."""
         self.release()
         self._directory = directory
-        self.__dict__.pop("path", None)
-        for name in ("offset_index", "time_index", "txn_index"):
-            index = self.__dict__.get(name)
+        self._path = None
+        for index in (self._offset_index, self._time_index, self._txn_index):
             if index is not None:
                 index.path = directory / index.path.name
         self._unclean_end = False

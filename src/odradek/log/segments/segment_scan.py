@@ -14,7 +14,8 @@ from fastcrc import crc32
 
 from odradek.log.segments.batch_walk import SMALLEST_ENTRY, SegmentEntry
 from odradek.log.segments.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
-from odradek.log.segments.time_index import NO_TIMESTAMP, TimeIndex, TimestampOffset
+from odradek.log.segments.time_index import TimeIndex
+from odradek.log.segments.timestamp_offset import NO_TIMESTAMP, TimestampOffset
 from odradek.log.storage.checkpoint_file import EpochEntry
 from odradek.log.storage.files import File, FileSystem
 from odradek.records.batch import (
@@ -197,9 +198,9 @@ def _beyond_the_end(size: int, left: int) -> str:
 
 
 def _add_time_entry(scan: SegmentScan) -> int:
-    timestamp, offset = scan.max_timestamp
-    scan.time_entries += TimeIndex.layout.pack(timestamp, offset - scan.base_offset)
-    return timestamp
+    newest = scan.max_timestamp
+    scan.time_entries += TimeIndex.layout.pack(newest.timestamp, newest.offset - scan.base_offset)
+    return newest.timestamp
 
 
 def _header_problem(

@@ -8,19 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 from struct import Struct
-from typing import NamedTuple
 
 from odradek.log.segments.index_file import CorruptIndexError, IndexFile
+from odradek.log.segments.timestamp_offset import NO_TIMESTAMP, TimestampOffset
 from odradek.log.storage.files import FileSystem
-
-NO_TIMESTAMP = -1
-
-
-class TimestampOffset(NamedTuple):
-    """A timestamp (ms since the epoch, -1 for none) and the last offset of the batch that holds it."""
-
-    timestamp: int
-    offset: int
 
 
 class TimeIndex(IndexFile):
@@ -51,11 +42,12 @@ class TimeIndex(IndexFile):
         empty = TimestampOffset(NO_TIMESTAMP, self.base_offset)
         self.last = self.at(self.entries - 1) if self.entries else empty
 
-    def maybe_append(self, timestamp: int, offset: int) -> None:
+    def maybe_append(self, newest: TimestampOffset) -> None:
         """Add an entry if the timestamp is above the last one's."""
-        if timestamp > self.last.timestamp and offset >= self.last.offset:
-            self.add(timestamp, offset - self.base_offset)
-            self.last = TimestampOffset(timestamp, offset)
+        last = self.last
+        if newest.timestamp > last.timestamp and newest.offset >= last.offset:
+            self.add(newest.timestamp, newest.offset - self.base_offset)
+            self.last = newest
 
     def lookup(self, timestamp: int) -> TimestampOffset:
         """The last entry at or below the timestamp; (-1, base offset) if there is none."""

@@ -29,8 +29,10 @@ def find_newest(segments: Iterable[Segment], log_start_offset: int) -> OffsetFor
     """
     # Only the first segment can hold records that were deleted.
     largest = [(segment.largest_from(log_start_offset), segment) for segment in segments]
-    (timestamp, offset), newest = max(largest, key=lambda entry: entry[0].timestamp)
-    return None if timestamp < 0 else first_record(newest, timestamp, log_start_offset, offset)
+    found, newest = max(largest, key=lambda entry: entry[0].timestamp)
+    if found.timestamp < 0:
+        return None
+    return first_record(newest, found.timestamp, log_start_offset, found.offset)
 
 
 def find_not_older(

@@ -1,0 +1,40 @@
+"""What fails, waits or looks in the place of a part of the broker, without reaching into its classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from odradek.broker.app import Broker
+from odradek.replication.partition import Partition
+
+OTHER = 99
+"""A broker that follows."""
+
+
+def follow(broker: Broker, partition: Partition) -> None:
+    """Have a partition that this broker leads followed by another, which has nothing yet."""
+    both = (broker.broker_id, OTHER)
+    partition.make_leader(
+        partition.leader_epoch + 1,
+        replicas=both,
+        isr=both,
+        partition_epoch=1,
+        now_ms=broker.clock.now_ms(),
+    )
+
+
+def caught_up(broker: Broker, partition: Partition) -> None:
+    """The follower has all."""
+    end = partition.log.log_end_offset
+    partition.record_follower_fetch(OTHER, fetch_offset=end, log_start_offset=0, now_ms=broker.clock.now_ms())
+
+
+class WatchedFile:
+    """A file of a segment, some of whose methods are others'."""
+
+    def __init__(self, file: Any, **methods: Any) -> None:
+        self._file = file
+        self.__dict__.update(methods)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
