@@ -17,7 +17,9 @@ SOAK_MINUTES ?= 60
 FUZZ_ROUNDS ?= 10
 KILLS ?= 100
 SRC    := src tests examples benchmarks setup.py
-BUILT  := pyproject.toml setup.py constraints.txt $(wildcard src/odradek/*.pyx)
+# What requests pass is compiled from the same .py files (setup.py): its list is read from there.
+WALK   := $(shell sed -n 's/^    "\(.*\.py\)",$$/src\/odradek\/\1/p' setup.py)
+BUILT  := pyproject.toml setup.py constraints.txt $(wildcard src/odradek/*.pyx) $(WALK)
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help

@@ -1,17 +1,24 @@
 """Builds what is compiled; everything else is in pyproject.toml.
 
-- The optional kernel, one part per `_*.pyx`. Without a C compiler the build goes on without it
-  (`optional=True`): the pure-Python twin serves, and `odradek doctor` says so.
-- With ODRADEK_COMPILE_WALK=1 in the environment also what every request passes, from the same `.py` files
-  (docs/decisions/the-walk-compiled.md).
+- The kernel, one part per `_*.pyx`; where one is missing, its twin in Python serves.
+- What every request passes (`WALK`), by mypyc from the same `.py` files, all of it or none
+  (docs/decisions/the-walk-compiled.md). ODRADEK_COMPILE_WALK=0 in the environment leaves it out.
+
+Without a C compiler the build goes on without them, and `odradek doctor` says so.
 """
 
 import os
+import sys
+from hashlib import sha256
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 PACKAGE = Path("src/odradek")
+
+#: Commands that need not know what is compiled, which takes a while to find out.
+BUILD_NOTHING = {"dist_info", "egg_info", "sdist"}
 
 #: What requests pass on their way, as mypyc takes it.
 WALK = (
@@ -76,15 +83,48 @@ def extensions() -> list[Extension]:
 
 
 def walk() -> list[Extension]:
-    """What `WALK` names, where that is asked for."""
-    if os.environ.get("ODRADEK_COMPILE_WALK") != "1":
+    """What `WALK` names: the library that has it all, then a module for each that is found in its place."""
+    if os.environ.get("ODRADEK_COMPILE_WALK") == "0" or not BUILD_NOTHING.isdisjoint(sys.argv):
         return []
-    from mypyc.build import mypycify
-
-    # More than -O1 takes twice as long to build, and gains nothing that can be measured.
+    try:
+        from mypyc.build import mypycify
+    except ImportError:
+        return []
     sources = [str(PACKAGE / name) for name in WALK]
-    built: list[Extension] = mypycify(sources, opt_level="1", debug_level="0", group_name="odradek")
+    try:
+        # More than -O1 takes twice as long to build, and gains nothing that can be measured. What CFLAGS ask
+        # for stands before it.
+        level = "0" if "-O0" in os.environ.get("CFLAGS", "") else "1"
+        built: list[Extension] = mypycify(sources, opt_level=level, debug_level="0", group_name="odradek")
+    except SystemExit as refused:
+        print(f"what requests pass is left as it is: {refused}", file=sys.stderr)
+        return []
+    for one in built:
+        one.optional = True
     return built
 
 
-setup(ext_modules=extensions() + walk())
+class BuildAll(build_ext):
+    """Builds side by side, and leaves out modules whose library could not be built."""
+
+    def build_extensions(self) -> None:
+        """See `build_ext.build_extensions`."""
+        self.parallel = self.parallel or os.cpu_count()
+        super().build_extensions()
+        whole = [one for one in self.extensions if one.name.endswith("__mypyc")]
+        if whole and not all(Path(self.get_ext_fullpath(one.name)).exists() for one in whole):
+            for name in WALK:
+                module = f"{PACKAGE.name}.{name.removesuffix('.py').replace('/', '.')}"
+                Path(self.get_ext_fullpath(module)).unlink(missing_ok=True)
+        elif whole:
+            self._note_sources()
+
+    def _note_sources(self) -> None:
+        """Write down what was compiled: tests do not begin with what has changed since."""
+        lines = [f"{sha256((PACKAGE / name).read_bytes()).hexdigest()}  {name}\n" for name in WALK]
+        noted = Path("build/walk.sha256")
+        noted.parent.mkdir(exist_ok=True)
+        noted.write_text("".join(lines))
+
+
+setup(ext_modules=extensions() + walk(), cmdclass={"build_ext": BuildAll})

@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sysconfig
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,19 @@ LONGEST = (
     "tests/interop/test_manners_of_old_kafkas.py",
     "tests/interop/test_refusals_like_kafka.py",
 )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse to test what was compiled of sources that have changed since."""
+    root = Path(__file__).parents[1]
+    noted = root / "build/walk.sha256"
+    compiled = list(root.glob(f"src/odradek__mypyc{sysconfig.get_config_var('EXT_SUFFIX')}"))
+    if not compiled or not noted.exists():
+        return
+    for line in noted.read_text().splitlines():
+        digest, name = line.split()
+        if sha256((root / "src/odradek" / name).read_bytes()).hexdigest() != digest:
+            pytest.exit(f"{name} has changed since it was compiled: make .venv/.dev builds it again", 4)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -90,6 +90,7 @@ def test_a_wheel_with_the_kernel(checkout: Path, tmp_path: Path) -> None:
         (entry_points,) = (name for name in names if name.endswith(".dist-info/entry_points.txt"))
         assert b"odradek = odradek.cli.main:main" in archive.read(entry_points)
     assert {f"odradek/{part}{SUFFIX}" for part in parts()} <= names
+    assert {f"odradek__mypyc{SUFFIX}", f"odradek/broker/network/connection{SUFFIX}"} <= names
     assert {"odradek/py.typed", "odradek/broker/process/main.py"} <= names
     assert not [name for name in names if name.endswith(".c") or name.startswith("tests")]
     assert (fields["Name"], fields["License-Expression"]) == ("odradek", "Apache-2.0")
@@ -99,6 +100,7 @@ def test_a_wheel_with_the_kernel(checkout: Path, tmp_path: Path) -> None:
     assert {f"kernel {part}": found[f"kernel {part}"]["what"] for part in parts()} == {
         f"kernel {part}": "compiled" for part in parts()
     }
+    assert found["what requests pass"]["what"] == "compiled"
 
 
 def test_without_a_compiler_it_installs_and_says_what_that_costs(checkout: Path, tmp_path: Path) -> None:
@@ -111,6 +113,7 @@ def test_without_a_compiler_it_installs_and_says_what_that_costs(checkout: Path,
         assert not finding["well"]
         assert finding["what"].startswith("not compiled: ")
         assert "C compiler" in finding["remedy"]
+    assert found["what requests pass"]["what"].startswith("not compiled: ")
 
 
 def test_the_source_distribution_has_what_a_build_needs(checkout: Path, tmp_path: Path) -> None:

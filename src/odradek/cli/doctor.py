@@ -155,6 +155,16 @@ def kernel() -> Iterable[Finding]:
             yield Finding(f"kernel {part}", True, "compiled")
 
 
+def walk() -> Iterable[Finding]:
+    """Whether what requests pass in the broker is compiled (docs/decisions/the-walk-compiled.md)."""
+    spec = importlib.util.find_spec("odradek.broker.network.connection")
+    if spec is not None and (spec.origin or "").endswith(tuple(importlib.machinery.EXTENSION_SUFFIXES)):
+        yield Finding("what requests pass", True, "compiled")
+    else:
+        cost = "not compiled: a small request costs a broker two to three times as much"
+        yield Finding("what requests pass", False, cost, compile_remedy())
+
+
 def compiled_parts() -> list[str]:
     """The names of the parts: their sources come with the package."""
     package = Path(odradek.__file__).parent
@@ -213,7 +223,7 @@ def limits() -> Iterable[Finding]:
         yield Finding("open files", False, f"{hard}: a broker needs two or more per partition", remedy)
 
 
-CHECKS: tuple[Callable[[], Iterable[Finding]], ...] = (packages, kernel, codecs, java, limits)
+CHECKS: tuple[Callable[[], Iterable[Finding]], ...] = (packages, kernel, walk, codecs, java, limits)
 
 
 @click.command(name="doctor")
