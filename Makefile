@@ -23,7 +23,7 @@ BUILT  := pyproject.toml setup.py constraints.txt $(wildcard src/odradek/*.pyx) 
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint types contracts unit fuzz kills soak histories profile bench interop compatibility format clean
+.PHONY: help demo test quick lint types contracts unit fuzz kills soak histories profile bench interop compatibility interpreted format clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -64,7 +64,8 @@ test: $(VENV)/.dev
 # Formats, logs, coordinators and clients; sockets on both event loops; a broker as a process, and its kernel.
 QUICK := wire records log coordinators cluster replication util client testing/test_broker.py \
 	broker/test_connection.py broker/test_connection_limits.py broker/test_sending.py broker/test_watchdog.py \
-	broker/test_produce.py broker/test_fetch.py broker/test_groups_wire.py broker/test_process.py
+	broker/test_produce.py broker/test_fetch.py broker/test_groups_wire.py broker/test_process.py \
+	broker/test_compiled_walk.py broker/test_produce_road.py broker/test_no_long_stretch.py
 PARTS := $(patsubst src/odradek/%.pyx,odradek.%,$(wildcard src/odradek/_*.pyx))
 
 quick: $(VENV)/.quick
@@ -111,6 +112,11 @@ interop: $(VENV)/.dev
 
 compatibility: interop
 	cp build/compatibility.md docs/compatibility.md
+
+# As long as one works on them: what requests pass as it stands in its files. The next `make test` compiles it again.
+interpreted:
+	rm -f src/odradek__mypyc*.so build/walk.sha256
+	find src/odradek -name '*.so' -not -name '_*' -delete
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix $(SRC)

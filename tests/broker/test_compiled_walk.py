@@ -1,0 +1,62 @@
+"""What every request passes is compiled where it can be, all of it, and asyncio finds it as it needs it."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import importlib
+import os
+import shutil
+import sysconfig
+from pathlib import Path
+from types import GeneratorType
+from typing import Any
+
+import pytest
+
+from odradek.broker.network.connection import Connection
+from odradek.broker.network.socket_protocol import SocketProtocol
+from odradek.broker.slices import is_in_steps
+
+ROOT = Path(__file__).parents[2]
+needs_it_compiled = pytest.mark.skipif(
+    os.environ.get("ODRADEK_COMPILE_WALK") == "0" or not shutil.which("cc"),
+    reason="ODRADEK_COMPILE_WALK=0, or no C compiler: what requests pass is not compiled",
+)
+
+
+def walk() -> list[str]:
+    """The modules that setup.py names."""
+    for statement in ast.parse((ROOT / "setup.py").read_text()).body:
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "WALK":
+            names: tuple[str, ...] = ast.literal_eval(statement.value)
+            return [f"odradek.{name.removesuffix('.py').replace('/', '.')}" for name in names]
+    raise AssertionError("setup.py has no WALK")
+
+
+@needs_it_compiled
+@pytest.mark.parametrize("module", walk())
+def test_all_of_it_is_compiled(module: str) -> None:
+    origin = importlib.import_module(module).__file__ or ""
+    assert origin.endswith(sysconfig.get_config_var("EXT_SUFFIX")), "make .venv/.dev compiles it"
+
+
+@needs_it_compiled
+def test_a_compiled_generator_is_work_in_steps() -> None:
+    from odradek.broker.context import RequestContext
+    from odradek.broker.conversion.produce import partitions_of
+    from odradek.broker.network.peer import Peer
+    from odradek.wire.headers import RequestHeader
+    from odradek.wire.messages.produce import ProduceRequest
+
+    broker: Any = None
+    context = RequestContext(broker, RequestHeader(), Peer("127.0.0.1", 1, "c", "PLAINTEXT"), 0)
+    steps = partitions_of(context, ProduceRequest())
+    assert not isinstance(steps, GeneratorType)
+    assert is_in_steps(steps)
+
+
+def test_asyncio_finds_all_of_a_protocol_s_methods_in_a_connection() -> None:
+    called = {name for name in dir(asyncio.BufferedProtocol) if not name.startswith("_")}
+    assert called == set(SocketProtocol.__slots__)
+    assert all(callable(getattr(Connection, name)) for name in called)
