@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import importlib
 import os
 import shutil
 import sysconfig
-from pathlib import Path
 from types import GeneratorType
 from typing import Any
 
 import pytest
 
+from interpreted import walk
 from odradek.broker.network.connection import Connection
 from odradek.broker.network.socket_protocol import SocketProtocol
 from odradek.broker.slices import is_in_steps
 
-ROOT = Path(__file__).parents[2]
 needs_it_compiled = pytest.mark.skipif(
     os.environ.get("ODRADEK_COMPILE_WALK") == "0" or not shutil.which("cc"),
     reason="ODRADEK_COMPILE_WALK=0, or no C compiler: what requests pass is not compiled",
 )
 
 
-def walk() -> list[str]:
-    """The modules that setup.py names."""
-    for statement in ast.parse((ROOT / "setup.py").read_text()).body:
-        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "WALK":
-            names: tuple[str, ...] = ast.literal_eval(statement.value)
-            return [f"odradek.{name.removesuffix('.py').replace('/', '.')}" for name in names]
-    raise AssertionError("setup.py has no WALK")
-
-
 @needs_it_compiled
-@pytest.mark.parametrize("module", walk())
+@pytest.mark.parametrize("module", list(walk()))
 def test_all_of_it_is_compiled(module: str) -> None:
     origin = importlib.import_module(module).__file__ or ""
     assert origin.endswith(sysconfig.get_config_var("EXT_SUFFIX")), "make .venv/.dev compiles it"

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from compiled_walk import only_interpreted
 from odradek.broker import slices
 from odradek.broker.app import Broker
 from odradek.broker.process.warm_up import BESIDES_HANDLERS
@@ -35,6 +36,8 @@ from odradek.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRe
 
 from . import live, many_items
 from .net import run
+
+pytestmark = only_interpreted
 
 # A broker has imported these soon after its start; here their lines would be counted as a request's.
 for _name in BESIDES_HANDLERS:

@@ -12,10 +12,13 @@ from typing import Any
 
 import pytest
 
+from compiled_walk import only_interpreted
 from odradek.client import Consumer, Producer
 from odradek.testing import Broker
 
 from .blocks import ROOT
+
+pytestmark = only_interpreted
 
 SOURCE = ROOT / "src" / "odradek"
 PAGE = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")

@@ -1,0 +1,32 @@
+"""Tests that follow Python from call to call and line to line, run where all of it can be followed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from compiled_walk import is_compiled
+
+TESTS = Path(__file__).parent
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not is_compiled(), reason="nothing is compiled: they run by themselves")
+@pytest.mark.parametrize("name", ["broker/test_no_long_stretch.py", "docs/test_walks.py"])
+def test_what_is_compiled_is_followed_in_its_sources(name: str) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "interpreted", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, str(TESTS / name)],
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        cwd=TESTS.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=500,
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    assert "skipped" not in done.stdout
