@@ -95,7 +95,10 @@ def walk() -> list[Extension]:
         # More than -O1 takes twice as long to build, and gains nothing that can be measured. What CFLAGS ask
         # for stands before it.
         level = "0" if "-O0" in os.environ.get("CFLAGS", "") else "1"
-        built: list[Extension] = mypycify(sources, opt_level=level, debug_level="0", group_name="odradek")
+        # Types elsewhere are the business of `make types`, which has the libraries that they come from.
+        built: list[Extension] = mypycify(
+            ["--follow-imports=silent", *sources], opt_level=level, debug_level="0", group_name="odradek"
+        )
     except SystemExit as refused:
         print(f"what requests pass is left as it is: {refused}", file=sys.stderr)
         return []

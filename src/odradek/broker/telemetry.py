@@ -153,7 +153,7 @@ class ClientTelemetry:
 def subscription_of(client_id: bytes) -> int:
     """The id of a client's subscription to nothing, an int32, as Kafka makes it of metrics and interval."""
     words = int.from_bytes(client_id[:8]) ^ int.from_bytes(client_id[8:])
-    number = crc32.iscsi(b"[]%d" % PUSH_INTERVAL_MS) ^ (words >> 32) ^ (words & 0xFFFFFFFF)
+    number: int = crc32.iscsi(b"[]%d" % PUSH_INTERVAL_MS) ^ (words >> 32) ^ (words & 0xFFFFFFFF)
     return number - 2**32 if number >= 2**31 else number
 
 
