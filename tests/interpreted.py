@@ -1,6 +1,6 @@
 """A plugin for pytest (`-p interpreted`): what setup.py compiles is taken from its source.
 
-For tests that follow Python from call to call and line to line, where compiled code cannot be seen.
+For tests that follow Python from call to call, where compiled code cannot be seen, or copy objects.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Sources:
         return None if source is None else importlib.util.spec_from_file_location(fullname, source)
 
 
-def pytest_configure() -> None:
+def pytest_load_initial_conftests() -> None:
     """Take the sources from now on."""
     assert not any(name in sys.modules for name in walk()), "imported too early"
     sys.meta_path.insert(0, Sources())  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Tests that follow Python from call to call and line to line, run where all of it can be followed."""
+"""Tests that follow Python from call to call and line to line, or copy a whole log, run on the sources."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ TESTS = Path(__file__).parent
 
 @pytest.mark.slow
 @pytest.mark.skipif(not is_compiled(), reason="nothing is compiled: they run by themselves")
-@pytest.mark.parametrize("name", ["broker/test_no_long_stretch.py", "docs/test_walks.py"])
-def test_what_is_compiled_is_followed_in_its_sources(name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["broker/test_no_long_stretch.py", "docs/test_walks.py", "log/test_cleaner_model.py"]
+)
+def test_what_is_compiled_is_tested_in_its_sources(name: str) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "interpreted", "-p", "no:cacheprovider"]
     done = subprocess.run(
         [*command, str(TESTS / name)],

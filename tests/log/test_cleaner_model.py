@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compiled_walk import is_compiled
 from odradek.errors import KafkaError
 from odradek.log import PartitionLog
 from odradek.log.storage.memory_files import Killed, MemoryFileSystem
@@ -27,6 +28,12 @@ from .cleaning import (
     plain,
     put,
 )
+
+if is_compiled():
+    pytest.skip(
+        "compiled objects cannot be copied; tests/test_interpreted.py runs the sources",
+        allow_module_level=True,
+    )
 
 
 class Model:
