@@ -1,6 +1,7 @@
 # make demo     the whole way through once: broker, producers, Spark, a plot (about two minutes)
 # make test     style, types, import contracts, tests; all that it needs comes from PyPI
 # make quick    the part of the tests that shows whether a Python serves: PYTHON=python3.13 VENV=.venv-3.13
+# make interpreted  what requests pass runs from its .py files while one works on them; `make test` compiles it again
 # make fuzz     the tests of random inputs with inputs nobody has seen, FUZZ_ROUNDS (10) times over; SEED=… again
 # make kills    Spark's exactly-once writes, KILLS (100) times killed at any step: is each row there once?
 # make soak     a broker under everything at once for SOAK_MINUTES (60): is it as it was at the end?
@@ -113,7 +114,6 @@ interop: $(VENV)/.dev
 compatibility: interop
 	cp build/compatibility.md docs/compatibility.md
 
-# As long as one works on them: what requests pass as it stands in its files. The next `make test` compiles it again.
 interpreted:
 	rm -f src/odradek__mypyc*.so build/walk.sha256
 	find src/odradek -name '*.so' -not -name '_*' -delete

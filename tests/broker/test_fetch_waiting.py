@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from broker.stand_ins import WatchedFile
+from broker.stand_ins import WatchedFile, caught_up, follow
 from odradek.broker.app import Broker
 from odradek.broker.handlers import fetch as fetch_handler
 from odradek.broker.network import connection as connection_module
@@ -177,14 +177,11 @@ def test_a_reader_wakes_when_followers_have_what_was_there_already(min_bytes: in
         async with running(tmp_path) as broker:
             create_topic(broker, "a")
             partition = broker.replicas.get("a", 0)
-            both = (broker.broker_id, 99)
-            partition.make_leader(1, replicas=both, isr=both, partition_epoch=1, now_ms=broker.clock.now_ms())
+            follow(broker, partition)
             write(broker, partition)
             assert (partition.log.high_watermark, partition.log.log_end_offset) == (0, 1)
             later = waiting(broker, poll(min_bytes=min_bytes))
-            partition.record_follower_fetch(
-                99, fetch_offset=1, log_start_offset=0, now_ms=broker.clock.now_ms()
-            )
+            caught_up(broker, partition)
             await asyncio.sleep(0)
             assert len(only(response_of(later.answer)).records) == len(batch())
 
@@ -380,9 +377,7 @@ def test_what_becomes_visible_while_other_partitions_are_read_is_not_waited_for(
         async with running(tmp_path) as broker:
             create_topic(broker, "a", 3)
             partition = broker.replicas.get("a", 0)
-            both = (broker.broker_id, 99)
-            now_ms = broker.clock.now_ms()
-            partition.make_leader(1, replicas=both, isr=both, partition_epoch=1, now_ms=now_ms)
+            follow(broker, partition)
             write(broker, partition)
             looks = itertools.count()
 
@@ -390,11 +385,7 @@ def test_what_becomes_visible_while_other_partitions_are_read_is_not_waited_for(
                 # Every look at the clock ends a slice, the second one that of the first partition.
                 look = next(looks)
                 if look == 1:
-                    broker.loop.call_soon(
-                        lambda: partition.record_follower_fetch(
-                            99, fetch_offset=1, log_start_offset=0, now_ms=now_ms
-                        )
-                    )
+                    broker.loop.call_soon(caught_up, broker, partition)
                 return look
 
             monkeypatch.setattr(fetch_handler, "AT_ONCE", 1)
@@ -440,10 +431,8 @@ def test_what_is_not_visible_does_not_count_as_arrived(tmp_path: Path) -> None:
         async with running(tmp_path) as broker:
             create_topic(broker, "a")
             partition = broker.replicas.get("a", 0)
-            now_ms = broker.clock.now_ms()
             write(broker, partition)
-            both = (broker.broker_id, 99)
-            partition.make_leader(1, replicas=both, isr=both, partition_epoch=1, now_ms=now_ms)
+            follow(broker, partition)
             write(broker, partition)
             assert (partition.log.high_watermark, partition.log.log_end_offset) == (1, 2)
             later = waiting(broker, poll(min_bytes=300))
@@ -451,7 +440,8 @@ def test_what_is_not_visible_does_not_count_as_arrived(tmp_path: Path) -> None:
                 write(broker, partition)
                 await asyncio.sleep(0)
             assert later.answer is None
-            partition.record_follower_fetch(99, fetch_offset=7, log_start_offset=0, now_ms=now_ms)
+            assert partition.log.log_end_offset == 7
+            caught_up(broker, partition)
             await asyncio.sleep(0)
             assert len(only(response_of(later.answer)).records) == 7 * len(batch())
 

@@ -14,7 +14,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from time import perf_counter
-from types import GeneratorType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.util.futures import once_done
@@ -38,8 +37,8 @@ class NobodyWaits(Exception):
 
 def is_in_steps(response: object) -> bool:
     """Return whether a handler has returned work in steps instead of a response."""
-    # Those of compiled modules have classes of their own.
-    return response.__class__ is GeneratorType or isinstance(response, Generator)
+    # By what it can do: the generators of compiled modules have classes of their own.
+    return isinstance(response, Generator)
 
 
 def each(items: Iterable[T], work: Callable[[T], R]) -> Steps[list[R]]:

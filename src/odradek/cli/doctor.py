@@ -138,6 +138,10 @@ def compile_remedy() -> str:
     return f"install a C compiler and Python's headers, then {again}"
 
 
+def _is_extension(path: str) -> bool:
+    return path.endswith(tuple(importlib.machinery.EXTENSION_SUFFIXES))
+
+
 def kernel() -> Iterable[Finding]:
     """The parts of the compiled kernel, one by one: each has a twin in Python that serves in its place."""
     wish = os.environ.get("ODRADEK_KERNEL", "")
@@ -146,7 +150,7 @@ def kernel() -> Iterable[Finding]:
             path = getattr(importlib.import_module(f"odradek.{part}"), "__file__", None) or ""
         except ImportError:
             path = ""
-        if not path.endswith(tuple(importlib.machinery.EXTENSION_SUFFIXES)):
+        if not _is_extension(path):
             what, cost = PARTS.get(part, ("a part of the kernel", "slower"))
             yield Finding(f"kernel {part}", False, f"not compiled: {what}: {cost}", compile_remedy())
         elif wish == "python":
@@ -158,7 +162,7 @@ def kernel() -> Iterable[Finding]:
 def walk() -> Iterable[Finding]:
     """Whether what requests pass in the broker is compiled (docs/decisions/the-walk-compiled.md)."""
     spec = importlib.util.find_spec("odradek.broker.network.connection")
-    if spec is not None and (spec.origin or "").endswith(tuple(importlib.machinery.EXTENSION_SUFFIXES)):
+    if spec is not None and _is_extension(spec.origin or ""):
         yield Finding("what requests pass", True, "compiled")
     else:
         cost = "not compiled: a small request costs a broker two to three times as much"

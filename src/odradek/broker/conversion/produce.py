@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.errors import KafkaError
-from odradek.records.batch import CODEC_MASK, MAGIC_AT, MAGIC_V2
+from odradek.records.batch import CODEC_MASK, FLAGS_AT, MAGIC_AT, MAGIC_V2
+from odradek.records.message_set import MESSAGE_ATTRIBUTES_AT
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 if TYPE_CHECKING:
@@ -32,9 +33,6 @@ QUICK_PACKED_BYTES = 4 * 1024
 
 AHEAD_BYTES = 32 * 1024 * 1024
 """How much of one request is converted before the first of it is appended."""
-
-_MESSAGE_ATTRIBUTES_AT = 17
-_BATCH_ATTRIBUTES_AT = 22
 
 
 def topic_name(context: RequestContext, topic: TopicProduceData) -> str | None:
@@ -94,7 +92,7 @@ def takes_long(partition: Partition, records: Any) -> bool:
     old = records[MAGIC_AT] < MAGIC_V2
     if not old and partition.log.rules.magic == MAGIC_V2:
         return False
-    attributes = records[_MESSAGE_ATTRIBUTES_AT if old else _BATCH_ATTRIBUTES_AT]
+    attributes = records[MESSAGE_ATTRIBUTES_AT if old else FLAGS_AT]
     return size > QUICK_BYTES or bool(attributes & CODEC_MASK)
 
 
