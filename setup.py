@@ -49,6 +49,7 @@ WALK = (
     "log/segments/timestamp_offset.py",
     "records/validate.py",
     "replication/delayed.py",
+    "replication/following.py",
     "replication/leadership.py",
     "replication/partition.py",
     "replication/reading.py",

@@ -22,11 +22,11 @@ from contextlib import suppress
 from odradek.cluster import decisions, loading, nodes, paths
 from odradek.cluster.adoption import FoundPartition, adopt
 from odradek.cluster.controller_config import ControllerConfig
-from odradek.cluster.decisions import Decision, IsrChange, Put, Remove, Write
+from odradek.cluster.decisions import Decision, Put, Remove, Write
 from odradek.cluster.event_queue import EventQueue, ImmediateQueue
 from odradek.cluster.image import ClusterDelta, ClusterImage
+from odradek.cluster.isr_changes import IsrChanges
 from odradek.cluster.nodes import BrokerRegistration, ControllerNode, ProducerIdBlock
-from odradek.cluster.partition_admin import PartitionAdmin
 from odradek.cluster.random_source import RandomSource, SystemRandomSource, random_uuid
 from odradek.cluster.store import (
     BadVersion,
@@ -60,7 +60,7 @@ ImageListener = Callable[[ClusterImage, ClusterDelta], None]
 deletes its replicas of them before it returns; `topics_gone` then says that the nodes are gone as well."""
 
 
-class Controller(PartitionAdmin):
+class Controller(IsrChanges):
     """One broker's view of the cluster's metadata, and the controller when it is the active one.
 
     Args:
@@ -71,6 +71,7 @@ class Controller(PartitionAdmin):
         rng: for topic ids, the cluster id and where round robin starts.
 
     Attributes:
+        single_broker: whether this broker is the whole cluster (`ClusterController` is for several).
         event_queue: runs the work and changes the image; in the caller's thread unless it is replaced.
         offline_replicas: (broker, topic, partition) of replicas that live brokers cannot use.
     """
@@ -83,6 +84,7 @@ class Controller(PartitionAdmin):
         clock: Clock,
         rng: RandomSource | None = None,
     ) -> None:
+        self.single_broker = True
         self.store = store
         self.broker_id = broker_id
         self.config = config
@@ -156,6 +158,15 @@ class Controller(PartitionAdmin):
         Raises:
             StoreError: another broker has this id, or the store cannot be written.
         """
+        self._register(registration)
+        self._elect()
+        self._image = loading.load_image(self.store)
+        self._publish(loading.full_delta(self._image))
+        self._watch()
+        if self.is_active:
+            self._take_over()
+
+    def _register(self, registration: BrokerRegistration) -> None:
         path = paths.broker_id(self.broker_id)
         try:
             self.store.multi(
@@ -173,12 +184,6 @@ class Controller(PartitionAdmin):
         stat = self.store.exists(path)
         assert stat is not None
         self.broker_epoch = stat.czxid
-        self._elect()
-        self._image = loading.load_image(self.store)
-        self._publish(loading.full_delta(self._image))
-        self._watch()
-        if self.is_active:
-            self._take_over()
 
     def stop(self) -> None:
         """Unregister, and resign as controller. The store stays open."""
@@ -316,12 +321,16 @@ class Controller(PartitionAdmin):
         if configs:
             self._apply(ClusterDelta(configs=configs))
 
+    def _isr_changes_noticed(self) -> None:
+        self.follow_isr_notices()
+
     _HANDLERS: Mapping[str, Callable[[Controller], None]] = {
         paths.CONTROLLER: _controller_changed,
         paths.BROKER_IDS: _brokers_changed,
         paths.TOPICS: _topics_changed,
         paths.DELETE_TOPICS: _deletions_changed,
         paths.CONFIG_CHANGES: _configs_changed,
+        paths.ISR_CHANGES: _isr_changes_noticed,
     }
 
     # --- writing ------------------------------------------------------------------------------------------
@@ -396,7 +405,7 @@ class Controller(PartitionAdmin):
     def _refresh(self) -> None:
         """Read everything anew and tell what is different."""
         image = loading.load_image(self.store)
-        delta = _difference(self._image, image)
+        delta = difference(self._image, image)
         if delta:
             self._replace_image(image, delta)
 
@@ -413,6 +422,14 @@ class Controller(PartitionAdmin):
         return self.config.topic_defaults().get("unclean.leader.election.enable") is True
 
     # --- services for brokers -----------------------------------------------------------------------------
+
+    def config_of(self, entity_path: str) -> Mapping[str, str]:
+        """The present configs of an entity, for a change of them.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        return self._image.config(entity_path)
 
     def alter_config(self, entity_path: str, configs: Mapping[str, str]) -> None:
         """Replace the configs of `topics/<t>`, `brokers/<id>`, `brokers/<default>`, …; checked by the caller.
@@ -481,18 +498,6 @@ class Controller(PartitionAdmin):
             except KafkaStorageError:
                 self._apply(decision.delta)
 
-    def alter_partition(self, change: IsrChange) -> int:
-        """Change a partition's ISR for its leader, and return the new partition epoch.
-
-        Raises:
-            KafkaError: see `decisions.alter_partition`; or this broker is not the active controller.
-        """
-        self.check_active()
-        self._commit(decisions.alter_partition(self._image, self.epoch, change))
-        partition = self._image.partition(change.topic, change.partition)
-        assert partition is not None
-        return partition.partition_epoch
-
     def allocate_producer_ids(self) -> ProducerIdBlock:
         """The next block of producer ids, for this broker alone and for good.
 
@@ -521,7 +526,8 @@ class Controller(PartitionAdmin):
 _NO_FEATURES = {"features": {}, "version": 2, "status": 1}
 
 
-def _difference(before: ClusterImage, after: ClusterImage) -> ClusterDelta:
+def difference(before: ClusterImage, after: ClusterImage) -> ClusterDelta:
+    """The delta that makes one image of another."""
     controller = (after.controller_id, after.controller_epoch)
     configs = {e: c for e, c in after.configs.items() if before.configs.get(e) != c}
     configs |= {e: {} for e in before.configs if e not in after.configs}

@@ -8,11 +8,14 @@ applies the delta and tells. Nothing here reads a store, a clock or a source of 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from odradek.cluster import elections, paths
 from odradek.cluster.image import BrokerImage, ClusterDelta, ClusterImage, PartitionImage, TopicImage
 from odradek.cluster.nodes import (
+    LEADER_RECOVERED,
+    LEADER_RECOVERING,
     NO_LEADER,
     PartitionState,
     ReplicaAssignment,
@@ -28,6 +31,7 @@ from odradek.errors import (
     IneligibleReplicaError,
     InvalidRequestError,
     InvalidUpdateVersionError,
+    NotControllerError,
     UnknownTopicOrPartitionError,
 )
 
@@ -95,7 +99,7 @@ def _start(
     topic: str,
     index: int,
     new: PartitionImage,
-    live: Mapping[int, BrokerImage],
+    live: Collection[int],
     epoch: int,
 ) -> PartitionImage:
     state = elections.first_leader(new, live, epoch)
@@ -209,13 +213,22 @@ def set_config(entity_path: str, configs: Mapping[str, str]) -> Decision:
     )
 
 
+Electable = Callable[[str, int], Collection[int]]
+"""The brokers that may be given the lead of a partition (topic, index)."""
+
+
 def brokers_changed(
-    image: ClusterImage, epoch: int, live: Mapping[int, BrokerImage], unclean: Unclean
+    image: ClusterImage,
+    epoch: int,
+    live: Mapping[int, BrokerImage],
+    unclean: Unclean,
+    electable: Electable | None = None,
 ) -> Decision:
     """Brokers have come, gone or come back: give leaders to what has lost or never had one.
 
     Partitions whose leader is gone get the first live replica in sync. Where none is, the leader is noted as
-    none and the ISR keeps its last members. Followers that are gone leave the ISR.
+    none and the ISR keeps its last members. Followers that are gone leave the ISR. With `electable` not every
+    live broker may lead.
     """
     changed = {b: broker for b, broker in live.items() if image.brokers.get(b) != broker}
     gone = frozenset(image.brokers) - live.keys()
@@ -227,7 +240,7 @@ def brokers_changed(
         moved: dict[int, PartitionImage] = {}
         for index, partition in topic.partitions.items():
             here: list[Write] = []
-            after = _settle(here, topic.name, index, partition, live, epoch, unclean)
+            after = _settle(here, topic.name, index, partition, live, epoch, unclean, electable)
             if after is partition:
                 continue
             parent = Put(paths.topic_partitions(topic.name), None)
@@ -249,15 +262,17 @@ def _settle(
     live: Mapping[int, BrokerImage],
     epoch: int,
     unclean: Unclean,
+    electable: Electable | None,
 ) -> PartitionImage:
+    leaders: Collection[int] = live if electable is None else electable(topic, index)
     if partition.is_new:
         started: list[Write] = []
-        after = _start(started, topic, index, partition, live, epoch)
+        after = _start(started, topic, index, partition, leaders, epoch)
         # The parents may exist: whoever was the controller before may have died on the way.
         writes.extend(Put(w.path, w.data) if isinstance(w, Create) else w for w in started)
         return partition if after.is_new else after
     if partition.leader not in live:
-        state = elections.offline(partition, live, epoch, unclean=unclean(topic))
+        state = elections.offline(partition, leaders, epoch, unclean=unclean(topic))
         if state is not None:
             return _write_state(writes, topic, index, partition, state)
         if partition.leader == NO_LEADER:
@@ -293,30 +308,46 @@ class IsrChange(NamedTuple):
     partition_epoch: int
     isr: tuple[int, ...]
     leader_recovery_state: int = 0
+    epochs: Mapping[int, int] = MappingProxyType({})
+    """Broker epochs of members, as the leader knows them (KIP-903)."""
 
 
 def alter_partition(image: ClusterImage, epoch: int, change: IsrChange) -> Decision:
     """Change a partition's ISR for its leader. The leader epoch stays; the partition epoch grows.
 
+    What is so already is granted without a write: the leader asks again when it has not heard the answer.
+
     Raises:
         UnknownTopicOrPartitionError: no such partition.
         FencedLeaderEpochError: the asker knows an older leader epoch.
-        InvalidRequestError: the asker does not lead, or leaves itself out.
+        NotControllerError: the asker knows more than this controller, which another must have followed.
+        InvalidRequestError: the asker does not lead, or leaves itself out, or is recovering with others or
+            anew (KIP-704).
         InvalidUpdateVersionError: the state was changed meanwhile.
-        IneligibleReplicaError: a member of the new ISR is not alive or holds no replica.
+        IneligibleReplicaError: a member of the new ISR is not alive, not in the life that the leader knows
+            (KIP-903), or holds no replica.
     """
     partition = image.partition(change.topic, change.partition)
     if partition is None or partition.is_new:
         raise UnknownTopicOrPartitionError
+    if change.leader_epoch > partition.leader_epoch or change.partition_epoch > partition.partition_epoch:
+        raise NotControllerError("the request is ahead of the controller's state")
     if change.leader_epoch < partition.leader_epoch:
         raise FencedLeaderEpochError
     if change.broker_id != partition.leader or change.broker_id not in change.isr:
         raise InvalidRequestError(f"broker {change.broker_id} does not lead the partition")
-    if change.leader_epoch > partition.leader_epoch or change.partition_epoch > partition.partition_epoch:
-        raise InvalidRequestError("the request is ahead of the controller's state")
+    recovery = change.leader_recovery_state
+    if set(change.isr) == set(partition.isr) and recovery == partition.leader_recovery_state:
+        return Decision()
     if change.partition_epoch < partition.partition_epoch:
         raise InvalidUpdateVersionError
-    if any(broker not in image.brokers or broker not in partition.replicas for broker in change.isr):
+    if recovery == LEADER_RECOVERING and (
+        len(change.isr) > 1 or partition.leader_recovery_state == LEADER_RECOVERED
+    ):
+        raise InvalidRequestError("the leader is recovering from an unclean election, or is not any more")
+    if any(broker not in image.brokers or broker not in partition.replicas for broker in change.isr) or any(
+        image.brokers[broker].epoch != known for broker, known in change.epochs.items()
+    ):
         raise IneligibleReplicaError
     state = elections.state_of(partition)._replace(
         isr=change.isr,

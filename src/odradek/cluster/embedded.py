@@ -1,4 +1,4 @@
-"""The metadata store of a single broker: an SQLite file in its data folder.
+"""The metadata store of a single broker, or of the workers of one machine: an SQLite file.
 
 All reads are answered from memory; a write goes to the file, is synced, and only then takes effect and is
 seen. SQLite (WAL, `synchronous=FULL`) makes a transaction whole or absent whenever the process or the machine
@@ -12,12 +12,20 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
 from odradek.cluster.local import LocalSession
-from odradek.cluster.store import Op, OpResult, SessionExpired, StoreError, StoreUnavailable
+from odradek.cluster.store import (
+    Delete,
+    Op,
+    OpResult,
+    SessionExpired,
+    StoreError,
+    StoreUnavailable,
+    WatchEvent,
+)
 from odradek.cluster.tree import Node, NodeTree, Plan
 from odradek.util.clock import Clock, SystemClock
 
@@ -56,11 +64,18 @@ def peek(path: Path, node: str) -> bytes | None:
 
 
 class EmbeddedStore(LocalSession):
-    """The one session with the store in `path`, which is created if absent.
+    """The store in `path`, which is created if absent, and its own session with it.
+
+    A `StoreServer` in front of it has sessions for others: they write by `commit`, read `tree` while they
+    hold `effects`, and are told by `on_events` what to hand to their watches.
 
     Args:
         path: the file, such as `metadata.sqlite` in the first log directory.
         clock: gives `ctime` and `mtime`.
+
+    Attributes:
+        effects: held while a write takes effect and its events are handed out. No file is waited for then.
+        on_events: called with the events of each write, with `effects` held.
 
     Raises:
         StoreFileError: the file is in use by another process, damaged, not such a file, of a newer
@@ -85,19 +100,52 @@ class EmbeddedStore(LocalSession):
                 str(path), f"{path} is damaged: {error}. Restore it from a backup of the data folder."
             ) from error
         super().__init__(tree, generation)
+        self.effects = threading.Lock()
+        self.on_events: Callable[[Sequence[WatchEvent]], None] | None = None
         self._lock = threading.Lock()
+        self._further_sessions = 0
+
+    @property
+    def tree(self) -> NodeTree:
+        """The nodes."""
+        return self._tree
+
+    def next_session_id(self) -> int:
+        """An id for a further session, never used before nor after the next opening."""
+        with self._lock:
+            self._further_sessions += 1
+            return (self._session_id << GENERATION_SHIFT) + self._further_sessions
 
     def multi(self, ops: Sequence[Op]) -> list[OpResult]:
         """See `MetadataStore.multi`."""
+        return self.commit(ops, self._session_id)
+
+    def commit(self, ops: Sequence[Op], session_id: int) -> list[OpResult]:
+        """Do a transaction for a session. Errors are those of `MetadataStore.multi`."""
+        with self._lock:
+            results = self._commit(ops, session_id)
+        self._watches.deliver()
+        return results
+
+    def end_session(self, session_id: int) -> None:
+        """Delete the ephemeral nodes of a session that is over. Harmless once the store is closed."""
+        with self._lock:
+            paths = self._tree.ephemerals_of(session_id)
+            if not paths or not self._open:
+                return
+            self._commit([Delete(path) for path in sorted(paths)], session_id)
+        self._watches.deliver()
+
+    def _commit(self, ops: Sequence[Op], session_id: int) -> list[OpResult]:
         if not self._open:
             raise SessionExpired(ops[0].path if ops else "/", "the metadata store is closed")
-        # Writes come from one thread at a time (the controller's); the lock is for those who do not know.
-        with self._lock:
-            plan = self._tree.plan(ops, self._session_id, self._clock.now_ms())
-            self._write(plan)
+        plan = self._tree.plan(ops, session_id, self._clock.now_ms())
+        self._write(plan)
+        with self.effects:
             self._tree.apply(plan)
             self._watches.collect(plan.events)
-        self._watches.deliver()
+            if self.on_events is not None:
+                self.on_events(plan.events)
         return list(plan.results)
 
     def _write(self, plan: Plan) -> None:

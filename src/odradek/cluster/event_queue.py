@@ -24,6 +24,13 @@ class EventQueue(Protocol):
         """Run a piece of work that may change the metadata. Returns its result, or a future of it."""
         ...
 
+    def post(self, work: Callable[[], object]) -> None:
+        """Have a piece of work run, from whatever thread; nobody waits for it. Errors are logged.
+
+        Dropped once the queue has been stopped.
+        """
+        ...
+
     def publish(self, image: ClusterImage, delta: ClusterDelta, change: Callable[[], None]) -> None:
         """Call `change` in the thread in which the image is read, and return when it is done.
 
@@ -38,6 +45,10 @@ class ImmediateQueue:
     def run(self, work: Callable[[], Result]) -> Result:
         """See `EventQueue.run`."""
         return work()
+
+    def post(self, work: Callable[[], object]) -> None:
+        """See `EventQueue.post`. Runs at once."""
+        work()
 
     def publish(self, image: ClusterImage, delta: ClusterDelta, change: Callable[[], None]) -> None:
         """See `EventQueue.publish`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.image import BrokerImage, ClusterDelta, ClusterImage, PartitionImage, TopicImage
@@ -19,7 +19,7 @@ def load_image(store: MetadataStore) -> ClusterImage:
     cluster_id, _ = store.get(paths.CLUSTER_ID)
     image = ClusterImage(cluster_id=nodes.decode_cluster_id(paths.CLUSTER_ID, cluster_id))
     names = store.children(paths.TOPICS)
-    topics = {name: topic for name in names if (topic := load_topic(store, name)) is not None}
+    topics = load_topics(store, names)
     delta = ClusterDelta(
         brokers=load_brokers(store),
         topics=topics,
@@ -41,50 +41,75 @@ def full_delta(image: ClusterImage) -> ClusterDelta:
     )
 
 
+def load_topics(store: MetadataStore, names: Sequence[str]) -> dict[str, TopicImage]:
+    """Topics with the states of their partitions, without those that have vanished."""
+    topic_nodes: dict[str, nodes.TopicNode] = {}
+    for name, found in zip(names, store.get_many([paths.topic(name) for name in names]), strict=True):
+        if found is not None:
+            topic_nodes[name] = nodes.decode_topic(paths.topic(name), found[0])
+    state_paths = [
+        paths.partition_state(name, index) for name, node in topic_nodes.items() for index in node.partitions
+    ]
+    states = iter(zip(state_paths, store.get_many(state_paths), strict=True))
+    topics: dict[str, TopicImage] = {}
+    for name, node in topic_nodes.items():
+        partitions: dict[int, PartitionImage] = {}
+        for index, assignment in node.partitions.items():
+            path, found = next(states)
+            if found is None:
+                partitions[index] = PartitionImage.of(assignment, None, -1)
+            else:
+                state = nodes.decode_partition_state(path, found[0])
+                partitions[index] = PartitionImage.of(assignment, state, found[1].version)
+        topics[name] = TopicImage(name, node.topic_id, partitions)
+    return topics
+
+
 def load_topic(store: MetadataStore, name: str) -> TopicImage | None:
     """One topic with the states of its partitions; None if it has vanished."""
-    path = paths.topic(name)
+    return load_topics(store, [name]).get(name)
+
+
+def load_partition(
+    store: MetadataStore, name: str, index: int, assignment: nodes.ReplicaAssignment
+) -> PartitionImage:
+    """One partition as its state's node says; without a node it has no leader yet."""
+    path = paths.partition_state(name, index)
     try:
-        data, _ = store.get(path)
+        data, stat = store.get(path)
     except NoNode:
-        return None
-    node = nodes.decode_topic(path, data)
-    partitions: dict[int, PartitionImage] = {}
-    for index, assignment in node.partitions.items():
-        state_path = paths.partition_state(name, index)
-        try:
-            state_data, stat = store.get(state_path)
-        except NoNode:
-            partitions[index] = PartitionImage.of(assignment, None, -1)
-            continue
-        state = nodes.decode_partition_state(state_path, state_data)
-        partitions[index] = PartitionImage.of(assignment, state, stat.version)
-    return TopicImage(name, node.topic_id, partitions)
+        return PartitionImage.of(assignment, None, -1)
+    return PartitionImage.of(assignment, nodes.decode_partition_state(path, data), stat.version)
 
 
 def load_brokers(store: MetadataStore) -> dict[int, BrokerImage]:
     """The registered brokers."""
     brokers: dict[int, BrokerImage] = {}
-    for name in store.children(paths.BROKER_IDS):
-        path = f"{paths.BROKER_IDS}/{name}"
-        try:
-            data, stat = store.get(path)
-        except NoNode:
-            continue
-        brokers[int(name)] = BrokerImage(int(name), stat.czxid, nodes.decode_registration(path, data))
+    names = store.children(paths.BROKER_IDS)
+    registrations = [f"{paths.BROKER_IDS}/{name}" for name in names]
+    for name, path, found in zip(names, registrations, store.get_many(registrations), strict=True):
+        if found is not None:
+            data, stat = found
+            brokers[int(name)] = BrokerImage(int(name), stat.czxid, nodes.decode_registration(path, data))
     return dict(sorted(brokers.items()))
 
 
 def load_configs(store: MetadataStore) -> dict[str, Mapping[str, str]]:
     """The configs of all topics, brokers, users, clients and addresses that have any."""
-    configs: dict[str, Mapping[str, str]] = {}
+    entities: list[str] = []
     for kind in ("topics", "brokers", "clients", "users", "ips"):
         for name in _children(store, f"{paths.CONFIG}/{kind}"):
             entity = f"{kind}/{name}"
-            _load_config(store, entity, configs)
+            entities.append(entity)
             if kind == "users":
-                for client in _children(store, f"{paths.CONFIG}/{entity}/clients"):
-                    _load_config(store, f"{entity}/clients/{client}", configs)
+                clients = _children(store, f"{paths.CONFIG}/{entity}/clients")
+                entities += [f"{entity}/clients/{client}" for client in clients]
+    configs: dict[str, Mapping[str, str]] = {}
+    wanted = [paths.entity_config(entity) for entity in entities]
+    for entity, path, found in zip(entities, wanted, store.get_many(wanted), strict=True):
+        config = {} if found is None else nodes.decode_config(path, found[0])
+        if config:
+            configs[entity] = config
     return configs
 
 
@@ -108,12 +133,6 @@ def load_controller(store: MetadataStore) -> tuple[int, int]:
     except NoNode:
         return -1, epoch
     return nodes.decode_controller(paths.CONTROLLER, data).broker_id, epoch
-
-
-def _load_config(store: MetadataStore, entity: str, into: dict[str, Mapping[str, str]]) -> None:
-    config = load_config(store, entity)
-    if config:
-        into[entity] = config
 
 
 def _children(store: MetadataStore, path: str) -> list[str]:

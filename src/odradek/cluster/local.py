@@ -70,6 +70,15 @@ class LocalSession(ABC):
             self._watches.arm_data(path, watch)
         return node.data, node.stat()
 
+    def get_many(self, paths: Sequence[str]) -> list[tuple[bytes | None, Stat] | None]:
+        """See `MetadataStore.get_many`."""
+        found: list[tuple[bytes | None, Stat] | None] = []
+        for path in paths:
+            self._check_open(path)
+            node = self._tree.nodes.get(path)
+            found.append(None if node is None else (node.data, node.stat()))
+        return found
+
     def exists(self, path: str, watch: Watcher | None = None) -> Stat | None:
         """See `MetadataStore.exists`."""
         self._check_open(path)
@@ -77,6 +86,10 @@ class LocalSession(ABC):
             self._watches.arm_data(path, watch)
         node = self._tree.nodes.get(path)
         return None if node is None else node.stat()
+
+    def exists_many(self, paths: Sequence[str]) -> list[Stat | None]:
+        """See `MetadataStore.exists_many`."""
+        return [self.exists(path) for path in paths]
 
     def children(self, path: str, watch: Watcher | None = None) -> list[str]:
         """See `MetadataStore.children`."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -426,3 +426,78 @@ def decode_config_change(path: str, data: bytes | None) -> str:
         return entity_path
     except (KeyError, TypeError, ValueError) as error:
         raise NodeFormatError(path, f"node {path} is no notice of a config change: {error!r}") from error
+
+
+# --- /isr_change_notification ------------------------------------------------------------------------------
+
+
+def encode_isr_change(partitions: Iterable[tuple[str, int]]) -> bytes:
+    """The data of `/isr_change_notification/isr_change_…`: topics and partitions with another ISR."""
+    named = [{"topic": topic, "partition": index} for topic, index in partitions]
+    return dump({"version": 1, "partitions": named})
+
+
+def decode_isr_change(path: str, data: bytes | None) -> list[tuple[str, int]]:
+    """Read `/isr_change_notification/isr_change_…` as topics and partitions.
+
+    Raises:
+        NodeFormatError: it is not one.
+    """
+    value = load(path, data)
+    try:
+        return [(str(one["topic"]), int(one["partition"])) for one in value["partitions"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise NodeFormatError(path, f"node {path} is no notice of changed ISRs: {error!r}") from error
+
+
+# --- /admin, and notices ----------------------------------------------------------------------------------
+
+
+def encode_reassignments(moves: Sequence[tuple[str, int, tuple[int, ...]]]) -> bytes:
+    """The data of `/admin/reassign_partitions`: topics, partitions and their wanted replicas."""
+    partitions = [{"topic": t, "partition": p, "replicas": list(replicas)} for t, p, replicas in moves]
+    return dump({"version": 1, "partitions": partitions})
+
+
+def decode_reassignments(path: str, data: bytes | None) -> list[tuple[str, int, tuple[int, ...]]]:
+    """Read `/admin/reassign_partitions`.
+
+    Raises:
+        NodeFormatError: it is not one.
+    """
+    value = load(path, data)
+    try:
+        return [(str(x["topic"]), int(x["partition"]), _ids(x["replicas"])) for x in value["partitions"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise NodeFormatError(path, f"node {path} holds no reassignments: {error!r}") from error
+
+
+def decode_elections(path: str, data: bytes | None) -> list[tuple[str, int]]:
+    """Read `/admin/preferred_replica_election` as topics and partitions.
+
+    Raises:
+        NodeFormatError: it names no partitions.
+    """
+    value = load(path, data)
+    try:
+        return [(str(x["topic"]), int(x["partition"])) for x in value["partitions"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise NodeFormatError(path, f"node {path} names no partitions: {error!r}") from error
+
+
+def encode_log_dir_event(broker_id: int) -> bytes:
+    """The data of `/log_dir_event_notification/log_dir_event_…`: a folder of this broker has failed."""
+    return dump({"version": 1, "broker": broker_id, "event": 1})
+
+
+def decode_log_dir_event(path: str, data: bytes | None) -> int:
+    """The broker of `/log_dir_event_notification/log_dir_event_…`.
+
+    Raises:
+        NodeFormatError: it names none.
+    """
+    value = load(path, data)
+    try:
+        return int(value["broker"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise NodeFormatError(path, f"node {path} names no broker: {error!r}") from error

@@ -6,7 +6,7 @@ as brokers do not, all that can be asked for is other orders of a partition's re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from odradek.cluster import elections, paths
 from odradek.cluster.admin import TopicAdmin, as_kafka
@@ -54,7 +54,7 @@ class PartitionAdmin(TopicAdmin):
         partition = self._partition(topic, index)
         if topic in self.image.marked:
             raise InvalidTopicError("The topic is being deleted")
-        live = self.image.brokers
+        live = self._able(topic, index)
         if unclean:
             if partition.leader != NO_LEADER and partition.leader in live:
                 raise ElectionNotNeededError
@@ -119,6 +119,10 @@ class PartitionAdmin(TopicAdmin):
         target = tuple(replicas)
         if target != present:
             self._write(topic, self._move(topic, index, partition, target))
+
+    def _able(self, topic: str, index: int) -> Collection[int]:
+        """The brokers that may be given the lead of a partition."""
+        return self.image.brokers
 
     def _write(self, topic: str, decision: Decision) -> None:
         try:

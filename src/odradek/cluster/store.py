@@ -60,12 +60,25 @@ class BadArguments(StoreError):
     """Not a path, or not an operation."""
 
 
+class NotPermitted(StoreError):
+    """The node's ACL does not permit this session to do it."""
+
+
 class SessionExpired(StoreError):
     """The session is over: its ephemeral nodes are gone, and it can do nothing more."""
 
 
 class StoreUnavailable(StoreError):
-    """The store could not do the operation now (disk, network); nothing was changed."""
+    """The store could not do the operation now (disk, network).
+
+    Attributes:
+        outcome_unknown: a write was sent, and the connection lost before the answer: it may have been done,
+            or may yet be. Otherwise nothing was changed.
+    """
+
+    def __init__(self, path: str, message: str | None = None, outcome_unknown: bool = False) -> None:
+        super().__init__(path, message)
+        self.outcome_unknown = outcome_unknown
 
 
 class Stat(NamedTuple):
@@ -151,7 +164,8 @@ Watcher = Callable[[WatchEvent], None]
 
 class MetadataStore(Protocol):
     """One session with a store. All methods raise `SessionExpired` once the session is over, `BadArguments`
-    for what is no path, and `StoreUnavailable` when the store cannot be reached or written."""
+    for what is no path, `StoreUnavailable` when the store cannot be reached or written, and `NotPermitted`
+    where there are ACLs."""
 
     @property
     def session_id(self) -> int:
@@ -190,6 +204,15 @@ class MetadataStore(Protocol):
         Raises:
             NoNode: no such node.
         """
+        ...
+
+    def get_many(self, paths: Sequence[str]) -> list[tuple[bytes | None, Stat] | None]:
+        """The data and stats of many nodes, each as of its own moment, None for one that is not there. All
+        are asked for at once: over a network this takes far less time than one after the other."""
+        ...
+
+    def exists_many(self, paths: Sequence[str]) -> list[Stat | None]:
+        """The stats of many nodes, as with `get_many`."""
         ...
 
     def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Stat:

@@ -56,6 +56,16 @@ class WatchTable:
             for watcher in self._watchers_of(event):
                 self._queue.append((watcher, event))
 
+    def take(self) -> list[tuple[Watcher, WatchEvent]]:
+        """Take the queued calls, in order: for who makes them elsewhere, instead of `deliver`."""
+        calls = list(self._queue)
+        self._queue.clear()
+        return calls
+
+    def watches_for_good(self, path: str) -> bool:
+        """Return whether there is a watch of `path` that stays."""
+        return path in self._persistent or path in self._recursive
+
     def _watchers_of(self, event: WatchEvent) -> list[Watcher]:
         path = event.path
         if event.type is EventType.CHILDREN:

@@ -1,0 +1,153 @@
+"""Changes of in-sync sets, which leaders wish for (KIP-497) or, of old, write themselves and tell by notices.
+
+Kafka: `KafkaController.processAlterPartition`, `KafkaController.processIsrChangeNotification`.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+
+from odradek.cluster import decisions, loading, nodes, paths
+from odradek.cluster.decisions import Decision, IsrChange, Remove, Write
+from odradek.cluster.image import ClusterDelta, ClusterImage, PartitionImage, TopicImage
+from odradek.cluster.nodes import NodeFormatError
+from odradek.cluster.partition_admin import PartitionAdmin
+from odradek.cluster.store import MetadataStore, NoNode, StoreError
+from odradek.errors import InvalidUpdateVersionError, KafkaError
+
+log = logging.getLogger(__name__)
+
+CHANGES_AT_ONCE = 500
+"""As many fit into one transaction of ZooKeeper's, whose messages are at most 1 MB."""
+
+
+class IsrChanges(PartitionAdmin):
+    """The part of `Controller` that changes in-sync sets for leaders, and follows what leaders change."""
+
+    store: MetadataStore
+    is_active: bool
+
+    @abstractmethod
+    def _apply(self, delta: ClusterDelta) -> None: ...
+
+    # --- as leaders wish ----------------------------------------------------------------------------------
+
+    def alter_partition(self, change: IsrChange) -> int:
+        """Change a partition's ISR for its leader, and return the new partition epoch.
+
+        Raises:
+            KafkaError: see `decisions.alter_partition`; or this broker is not the active controller.
+        """
+        outcome = self.alter_partitions([change])[0]
+        if isinstance(outcome, KafkaError):
+            raise outcome
+        return outcome.partition_epoch
+
+    def alter_partitions(self, changes: Sequence[IsrChange]) -> list[PartitionImage | KafkaError]:
+        """Change the ISRs of partitions for their leaders, many in one transaction.
+
+        Args:
+            changes: in the order in which they are looked at; each sees those before it.
+
+        Returns:
+            For each change, in order, the partition as it is now, or why it was not changed: see
+            `decisions.alter_partition`.
+
+        Raises:
+            NotControllerError: this broker is not the active controller.
+            KafkaStorageError: the store cannot be written, or nobody knows whether it was.
+        """
+        self.check_active()
+        outcomes: list[PartitionImage | KafkaError] = []
+        for start in range(0, len(changes), CHANGES_AT_ONCE):
+            some = changes[start : start + CHANGES_AT_ONCE]
+            try:
+                outcomes += self._alter_together(some)
+            except StoreError as error:
+                # One of the nodes is not as the image says: the others need not suffer for it.
+                log.info("changes of in-sync sets are made one by one: %s", error)
+                self._refresh()
+                outcomes += [self._alter_one(change) for change in some]
+        return outcomes
+
+    def check_isr_change(self, image: ClusterImage, change: IsrChange) -> None:
+        """See whether there are reasons against a change that the image does not know.
+
+        Raises:
+            IneligibleReplicaError: a new member is about to stop.
+        """
+
+    def _alter_together(self, changes: Sequence[IsrChange]) -> list[PartitionImage | KafkaError]:
+        image = self.image
+        outcomes: list[PartitionImage | KafkaError] = []
+        writes: list[Write] = []
+        topics: dict[str, TopicImage] = {}
+        for change in changes:
+            try:
+                decision = self._decide(image, change)
+            except KafkaError as error:
+                outcomes.append(error)
+                continue
+            writes += decision.writes
+            topics.update(decision.delta.topics)
+            image = image.apply(decision.delta)
+            outcomes.append(image.topics[change.topic].partitions[change.partition])
+        if writes:
+            self._commit(Decision(tuple(writes), ClusterDelta(topics=topics)))
+        return outcomes
+
+    def _alter_one(self, change: IsrChange) -> PartitionImage | KafkaError:
+        try:
+            return self._alter_together([change])[0]
+        except StoreError:
+            self._refresh()
+            return InvalidUpdateVersionError()
+
+    def _decide(self, image: ClusterImage, change: IsrChange) -> Decision:
+        self.check_isr_change(image, change)
+        return decisions.alter_partition(image, self.epoch, change)
+
+    # --- as leaders have written them (inter.broker.protocol.version before 2.7-IV2) -----------------------
+
+    def follow_isr_notices(self) -> None:
+        """Read anew what leaders say they have changed, and remove their notices.
+
+        Nothing is done by a controller that is not the active one.
+
+        Raises:
+            StoreError: the store cannot be read; the next notice has all of them looked at again.
+            NotControllerError: this broker is no longer the active controller.
+            KafkaStorageError: the store cannot be written.
+        """
+        if not self.is_active:
+            return
+        notices = [f"{paths.ISR_CHANGES}/{name}" for name in self.store.children(paths.ISR_CHANGES)]
+        changed: dict[tuple[str, int], None] = {}
+        for path in notices:
+            try:
+                data, _ = self.store.get(path)
+                changed.update(dict.fromkeys(nodes.decode_isr_change(path, data)))
+            except NoNode:
+                continue
+            except NodeFormatError as error:
+                log.warning("a notice of changed in-sync sets is of no use: %s", error)
+        topics = self._read_states(changed)
+        if topics:
+            self._apply(ClusterDelta(topics=topics))
+        if notices:
+            self._commit(Decision(tuple(Remove(path) for path in notices)))
+
+    def _read_states(self, keys: Iterable[tuple[str, int]]) -> dict[str, TopicImage]:
+        """The topics of these partitions, as far as the nodes say something newer than the image."""
+        topics: dict[str, TopicImage] = {}
+        for name, index in keys:
+            topic = topics.get(name) or self.image.topic(name)
+            before = None if topic is None else topic.partitions.get(index)
+            if topic is None or before is None:
+                continue
+            after = loading.load_partition(self.store, name, index, before.assignment)
+            if after.partition_epoch > before.partition_epoch:
+                topics[name] = topic._replace(partitions={**topic.partitions, index: after})
+        return topics
