@@ -10,7 +10,8 @@ A command runs to its end before the next one starts. Its records are appended a
 nothing has changed, and the client is told. If it succeeds the records are replayed at once, so that the next
 command sees them, but *no answer leaves before everything appended so far is committed* (has been passed by
 the high watermark): nobody learns of a state that the log could still lose. Without anything waiting for
-commit, which is the rule on a single broker, answers leave at once.
+commit, which is the rule on a single broker, answers leave at once. The same holds for what has been loaded:
+a new leader replays its log to the end, and tells of it when the in-sync replicas have all of that.
 """
 
 from __future__ import annotations
@@ -202,6 +203,8 @@ class CoordinatorRuntime(Generic[S]):
             return
         try:
             step = next(steps, None)
+            if step is None:
+                self._wait_for_what_is_there(partition, slot)
         except (OdradekError, OSError) as error:
             slot.state = ShardState.FAILED
             logger.error("%s-%d cannot be loaded: %s", self.topic, partition, error)
@@ -285,6 +288,10 @@ class CoordinatorRuntime(Generic[S]):
             slot.ended.append((producer_id, committed))
             return
         slot.shard.replay_end_of_transaction(producer_id, committed=committed)
+        self._wait_for_what_is_there(partition, slot)
+
+    def _wait_for_what_is_there(self, partition: int, slot: _Slot[S]) -> None:
+        """Have the answers that follow wait until all that the partition has now is committed."""
         slot.appended = sequence = slot.appended + 1
         slot.uncommitted.add(sequence)
         self._log.when_committed(self.topic, partition, lambda: self._committed(slot, sequence))

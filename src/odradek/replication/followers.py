@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+NEVER = -(2**60)
+"""As a time: so long ago that it is beyond every limit."""
+
 
 @dataclass(slots=True)
 class Follower:
@@ -12,13 +15,14 @@ class Follower:
     Attributes:
         log_end_offset: the follower's log end, as its last fetch told; -1 before the first.
         log_start_offset: likewise.
-        last_caught_up_ms: when it last had everything that the leader had at that time.
+        last_caught_up_ms: when it last had everything that the leader had at that time; `NEVER` while it has
+            not since this leadership began.
         last_fetch_ms: when it last fetched.
         last_fetch_leader_log_end: the leader's log end at that fetch.
     """
 
     log_end_offset: int = -1
     log_start_offset: int = -1
-    last_caught_up_ms: int = 0
+    last_caught_up_ms: int = NEVER
     last_fetch_ms: int = 0
     last_fetch_leader_log_end: int = -1

@@ -2,18 +2,22 @@
 
     follower ──make_leader(epoch)──► leader ──make_follower(epoch)──► follower
 
+How the in-sync replicas change is in `odradek.replication.in_sync`.
+
 Invariants, each on its field:
 
 - `leader_epoch` never goes back.
 - `log.high_watermark <= log.log_end_offset`, and it never goes back while this broker leads.
-- The high watermark is the least log end among the in-sync replicas; it stands still while the ISR is smaller
-  than the effective min.insync.replicas.
+- The high watermark never passes the log end of a member of the *maximal* ISR: the in-sync replicas, and
+  those that the controller has been asked to take in. It stands still while the ISR is smaller than the
+  effective min.insync.replicas.
+- `partition_epoch` never goes back within a leader epoch.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.errors import (
@@ -23,12 +27,27 @@ from odradek.errors import (
     NotLeaderOrFollowerError,
     UnknownLeaderEpochError,
 )
-from odradek.replication.followers import Follower
+from odradek.replication.followers import NEVER, Follower
+from odradek.replication.in_sync import IsrCounts, IsrState, committed
 
 if TYPE_CHECKING:
     from odradek.log.partition.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
+
+OnIsrWanted = Callable[["Leadership", tuple[int, ...]], bool]
+"""Asks the controller for another ISR of a partition; says whether it is going to be asked. The answer comes
+with `take_isr` or `give_isr_up`, or never: then another state of the metadata comes with LeaderAndIsr."""
+
+IsEligible = Callable[[int], bool]
+"""Whether a broker may be in an ISR: it is live, and not about to stop."""
+
+_NO_ISR = committed(())
+
+
+def _everybody(broker_id: int) -> bool:
+    return True
+
 
 NO_EPOCH = -1
 ZERO_TOPIC_ID = bytes(16)
@@ -43,12 +62,17 @@ class Leadership:
         "_replica_lag_time_max_ms",
         "broker_id",
         "index",
+        "is_eligible",
         "isr",
+        "isr_counts",
+        "isr_state",
         "key",
         "leader_epoch",
         "leader_epoch_start_offset",
         "leader_id",
+        "led_since",
         "log",
+        "on_isr_wanted",
         "partition_epoch",
         "replicas",
         "topic",
@@ -74,11 +98,16 @@ class Leadership:
         self.broker_id = broker_id
         self.leader_id = -1
         self.leader_epoch = -1
+        self.led_since = -1
         self.leader_epoch_start_offset = 0
         self.partition_epoch = -1
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()
+        self.isr_state = _NO_ISR
+        self.isr_counts = IsrCounts()
         self._followers: dict[int, Follower] = {}
+        self.on_isr_wanted: OnIsrWanted | None = None
+        self.is_eligible: IsEligible = _everybody
         self._on_progress = on_progress
         self._replica_lag_time_max_ms = replica_lag_time_max_ms
 
@@ -104,12 +133,21 @@ class Leadership:
         if leader_epoch < self.leader_epoch:
             return False
         is_new = not self.is_leader or leader_epoch > self.leader_epoch
+        if not is_new and partition_epoch < self.partition_epoch:
+            return False  # the controller's answer to a wish was faster
+        if not self.is_leader or leader_epoch > self.leader_epoch + 1:
+            # In an epoch that this broker has not heard of somebody else may have led.
+            self.led_since = leader_epoch
         self.leader_id = self.broker_id
-        self.replicas, self.isr = tuple(replicas), tuple(isr)
+        self.replicas = tuple(replicas)
+        if is_new or partition_epoch > self.partition_epoch or self.isr_state.wanted is None:
+            # A wish that is under way may still be granted in the state that is known already.
+            self._note_isr(committed(tuple(isr)))
         self.partition_epoch = partition_epoch
         known = self._followers
+        # Who is not in the ISR may be dead: to wait for it would hold up every commit after an election.
         self._followers = {
-            broker_id: Follower(last_caught_up_ms=now_ms)
+            broker_id: Follower(last_caught_up_ms=now_ms if broker_id in self.isr else NEVER)
             if is_new or broker_id not in known
             else known[broker_id]
             for broker_id in self.replicas
@@ -120,7 +158,7 @@ class Leadership:
             self.leader_epoch_start_offset = self.log.log_end_offset
             self._note_epoch(leader_epoch)
         self.advance_high_watermark(now_ms)
-        self._progress()
+        self.progress()
         return is_new
 
     def _note_epoch(self, leader_epoch: int) -> None:
@@ -148,10 +186,11 @@ class Leadership:
             return False
         changed = leader_id != self.leader_id or leader_epoch != self.leader_epoch
         self.leader_id, self.leader_epoch = leader_id, leader_epoch
-        self.replicas, self.isr = tuple(replicas), tuple(isr)
+        self.replicas = tuple(replicas)
+        self._note_isr(committed(tuple(isr)))
         self.partition_epoch = partition_epoch
         self._followers = {}
-        self._progress()
+        self.progress()
         return changed
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
@@ -191,11 +230,17 @@ class Leadership:
         """`min.insync.replicas`, but never more than there are replicas."""
         return min(self.log.config.min_insync_replicas, max(1, len(self.replicas)))
 
+    @property
+    def is_under_replicated(self) -> bool:
+        """Whether this broker leads, and not all replicas are in sync."""
+        return self.is_leader and len(self.isr) < len(self.replicas)
+
     def advance_high_watermark(self, now_ms: int) -> bool:
-        """Move the high watermark to the least log end of the in-sync replicas.
+        """Move the high watermark to the least log end of the maximal ISR.
 
         A follower that has caught up within `replica.lag.time.max.ms` is waited for although it is not in the
-        ISR yet: otherwise it could never get in while the leader is written to without pause.
+        ISR yet: otherwise it could never get in while the leader is written to without pause. One that may
+        not get in at all, because its broker is gone, is not.
 
         Returns:
             Whether it moved.
@@ -205,10 +250,14 @@ class Leadership:
         if self._followers:
             if len(self.isr) < self.effective_min_isr:
                 return False
+            maximal = self.isr_state.maximal
             for broker_id, follower in self._followers.items():
                 if follower.log_end_offset < new and (
-                    broker_id in self.isr
-                    or now_ms - follower.last_caught_up_ms <= self._replica_lag_time_max_ms
+                    broker_id in maximal
+                    or (
+                        now_ms - follower.last_caught_up_ms <= self._replica_lag_time_max_ms
+                        and self.is_eligible(broker_id)
+                    )
                 ):
                     new = follower.log_end_offset
         if new <= log.high_watermark:
@@ -233,17 +282,118 @@ class Leadership:
         elif fetch_offset >= follower.last_fetch_leader_log_end >= 0:
             follower.last_caught_up_ms = max(follower.last_caught_up_ms, follower.last_fetch_ms)
         follower.log_end_offset = fetch_offset
+        start_moved = log_start_offset != follower.log_start_offset
         follower.log_start_offset = log_start_offset
         follower.last_fetch_ms = now_ms
         follower.last_fetch_leader_log_end = log_end
+        if replica_id not in self.isr:
+            self._maybe_expand_isr(replica_id, follower)
+        if self.advance_high_watermark(now_ms) or start_moved:
+            self.progress()
+
+    # ------------------------------------------------------------------ the in-sync replicas (KIP-497)
+
+    def _maybe_expand_isr(self, replica_id: int, follower: Follower) -> None:
+        """Ask for a follower to be taken in that has all that may be committed.
+
+        Beyond the high watermark it also has to have the start of this leader's epoch: what the leader before
+        had committed reaches up to there, though this one has not heard of it yet.
+        """
+        end = follower.log_end_offset
+        if (
+            self.isr_state.wanted is None
+            and end >= self.log.high_watermark
+            and end >= self.leader_epoch_start_offset
+            and self.is_eligible(replica_id)
+        ):
+            self._want_isr(self.isr_state.expanding(replica_id))
+
+    def shrink_isr(self, now_ms: int) -> None:
+        """Ask for the followers to be left out that have not caught up for `replica.lag.time.max.ms`.
+
+        To be called by a timer, twice in that time. What has waited for followers outside of the ISR goes on
+        without those that lag by now.
+        """
+        if not self._followers or not self.is_leader:
+            return
+        end, horizon = self.log.log_end_offset, now_ms - self._replica_lag_time_max_ms
+        if self.isr_state.wanted is None:
+            late = [
+                broker_id
+                for broker_id, follower in self._followers.items()
+                if broker_id in self.isr
+                and follower.log_end_offset != end
+                and follower.last_caught_up_ms < horizon
+            ]
+            if late:
+                self._want_isr(self.isr_state.shrinking(late))
         if self.advance_high_watermark(now_ms):
-            self._progress()
+            self.progress()
+
+    def _want_isr(self, state: IsrState) -> None:
+        if self.on_isr_wanted is None:
+            return
+        assert state.wanted is not None
+        # First, as the answer may be given at once.
+        before, self.isr_state = self.isr_state, state
+        if not self.on_isr_wanted(self, state.wanted) and self.isr_state is state:
+            self.isr_state = before
+
+    def take_isr(self, leader_epoch: int, isr: Sequence[int], partition_epoch: int, now_ms: int) -> bool:
+        """Take over the ISR that the controller has written; whoever waits for a commit looks again.
+
+        Args:
+            leader_epoch, isr, partition_epoch: the state of the partition as the controller has it.
+            now_ms: wall clock.
+
+        Returns:
+            Whether it is news; false for another leader epoch than the present one, and for a state that is
+            not newer than what is known. Such an answer says nothing about a wish that is under way by now.
+        """
+        if not self.is_leader or leader_epoch != self.leader_epoch or partition_epoch <= self.partition_epoch:
+            return False
+        wanted = self.isr_state.wanted
+        if wanted is not None and set(wanted) == set(isr):
+            self.isr_counts.note(len(isr) - len(self.isr))
+        self._note_isr(committed(tuple(isr)))
+        self.partition_epoch = partition_epoch
+        self.advance_high_watermark(now_ms)
+        self.progress()
+        return True
+
+    def give_isr_up(self, leader_epoch: int, partition_epoch: int | None = None) -> None:
+        """Forget the wish under way: it was not granted and never will be, the present ISR stays.
+
+        Only for errors by which the controller says so much, INELIGIBLE_REPLICA and OPERATION_NOT_ATTEMPTED.
+        After any other the wish may have been granted, and the maximal ISR has to stand until a newer state
+        comes.
+
+        Args:
+            leader_epoch, partition_epoch: what the refused request said.
+        """
+        if leader_epoch == self.leader_epoch and partition_epoch in (None, self.partition_epoch):
+            self.isr_counts.failed += 1
+            self.isr_state = committed(self.isr)
+
+    def _note_isr(self, state: IsrState) -> None:
+        self.isr_state, self.isr = state, state.isr
 
     @property
     def low_watermark(self) -> int:
-        """The least log start among the replicas; records below it are gone everywhere."""
-        return min((self.log.log_start_offset, *(f.log_start_offset for f in self._followers.values())))
+        """The least log start among the replicas on live brokers; no reader finds records below it."""
+        low = self.log.log_start_offset
+        for broker_id, follower in self._followers.items():
+            if follower.log_start_offset < low and self.is_eligible(broker_id):
+                low = follower.log_start_offset
+        return low
 
-    def _progress(self) -> None:
+    def followers_at(self, offset: int) -> Iterator[tuple[int, Follower]]:
+        """The in-sync followers that hold an offset, or end there, by their broker ids."""
+        for broker_id, follower in self._followers.items():
+            if broker_id in self.isr and follower.log_start_offset <= offset <= follower.log_end_offset:
+                yield broker_id, follower
+
+    def progress(self) -> None:
+        """Tell whoever waits that something may have moved; see `on_progress`."""
         if self._on_progress is not None:
             self._on_progress(self.key)

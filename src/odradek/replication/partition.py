@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from odradek.errors import NotEnoughReplicasError, OffsetOutOfRangeError, PolicyViolationError
 from odradek.errors.codes import ErrorCode
 from odradek.log.producers.producer_state import Origin
-from odradek.replication.leadership import Leadership
+from odradek.replication.following import Following
 
 if TYPE_CHECKING:
     from odradek.log.partition.appending import AppendInfo
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _NONE: Final = ErrorCode.NONE
 
 
-class Partition(Leadership):
+class Partition(Following):
     """One replica of a partition on this broker.
 
     Attributes:
@@ -35,6 +35,8 @@ class Partition(Leadership):
         log: its log.
         leader_id: the broker that leads, -1 for none.
         leader_epoch: the epoch of that leadership; never goes back.
+        led_since: where this broker leads, the epoch in which it began to, and has led ever since: an epoch
+            that only changes the ISR interrupts nothing.
         leader_epoch_start_offset: the log end at which this broker took the leadership.
         replicas, isr: broker ids, in assignment order.
         partition_epoch: version of the leadership and ISR state in the metadata store.
@@ -42,7 +44,7 @@ class Partition(Leadership):
             fetch how much has arrived without a look into the log.
     """
 
-    __slots__ = ("appended_bytes",)
+    __slots__ = ()
 
     def __init__(
         self,
@@ -179,5 +181,5 @@ class Partition(Leadership):
                 f"the high watermark is {self.log.high_watermark}"
             )
         self.log.delete_records_before(offset)
-        self._progress()
+        self.progress()
         return offset

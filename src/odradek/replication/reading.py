@@ -98,13 +98,19 @@ def readable_end(partition: Partition, wanted: FetchPartition, reader: Reader) -
         partition.require_leader()
     log = partition.log
     offset = wanted.fetch_offset
+    # Where a reader beyond the end has left this log says more than that it has.
+    has_left = (
+        offset >= log.log_start_offset
+        and wanted.last_fetched_epoch != NO_EPOCH
+        and _diverging_epoch(partition, wanted) is not None
+    )
+    if has_left:
+        return None
     if not log.log_start_offset <= offset <= log.log_end_offset:
         raise OffsetOutOfRangeError(
             f"offset {offset} of {partition.topic}-{partition.index}: "
             f"the log holds {log.log_start_offset} to {log.log_end_offset}"
         )
-    if wanted.last_fetched_epoch != NO_EPOCH and _diverging_epoch(partition, wanted) is not None:
-        return None
     return visible_end(log, reader.isolation)
 
 
@@ -175,11 +181,18 @@ def _within(aborted: list[AbortedTxn], records: Any) -> list[AbortedTransaction]
 def note_follower(partition: Partition, wanted: FetchPartition, replica_id: int, now_ms: int) -> None:
     """Take note of what a follower's fetch says about its log, which may move the high watermark.
 
+    The end of a log that has left this one's, or goes on behind its end, says nothing about what is copied:
+    it is not noted.
+
     Raises:
-        FencedLeaderEpochError, UnknownLeaderEpochError, NotLeaderOrFollowerError.
+        FencedLeaderEpochError, UnknownLeaderEpochError, NotLeaderOrFollowerError, OffsetOutOfRangeError.
     """
     partition.check_leader_epoch(wanted.current_leader_epoch)
     partition.require_leader()
+    if wanted.fetch_offset > partition.log.log_end_offset:
+        return
+    if wanted.last_fetched_epoch != NO_EPOCH and _diverging_epoch(partition, wanted) is not None:
+        return
     partition.record_follower_fetch(
         replica_id,
         fetch_offset=wanted.fetch_offset,

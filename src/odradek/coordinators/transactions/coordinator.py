@@ -283,6 +283,15 @@ class TransactionCoordinator:
             lambda shard: shard.markers_answered(markers, results),
         )
 
+    def owes(self, markers: TransactionMarkers) -> bool:
+        """Return whether markers that were given out are still to be written, by this coordinator."""
+        if not self.partition_count:
+            return False
+        partition = self.partition_of(markers.transactional_id)
+        return self.runtime.state(partition) is ShardState.ACTIVE and self.runtime.shard(partition).owes(
+            markers
+        )
+
     # Reading
 
     def describe(self, transactional_id: str) -> Transaction:

@@ -230,6 +230,10 @@ class TransactionShard:
     def _is_owed(self, markers: TransactionMarkers) -> bool:
         return self._decisions.get(markers.transactional_id) == markers.decision
 
+    def owes(self, markers: TransactionMarkers) -> bool:
+        """Return whether markers are of the present decision, given out in this leader epoch."""
+        return self._is_owed(markers) and markers.coordinator_epoch == self.env.coordinator_epoch
+
     def _nothing_owed(self, transactional_id: str) -> None:
         del self.owed[transactional_id], self._decisions[transactional_id]
 
@@ -256,7 +260,7 @@ class TransactionShard:
             markers: as they were given out; those of an earlier decision or leader change nothing.
             results: by partition; one that is missing (the connection broke) is tried again.
         """
-        if not self._is_owed(markers) or markers.coordinator_epoch != self.env.coordinator_epoch:
+        if not self.owes(markers):
             return NOTHING
         owed = self.owed[markers.transactional_id]
         again: set[TopicPartition] = set()

@@ -340,8 +340,10 @@ class LogManager:
             if (topic, partition) not in self._logs
             and (topic, partition) not in self._offline
             and (topic, partition) not in self.damaged
+            and not self.damaged.is_missed((topic, partition))
         ]
-        if not fresh:
+        # While a folder is offline a log may be in it, and two of one partition refuse the next start.
+        if not fresh or any(not one.is_online for one in self._dirs):
             return
         self._forget_stale((topic, partition) for topic, partition, _ in fresh)
         self._placement.prepare(fresh)
@@ -354,17 +356,19 @@ class LogManager:
         topic_id: bytes | None = None,
         *,
         is_new: bool = True,
+        is_copied: bool = False,
     ) -> PartitionLog:
         """A partition's log, made if it does not exist, in the data folder that has the fewest.
 
         A partition that is not new may be in a folder that is offline, or its folder is gone: then its log is
-        not made again. Nor is it while the log that is there is damaged.
+        not made again. Nor is it while the log that is there is damaged. What `is_copied` from a leader is
+        made again where its folder is gone.
         Raises `KafkaError` KAFKA_STORAGE_ERROR.
         """
         key = (topic, partition)
         log = self._logs.get(key)
         if log is None:
-            self._require_room_for(key, is_new)
+            self._require_room_for(key, is_new, is_copied)
             self._forget_stale([key])
             directory = self._placement.take(key)
             try:
@@ -381,13 +385,13 @@ class LogManager:
             log.set_topic_id(topic_id)
         return log
 
-    def _require_room_for(self, key: TopicPartition, is_new: bool) -> None:
+    def _require_room_for(self, key: TopicPartition, is_new: bool, is_copied: bool) -> None:
         if key in self._offline:
             raise KafkaStorageError(f"it is in {self._offline[key]}, which has failed")
         failed = [str(one.path) for one in self._dirs if not one.is_online]
         if failed and not is_new:
             raise KafkaStorageError(f"it may be in a folder that has failed: {', '.join(failed)}")
-        self.damaged.require_none(key, is_new=is_new)
+        self.damaged.require_none(key, is_new=is_new or is_copied)
 
     def _forget_stale(self, keys: Iterable[TopicPartition]) -> None:
         if not self._stale.isdisjoint(keys):

@@ -74,6 +74,11 @@ class DamagedLogs(dict[TopicPartition, DamagedLog]):
         for one in self.values():
             logger.error("%s-%d is damaged and offline: %s", *one.key, one.reason)
 
+    def is_missed(self, key: TopicPartition) -> bool:
+        """Whether the checkpoints speak of records of a partition whose folder is gone."""
+        said = self._not_there.get(key)
+        return said is not None and said.known_end > 0
+
     def require_none(self, key: TopicPartition, *, is_new: bool) -> None:
         """Raise `KafkaError` KAFKA_STORAGE_ERROR where a log may not be made, as there is one, or was."""
         said = self._not_there.get(key)

@@ -1,0 +1,615 @@
+"""One fetcher: copies from one leader what it leads, one request at a time. No I/O, no clock.
+
+    add ──► TRUNCATING ──OffsetForLeaderEpoch──► FETCHING ──OFFSET_OUT_OF_RANGE──► SEEKING_END
+                ▲ an epoch it does not know ────┘   ▲                                   │ ListOffsets
+                                                    └────────── SEEKING_START ◄─────────┘
+    FENCED_LEADER_EPOCH, a disk that fails ──► FAILED, until `add` says a newer epoch
+
+`next_request` gives what is to be sent, `take` gets its response, `broken` learns that none will come. An
+error that may pass delays its partition by `replica.fetch.backoff.ms`; the others go on. From
+inter.broker.protocol.version 2.7 on a partition begins in FETCHING: Fetch itself says where the log has left
+the leader's (KIP-595). The fetch session is that of KIP-227. Kafka: `AbstractFetcherThread`,
+`FetchSessionHandler`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Iterable, Iterator
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from odradek.cluster.inter_broker_versions import at_least, request_version, truncates_on_fetch
+from odradek.errors import (
+    CorruptRecordError,
+    FencedLeaderEpochError,
+    InvalidRecordError,
+    KafkaError,
+    OffsetOutOfRangeError,
+)
+from odradek.errors.codes import ErrorCode
+from odradek.replication.following import pieces_of
+from odradek.replication.leadership import ZERO_TOPIC_ID
+from odradek.replication.lookups import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    ReplicaState,
+)
+from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+if TYPE_CHECKING:
+    from odradek.log.storage.files import Buffer
+    from odradek.util.topic_partition import TopicPartition
+    from odradek.wire.messages.fetch import FetchResponse, PartitionData
+    from odradek.wire.messages.list_offsets import ListOffsetsResponse
+    from odradek.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
+
+logger = logging.getLogger(__name__)
+
+PIECE_BYTES = 64 * 1024
+"""So much is appended between two pauses."""
+
+_FIRST_WITH_SESSIONS = 7
+_FIRST_WITH_LAST_EPOCH = 12
+_FIRST_WITH_TOPIC_IDS = 13
+_FIRST_WITH_REPLICA_STATE = 15
+_MAX_SESSION_EPOCH = 2**31 - 1
+
+
+class Replica(Protocol):
+    """What a fetcher does with a partition: `odradek.replication.following.Following`."""
+
+    key: TopicPartition
+
+    @property
+    def log_end_offset(self) -> int: ...
+
+    @property
+    def log_start_offset(self) -> int: ...
+
+    @property
+    def latest_epoch(self) -> int: ...
+
+    def append_from_leader(
+        self,
+        records: Buffer,
+        *,
+        leader_epoch: int,
+        leader_high_watermark: int,
+        leader_log_start_offset: int,
+        now_ms: int,
+    ) -> int: ...
+
+    def truncate_by_epoch(self, leader_epoch: int, leader_end: int) -> bool: ...
+
+    def truncate_without_epochs(self) -> None: ...
+
+    def truncate_to_leader_end(self, leader_end: int) -> None: ...
+
+    def truncate_fully_and_start_at(self, leader_start: int) -> None: ...
+
+
+class FetchLimits(NamedTuple):
+    """Kafka's `replica.fetch.*`.
+
+    Attributes:
+        max_bytes: of one partition (`replica.fetch.max.bytes`).
+        response_max_bytes: of one response.
+        wait_max_ms: how long a leader may hold a fetch.
+        min_bytes: what a fetch waits for.
+        backoff_ms: after an error.
+    """
+
+    max_bytes: int = 1048576
+    response_max_bytes: int = 10485760
+    wait_max_ms: int = 500
+    min_bytes: int = 1
+    backoff_ms: int = 1000
+
+
+class FetchState(Enum):
+    """What a partition of a fetcher is about to do; see the module."""
+
+    TRUNCATING = "truncating"
+    FETCHING = "fetching"
+    SEEKING_END = "seeking the leader's end"
+    SEEKING_START = "seeking the leader's start"
+    FAILED = "failed"
+
+
+class FetchedReplica:
+    """One partition of a fetcher.
+
+    Attributes:
+        replica: the partition itself.
+        leader_epoch: in which it is fetched.
+        topic_id: zeros where the topic has none.
+        state: see the module.
+        delayed_until_ms: nothing is asked about it before, in monotonic ms.
+        lag: records behind the leader's high watermark at the last fetch; None before.
+    """
+
+    __slots__ = ("delayed_until_ms", "lag", "leader_epoch", "replica", "state", "topic_id")
+
+    def __init__(self, replica: Replica, leader_epoch: int, topic_id: bytes, state: FetchState) -> None:
+        self.replica = replica
+        self.leader_epoch = leader_epoch
+        self.topic_id = topic_id
+        self.state = state
+        self.delayed_until_ms = 0.0
+        self.lag: int | None = None
+
+
+class NextRequest(NamedTuple):
+    """What is to be sent: a message, and in which version."""
+
+    message: Any
+    version: int
+
+
+class _Asked(NamedTuple):
+    """What a request under way said of one partition."""
+
+    one: FetchedReplica
+    offset: int
+
+
+class ReplicaFetcher:
+    """See the module's docstring.
+
+    Attributes:
+        leader_id: the broker that is fetched from.
+        session_id, session_epoch: of the next fetch.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        leader_id: int,
+        ibp: str,
+        limits: FetchLimits | None = None,
+        *,
+        broker_epoch: Callable[[], int] = lambda: -1,
+    ) -> None:
+        """
+        Args:
+            broker_id: this broker.
+            leader_id: the broker to fetch from.
+            ibp: `inter.broker.protocol.version`.
+            limits: how much is fetched, and how often.
+            broker_epoch: of this broker, sent from Fetch 15 on.
+        """
+        self.leader_id = leader_id
+        self.session_id = 0
+        self.session_epoch = 0
+        self._broker_id = broker_id
+        self._ibp = ibp
+        self._limits = limits or FetchLimits()
+        self._broker_epoch = broker_epoch
+        self._truncates_on_fetch = truncates_on_fetch(ibp)
+        self._knows_epochs = at_least(ibp, "0.11.0-IV2")
+        # In the order in which a full fetch names them: what gave data goes to the end.
+        self._followed: dict[TopicPartition, FetchedReplica] = {}
+        self._session: dict[TopicPartition, tuple[bytes, FetchPartition]] = {}
+        """What the leader knows of the session's partitions."""
+        self._session_uses_ids = False
+        self._asked: dict[TopicPartition, _Asked] = {}
+        self._version = 0
+
+    def __len__(self) -> int:
+        """How many partitions it follows, failed ones included."""
+        return len(self._followed)
+
+    @property
+    def followed(self) -> Iterable[FetchedReplica]:
+        """What it follows."""
+        return self._followed.values()
+
+    @property
+    def failed_count(self) -> int:
+        """How many partitions wait for a newer leader epoch."""
+        return sum(one.state is FetchState.FAILED for one in self._followed.values())
+
+    @property
+    def max_lag(self) -> int:
+        """The largest lag of a partition, in records."""
+        return max((one.lag or 0 for one in self._followed.values()), default=0)
+
+    def add(self, replica: Replica, leader_epoch: int, topic_id: bytes = ZERO_TOPIC_ID) -> None:
+        """Follow a partition from now on. In an epoch in which it is followed already nothing changes."""
+        known = self._followed.get(replica.key)
+        if known is not None and known.leader_epoch == leader_epoch and known.replica is replica:
+            known.topic_id = topic_id
+            return
+        on_fetch = self._truncates_on_fetch and replica.latest_epoch >= 0
+        state = FetchState.FETCHING if on_fetch else FetchState.TRUNCATING
+        self._followed[replica.key] = FetchedReplica(replica, leader_epoch, topic_id, state)
+
+    def remove(self, key: TopicPartition) -> bool:
+        """Follow a partition no more; returns whether it was followed."""
+        return self._followed.pop(key, None) is not None
+
+    # ------------------------------------------------------------------ asking
+
+    def next_request(self, now_ms: float) -> NextRequest | None:
+        """What is to be sent now; None if nothing is, until `wait_ms` have passed or `add` was called.
+
+        Args:
+            now_ms: monotonic.
+        """
+        self._asked = {}
+        by_state: dict[FetchState, list[FetchedReplica]] = {state: [] for state in FetchState}
+        for one in self._followed.values():
+            if one.delayed_until_ms <= now_ms:
+                by_state[one.state].append(one)
+        asking = []
+        for one in by_state[FetchState.TRUNCATING]:
+            if self._knows_epochs and one.replica.latest_epoch >= 0:
+                asking.append(one)
+            elif self._cut(one, lambda one=one: one.replica.truncate_without_epochs()):  # type: ignore[misc]
+                one.state = FetchState.FETCHING
+                by_state[FetchState.FETCHING].append(one)
+        if asking:
+            return self._ask_epochs(asking)
+        for state, timestamp in (
+            (FetchState.SEEKING_END, LATEST_TIMESTAMP),
+            (FetchState.SEEKING_START, EARLIEST_TIMESTAMP),
+        ):
+            if by_state[state]:
+                return self._ask_offsets(by_state[state], timestamp)
+        return self._ask_records(by_state[FetchState.FETCHING])
+
+    def wait_ms(self, now_ms: float) -> float | None:
+        """How long until a delayed partition is due; None if there is none.
+
+        Args:
+            now_ms: monotonic.
+        """
+        due = [one.delayed_until_ms for one in self._followed.values() if one.state is not FetchState.FAILED]
+        return max(0.0, min(due) - now_ms) if due else None
+
+    def _ask_epochs(self, asking: list[FetchedReplica]) -> NextRequest:
+        topics: dict[str, OffsetForLeaderTopic] = {}
+        for one in asking:
+            topic, index = self._note(one)
+            topics.setdefault(topic, OffsetForLeaderTopic(topic=topic)).partitions.append(
+                OffsetForLeaderPartition(
+                    partition=index,
+                    current_leader_epoch=one.leader_epoch,
+                    leader_epoch=one.replica.latest_epoch,
+                )
+            )
+        version = request_version(ApiKey.OFFSET_FOR_LEADER_EPOCH, self._ibp)
+        message = OffsetForLeaderEpochRequest(replica_id=self._broker_id, topics=list(topics.values()))
+        return NextRequest(message, version)
+
+    def _ask_offsets(self, asking: list[FetchedReplica], timestamp: int) -> NextRequest:
+        topics: dict[str, ListOffsetsTopic] = {}
+        for one in asking:
+            topic, index = self._note(one)
+            topics.setdefault(topic, ListOffsetsTopic(name=topic)).partitions.append(
+                ListOffsetsPartition(
+                    partition_index=index, current_leader_epoch=one.leader_epoch, timestamp=timestamp
+                )
+            )
+        version = request_version(ApiKey.LIST_OFFSETS, self._ibp)
+        message = ListOffsetsRequest(replica_id=self._broker_id, topics=list(topics.values()))
+        return NextRequest(message, version)
+
+    def _note(self, one: FetchedReplica) -> TopicPartition:
+        self._asked[one.replica.key] = _Asked(one, one.replica.log_end_offset)
+        return one.replica.key
+
+    def _ask_records(self, ready: list[FetchedReplica]) -> NextRequest | None:
+        version = request_version(ApiKey.FETCH, self._ibp)
+        by_id = version >= _FIRST_WITH_TOPIC_IDS and all(one.topic_id != ZERO_TOPIC_ID for one in ready)
+        if not by_id:
+            version = min(version, _FIRST_WITH_TOPIC_IDS - 1)
+        if self.session_epoch > 0 and by_id != self._session_uses_ids:
+            self.session_epoch = 0
+        wanted = {self._note(one): (one.topic_id, self._wanted(one, version)) for one in ready}
+        is_full = self.session_epoch == 0 or version < _FIRST_WITH_SESSIONS
+        known = {} if is_full else self._session
+        if not wanted and not known:
+            return None
+        named = [(key, *one) for key, one in wanted.items() if known.get(key) != one]
+        # A topic that was made anew under its name is another one.
+        gone = [
+            (key, topic_id)
+            for key, (topic_id, _) in known.items()
+            if key not in wanted or (by_id and wanted[key][0] != topic_id)
+        ]
+        limits, has_state = self._limits, version >= _FIRST_WITH_REPLICA_STATE
+        message = FetchRequest(
+            replica_id=-1 if has_state else self._broker_id,
+            max_wait_ms=limits.wait_max_ms,
+            min_bytes=limits.min_bytes,
+            max_bytes=limits.response_max_bytes,
+            topics=_topics(named, by_id),
+        )
+        if has_state:
+            message.replica_state = ReplicaState(
+                replica_id=self._broker_id, replica_epoch=self._broker_epoch()
+            )
+        if version >= _FIRST_WITH_SESSIONS:
+            message.session_id, message.session_epoch = self.session_id, self.session_epoch
+            message.forgotten_topics_data = _forgotten(gone, by_id)
+        self._session, self._session_uses_ids, self._version = wanted, by_id, version
+        return NextRequest(message, version)
+
+    def _wanted(self, one: FetchedReplica, version: int) -> FetchPartition:
+        replica = one.replica
+        has_last = self._truncates_on_fetch and version >= _FIRST_WITH_LAST_EPOCH
+        return FetchPartition(
+            partition=replica.key[1],
+            current_leader_epoch=one.leader_epoch,
+            fetch_offset=replica.log_end_offset,
+            last_fetched_epoch=replica.latest_epoch if has_last else -1,
+            log_start_offset=replica.log_start_offset,
+            partition_max_bytes=self._limits.max_bytes,
+        )
+
+    # ------------------------------------------------------------------ being answered
+
+    def take(self, response: Any, now_ms: int, monotonic_ms: float) -> Generator[None, None, None]:
+        """Take the response to the last request, with a pause wherever it may be long.
+
+        Partitions may be added and removed in a pause; what is said of the former ones then counts no more.
+
+        Args:
+            response: the message.
+            now_ms: wall clock.
+            monotonic_ms: from where delays count.
+        """
+        api = response.API_KEY
+        if api == ApiKey.FETCH:
+            yield from self._take_records(response, now_ms, monotonic_ms)
+        elif api == ApiKey.OFFSET_FOR_LEADER_EPOCH:
+            yield from self._take_epochs(response, monotonic_ms)
+        else:
+            yield from self._take_offsets(response, monotonic_ms)
+
+    def broken(self, monotonic_ms: float) -> None:
+        """No response will come: all is asked again after the pause, in a new session."""
+        if self._session:
+            self.session_epoch = 0
+        for one in self._followed.values():
+            if one.delayed_until_ms <= monotonic_ms:
+                self._delay(one, monotonic_ms)
+        self._asked = {}
+
+    def given_up(self) -> None:
+        """The fetch under way was given up, though nothing is wrong: all is asked again, in a new session."""
+        self.session_epoch = 0
+        self._asked = {}
+
+    def _still(self, key: TopicPartition) -> FetchedReplica | None:
+        """What an answer is about, if nothing has become of it since it was asked."""
+        asked = self._asked.pop(key, None)
+        if asked is None or self._followed.get(key) is not asked.one:
+            return None
+        return asked.one if asked.one.replica.log_end_offset == asked.offset else None
+
+    def _take_epochs(
+        self, response: OffsetForLeaderEpochResponse, monotonic_ms: float
+    ) -> Generator[None, None, None]:
+        for topic in response.topics:
+            for found in topic.partitions:
+                one = self._still((topic.topic, found.partition))
+                if one is None or one.state is not FetchState.TRUNCATING:
+                    continue
+                if found.error_code:
+                    self._fail(one, found.error_code, monotonic_ms)
+                    continue
+                self._truncate(one, found.leader_epoch, found.end_offset)
+                yield
+        self._delay_silent(monotonic_ms)
+
+    def _truncate(self, one: FetchedReplica, epoch: int, end_offset: int) -> None:
+        is_final = False
+
+        def cut() -> None:
+            nonlocal is_final
+            is_final = one.replica.truncate_by_epoch(epoch, end_offset)
+
+        if self._cut(one, cut):
+            done = is_final or (self._truncates_on_fetch and one.replica.latest_epoch >= 0)
+            one.state = FetchState.FETCHING if done else FetchState.TRUNCATING
+
+    def _cut(self, one: FetchedReplica, cut: Callable[[], None]) -> bool:
+        """Cut a log; returns whether the disk allowed it."""
+        try:
+            cut()
+        except KafkaError as error:
+            logger.error("%s-%d cannot be cut, and is followed no more: %s", *one.replica.key, error)
+            one.state = FetchState.FAILED
+            return False
+        return True
+
+    def _take_offsets(
+        self, response: ListOffsetsResponse, monotonic_ms: float
+    ) -> Generator[None, None, None]:
+        for topic in response.topics:
+            for found in topic.partitions:
+                one = self._still((topic.name, found.partition_index))
+                if one is None:
+                    continue
+                if found.error_code:
+                    one.state = FetchState.FETCHING
+                    self._fail(one, found.error_code, monotonic_ms)
+                    continue
+                offset = found.old_style_offsets[0] if found.old_style_offsets else found.offset
+                if one.state is FetchState.SEEKING_END:
+                    self._take_end(one, offset)
+                elif one.state is FetchState.SEEKING_START:
+                    self._take_start(one, offset)
+                yield
+        self._delay_silent(monotonic_ms)
+
+    def _take_end(self, one: FetchedReplica, leader_end: int) -> None:
+        if leader_end >= one.replica.log_end_offset:
+            one.state = FetchState.SEEKING_START
+        elif self._cut(one, lambda: one.replica.truncate_to_leader_end(leader_end)):
+            # The same end is not yet the same log: epochs say so, here or with the next fetch.
+            one.state = FetchState.FETCHING if self._truncates_on_fetch else FetchState.TRUNCATING
+
+    def _take_start(self, one: FetchedReplica, leader_start: int) -> None:
+        if leader_start <= one.replica.log_end_offset or self._cut(
+            one, lambda: one.replica.truncate_fully_and_start_at(leader_start)
+        ):
+            one.state = FetchState.FETCHING
+
+    def _take_records(
+        self, response: FetchResponse, now_ms: int, monotonic_ms: float
+    ) -> Generator[None, None, None]:
+        if not self._take_session(response, monotonic_ms):
+            return
+        names = {topic_id: key[0] for key, (topic_id, _) in self._session.items()}
+        by_id = self._session_uses_ids
+        for topic in response.responses:
+            name = names.get(topic.topic_id) if by_id else topic.topic
+            if name is None:
+                continue
+            for found in topic.partitions:
+                key = (name, found.partition_index)
+                one = self._still(key)
+                if one is None or one.state is not FetchState.FETCHING:
+                    continue
+                if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    one.state = FetchState.SEEKING_END
+                elif found.error_code:
+                    self._fail(one, found.error_code, monotonic_ms)
+                elif found.diverging_epoch.end_offset >= 0 and found.diverging_epoch.epoch >= 0:
+                    self._truncate(one, found.diverging_epoch.epoch, found.diverging_epoch.end_offset)
+                else:
+                    yield from self._append(one, found, now_ms, monotonic_ms)
+                yield
+
+    def _append(
+        self, one: FetchedReplica, found: PartitionData, now_ms: int, monotonic_ms: float
+    ) -> Generator[None, None, None]:
+        replica = one.replica
+        key = replica.key
+        records: Any = found.records or b""
+        try:
+            for piece in _pieces(records):
+                replica.append_from_leader(
+                    piece,
+                    leader_epoch=one.leader_epoch,
+                    leader_high_watermark=found.high_watermark,
+                    leader_log_start_offset=found.log_start_offset,
+                    now_ms=now_ms,
+                )
+                yield
+                if self._followed.get(key) is not one:
+                    return
+        except FencedLeaderEpochError:
+            # It leads by now, or follows in another epoch, which comes with the next `add`.
+            one.state = FetchState.FAILED
+        except (CorruptRecordError, InvalidRecordError, OffsetOutOfRangeError) as error:
+            logger.error("broker %d sent bad records of %s-%d: %s", self.leader_id, *key, error)
+            self._delay(one, monotonic_ms)
+        except KafkaError as error:
+            logger.error("%s-%d cannot be appended to, and is followed no more: %s", *key, error)
+            one.state = FetchState.FAILED
+        else:
+            one.lag = max(0, found.high_watermark - replica.log_end_offset)
+            if len(records):
+                self._followed[key] = self._followed.pop(key)
+
+    def _take_session(self, response: FetchResponse, monotonic_ms: float) -> bool:
+        """Take what a response says of the session; returns whether its partitions count."""
+        if response.error_code:
+            logger.info(
+                "broker %d ends the fetch session %d: %s",
+                self.leader_id,
+                self.session_id,
+                error_name(response.error_code),
+            )
+            if response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+                self.session_id = 0
+            self.session_epoch = 0
+            if response.error_code not in (
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+                ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+            ):
+                for one, _ in self._asked.values():
+                    self._delay(one, monotonic_ms)
+            return False
+        if self._version < _FIRST_WITH_SESSIONS or response.session_id == 0:
+            self.session_id = self.session_epoch = 0
+        elif self.session_epoch == 0:
+            self.session_id, self.session_epoch = response.session_id, 1
+        elif self.session_epoch == _MAX_SESSION_EPOCH:
+            self.session_epoch = 1
+        else:
+            self.session_epoch += 1
+        return True
+
+    # ------------------------------------------------------------------ errors
+
+    def _fail(self, one: FetchedReplica, code: int, monotonic_ms: float) -> None:
+        """An error of one partition: without a newer epoch it is over, or it is tried again."""
+        if code == ErrorCode.FENCED_LEADER_EPOCH:
+            logger.info("%s-%d: leader epoch %d is over", *one.replica.key, one.leader_epoch)
+            one.state = FetchState.FAILED
+            return
+        logger.info(
+            "%s-%d: broker %d answers %s",
+            *one.replica.key,
+            self.leader_id,
+            error_name(code),
+        )
+        self._delay(one, monotonic_ms)
+
+    def _delay(self, one: FetchedReplica, monotonic_ms: float) -> None:
+        one.delayed_until_ms = monotonic_ms + self._limits.backoff_ms
+
+    def _delay_silent(self, monotonic_ms: float) -> None:
+        """What was asked and not answered is not asked again at once."""
+        for one, _ in self._asked.values():
+            self._delay(one, monotonic_ms)
+
+
+def error_name(code: int) -> str:
+    """The name of an error code, or its number where it has none."""
+    return ErrorCode(code).name if code in ErrorCode.__members__.values() else str(code)
+
+
+def _pieces(records: Any) -> Iterator[Any]:
+    """The records in pieces; one that is empty where there are none: the offsets count all the same."""
+    empty = True
+    for piece in pieces_of(records, PIECE_BYTES):
+        empty = False
+        yield piece
+    if empty:
+        yield b""
+
+
+def _topics(named: Iterable[tuple[TopicPartition, bytes, FetchPartition]], by_id: bool) -> list[FetchTopic]:
+    topics: list[FetchTopic] = []
+    for (name, _), topic_id, partition in named:
+        last = topics[-1] if topics else None
+        # Neighbours alone share an element: the order of the partitions is what is fair.
+        if last is None or (last.topic_id != topic_id if by_id else last.topic != name):
+            last = FetchTopic(topic_id=topic_id) if by_id else FetchTopic(topic=name)
+            topics.append(last)
+        last.partitions.append(partition)
+    return topics
+
+
+def _forgotten(gone: Iterable[tuple[TopicPartition, bytes]], by_id: bool) -> list[ForgottenTopic]:
+    topics: dict[Any, ForgottenTopic] = {}
+    for (name, index), topic_id in gone:
+        made = ForgottenTopic(topic_id=topic_id) if by_id else ForgottenTopic(topic=name)
+        topics.setdefault(topic_id if by_id else name, made).partitions.append(index)
+    return list(topics.values())
