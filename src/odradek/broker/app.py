@@ -16,6 +16,7 @@ import random
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,9 @@ from odradek.broker.fetch_sessions import FetchSessionCache
 from odradek.broker.folders.adoption import adopt_cluster_id, adopt_topics, report_strangers
 from odradek.broker.folders.failures import FolderFailures
 from odradek.broker.folders.store_file import STORE_FILE, check_store_file
-from odradek.broker.gauges import register_gauges
+from odradek.broker.gauges import register_fetcher_gauges, register_gauges
+from odradek.broker.membership import ClusterAccess, Membership
+from odradek.broker.metadata_waits import check_cluster, check_topics
 from odradek.broker.metrics import Metrics
 from odradek.broker.network.dispatch import Dispatcher
 from odradek.broker.network.limits import network_limits
@@ -42,27 +45,32 @@ from odradek.broker.producer_ids import ProducerIds
 from odradek.broker.registry import SERVED, Handlers
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.slices import Slicer
+from odradek.broker.store_choice import is_shared, open_store
 from odradek.broker.upkeep.housekeeping import Housekeeping
 from odradek.cluster import nodes, paths
+from odradek.cluster.cluster_controller import ClusterController
 from odradek.cluster.config_def import ConfigError
 from odradek.cluster.controller import Controller
-from odradek.cluster.embedded import EmbeddedStore, peek
+from odradek.cluster.embedded import peek
 from odradek.cluster.image import ClusterDelta, ClusterImage
 from odradek.cluster.nodes import BrokerRegistration
-from odradek.cluster.store import StoreError
+from odradek.cluster.store import StoreError, ensure_path
 from odradek.errors import OdradekError
 from odradek.log.config import LogConfig
 from odradek.log.errors import DataDirectoryError
 from odradek.log.folders.log_manager import LogManager
 from odradek.log.storage.real_files import RealFileSystem
 from odradek.replication.delayed import DelayedOperation, Purgatory
+from odradek.replication.replica_selector import SELECTORS
 from odradek.util import repeats
 from odradek.util.clock import SystemClock
 
 if TYPE_CHECKING:
     from odradek.broker.groups.runtime import GroupRuntime
+    from odradek.broker.interbroker.channels import InterBrokerChannels
     from odradek.broker.kafka_versions.release import Release
     from odradek.broker.network.request_log import RequestLog
+    from odradek.broker.state_changes import StateChanges
     from odradek.broker.telemetry import ClientTelemetry
     from odradek.broker.topic_descriptions import TopicDescriptions
     from odradek.broker.transactions.runtime import TransactionRuntime
@@ -70,6 +78,7 @@ if TYPE_CHECKING:
     from odradek.broker.upkeep.moving import Moving
     from odradek.cluster.store import MetadataStore
     from odradek.log.storage.files import FileSystem
+    from odradek.replication.replica_selector import ReplicaSelector
     from odradek.util.clock import Clock
     from odradek.util.timers import Timers
 
@@ -90,6 +99,8 @@ class Broker:
         broker_id, cluster_id: who it is; the cluster id is known once it has started.
         clock, timers, loop: time, for everything in it.
         controller: writes the cluster's metadata; `image` is what it says.
+        state_changes: does what the controller of a cluster of several says; None while it is alone.
+        channels: to the other brokers of a cluster of several; None while it is alone.
         logs: the logs on disk; `replicas` the partitions over them.
         purgatory: whatever waits.
         handlers: who answers which request.
@@ -120,6 +131,7 @@ class Broker:
         clock: Clock | None = None,
         files: FileSystem | None = None,
         store: MetadataStore | None = None,
+        cluster: ClusterAccess | None = None,
         timers: Timers | None = None,
         request_log: Path | None = None,
         rng: random.Random | None = None,
@@ -131,6 +143,7 @@ class Broker:
             files: the real file system when None.
             store: where the metadata is; SQLite in the first data folder when None. A store that is handed
                 in is not closed.
+            cluster: how to get to the cluster of several; when None the configs say whether there is one.
             timers: the event loop's when None.
             request_log: a file that gets a line per request.
             rng: for fetch session ids.
@@ -145,12 +158,18 @@ class Broker:
         self.listeners: list[Listener] = []
         self._request_log_path = request_log
         self._given_store = store
+        if cluster is None and store is None and is_shared(self.config):
+            cluster = ClusterAccess(self._open_shared_store)
+        self._cluster = cluster
+        self._membership: Membership | None = None
         self._given_timers = timers
         self._rng = rng
         self.housekeeping = Housekeeping(self)
         self.on_fatal: Callable[[str], None] | None = None
         self.conversions = Conversions()
         self.slicer = Slicer()
+        self.state_changes: StateChanges | None = None
+        self.channels: InterBrokerChannels | None = None
         self.producer_id_throttle = ProducerIdThrottle(self.config.odradek_producer_id_creation_rate)
         self._undo: list[tuple[str, Callable[[], object]]] = []
         self._started = False
@@ -170,7 +189,12 @@ class Broker:
     @property
     def image(self) -> ClusterImage:
         """The cluster as it is now."""
-        return self.controller.image
+        return self.controller.image if self._membership is None else self._membership.metadata.image
+
+    @property
+    def knows_cluster(self) -> bool:
+        """Return whether a broker of a cluster of several has been told of it since it started."""
+        return self._membership is None or self._membership.is_told
 
     @property
     def cluster_id(self) -> str:
@@ -252,7 +276,8 @@ class Broker:
         if descriptions is None:
             from odradek.broker.topic_descriptions import TopicDescriptions
 
-            descriptions = self._topic_descriptions = TopicDescriptions(self.controller)
+            metadata = self.controller if self._membership is None else self._membership.metadata
+            descriptions = self._topic_descriptions = TopicDescriptions(metadata)
         return descriptions
 
     def _load_groups(self) -> None:
@@ -276,7 +301,12 @@ class Broker:
         self.timers = self._given_timers if self._given_timers is not None else LoopTimers(self.loop)
         self.purgatory = Purgatory(self.timers, on_error=_log_broken_operation)
         try:
-            self._start()
+            self._prepare()
+            if self._membership is None:
+                self._take_charge()
+            else:
+                await self._join(self._membership)
+            self._finish_start()
         except (DataDirectoryError, StoreError, AddressInUse, ConfigError) as error:
             self._let_go()
             raise StartError(str(error)) from error
@@ -290,7 +320,8 @@ class Broker:
             self._let_go()
             raise
 
-    def _start(self) -> None:
+    def _prepare(self) -> None:
+        """Take the ports, open the folders and the metadata; nobody knows of this broker yet."""
         repeats.forget()
         for name, instead in check_promises(self.config):
             log.warning("config asks for what is not there name=%s instead=%s", name, instead)
@@ -313,19 +344,51 @@ class Broker:
         )
         self.producer_ids = ProducerIds(self.controller)
         self.features = Features(self.controller, self.handlers)
+
+    def _take_charge(self) -> None:
+        """Be the controller of a cluster of one, and take up the partitions of its image."""
         self.controller.add_listener(self._on_image)
         self.controller.start(self._registration())
         self._undo.append(("controller", self.controller.stop))
         adopt_topics(self.logs, self.controller, self.config)
         FolderFailures(self).follow()
-        self._controller_thread = ControllerThread(self.loop, self.replicas, self.logs)
-        self.controller.event_queue = self._controller_thread
-        self._undo.append(("controller's thread", self._controller_thread.let_go))
+        self._use_controller_thread(self.replicas)
         report_strangers(self.logs, self.image)
         self.housekeeping.start()
         register_gauges(self, self.listeners)
         for listener in self.listeners:
             listener.start()
+
+    def _use_controller_thread(self, replicas: ReplicaManager | None) -> None:
+        self._controller_thread = ControllerThread(self.loop, replicas, self.logs)
+        self.controller.event_queue = self._controller_thread
+        self._undo.append(("controller's thread", self._controller_thread.let_go))
+
+    async def _join(self, membership: Membership) -> None:
+        """Listen, register, and follow the controller's requests."""
+        membership.begin(self.replicas, self.logs, self._on_leadership)
+        self.state_changes, self.channels = membership.state_changes, membership.channels
+        membership.metadata.add_listener(self._on_metadata)
+        membership.on_told = partial(check_cluster, self.purgatory)
+        # Deletions end in the controller's own image.
+        self.controller.add_listener(lambda image, delta: check_topics(self.purgatory, delta))
+        self.replicas.replica_selector = _replica_selector(self.config.replica_selector_class)
+        self._use_controller_thread(None)
+        self._undo.append(("membership", membership.let_go))
+        FolderFailures(self).follow_in_cluster()
+        self.housekeeping.start()
+        register_gauges(self, self.listeners)
+        register_fetcher_gauges(self.metrics, membership.fetchers)
+        # Before anybody knows of this broker: one that refuses connections is taken for dead.
+        for listener in self.listeners:
+            listener.start()
+        self._take_over_dynamic_configs(self.image)
+        self._undo.append(("controller", self.controller.stop))
+        await membership.join(self._registration)
+        if membership.is_stopped:
+            raise StartError("the broker was stopped while it joined its cluster.")
+
+    def _finish_start(self) -> None:
         self._started = True
         if self.handlers.release is not None:
             _say_what_is_missing(self.handlers.release)
@@ -340,9 +403,7 @@ class Broker:
             self.broker_id,
             self.cluster_id,
             ",".join(f"{one.name}://{one.host}:{one.port}" for one in self.listeners),
-            ",".join(
-                one.connection_string for one in self.image.brokers[self.broker_id].registration.endpoints
-            ),
+            ",".join(one.connection_string for one in self._registration().endpoints),
             len(self.replicas),
         )
 
@@ -405,7 +466,7 @@ class Broker:
             self.config = BrokerConfig({**self.config.given, "broker.id": str(stored)})
         if stored is not None:
             self.logs.check_identity(self.broker_id, None)
-        if self._given_store is None:
+        if self._given_store is None and self._cluster is None:
             store_file = self.logs.data_dirs[0] / STORE_FILE
             check_store_file(store_file)
             cluster_id = peek(store_file, paths.CLUSTER_ID)
@@ -414,19 +475,53 @@ class Broker:
                 self.logs.check_identity(self.broker_id, nodes.decode_cluster_id(store_file.name, cluster_id))
         self.logs.load()
 
+    def _open_shared_store(self) -> MetadataStore:
+        return open_store(self.config, self.logs.data_dirs[0], self.clock)[0]
+
+    def _generate_broker_id(self, store: MetadataStore) -> None:
+        """Have the metadata store give an id to a broker that has none (`broker.id.generation.enable`)."""
+        if self._broker_id_is_given() or self.logs.stored_broker_id() is not None:
+            return
+        if not self.config.broker_id_generation_enable:
+            raise ConfigError(
+                "broker.id is not given and broker.id.generation.enable is false. Give each broker of the "
+                "cluster a broker.id of its own."
+            )
+        ensure_path(store, paths.BROKER_SEQUENCE)
+        number = store.set(paths.BROKER_SEQUENCE, b"").version + self.config.reserved_broker_max_id
+        self.config = BrokerConfig({**self.config.given, "broker.id": str(number)})
+
     def _broker_id_is_given(self) -> bool:
         return self.config.is_given("broker.id") or self.config.is_given("node.id")
 
     def _open_metadata(self) -> None:
         store = self._given_store
-        if store is None:
-            store = EmbeddedStore(self.logs.data_dirs[0] / STORE_FILE, self.clock)
+        if self._cluster is not None:
+            store = self.store = self._cluster.open_store()
+            self._undo.append(("session with the metadata store", self._close_session))
+            self._generate_broker_id(store)
+        elif store is None:
+            store, _ = open_store(self.config, self.logs.data_dirs[0], self.clock)
             self._undo.append(("metadata store", store.close))
         self.store = store
         adopt_cluster_id(self.logs, store)
-        self.controller = Controller(store, self.broker_id, self.config, self.clock)
-        self.controller.open()
+        if self._cluster is None:
+            self.controller = Controller(store, self.broker_id, self.config, self.clock)
+            self.controller.open()
+        else:
+            self.controller = one_of_several = ClusterController(
+                store, self.broker_id, self.config, self.clock
+            )
+            self.controller.open()
+            self._membership = Membership(
+                self._cluster, self.config, one_of_several, self.clock, self.timers, self.slicer
+            )
         self.logs.check_identity(self.broker_id, self.cluster_id)
+
+    def _close_session(self) -> None:
+        # Another one may have taken the place of the first by now.
+        store = self.store if self._membership is None else self.controller.store
+        store.close()
 
     def _registration(self) -> BrokerRegistration:
         ports = {listener.name: listener.port for listener in self.listeners}
@@ -441,17 +536,43 @@ class Broker:
     # ------------------------------------------------------------------ following the cluster
 
     def _on_image(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        if f"brokers/{self.broker_id}" in delta.configs or "brokers/<default>" in delta.configs:
-            changed = self.config.update_dynamic(
-                image.config("brokers/<default>"), image.config(f"brokers/{self.broker_id}")
-            )
-            if changed:
-                log.info("configs changed names=%s", ",".join(sorted(changed)))
-                self._log_defaults = self._make_log_defaults()
-                self.replicas.reconfigure()
-                for listener in self.listeners:
-                    listener.update_limits(network_limits(self.config))
+        self._follow_configs(image, delta)
         self.replicas.apply(image, delta)
+        self._follow_topics(image, delta)
+
+    def _on_metadata(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """Follow what a controller of several has told; leaderships come by themselves."""
+        self._follow_configs(image, delta)
+        self.replicas.follow_configs(image, delta)
+        self._follow_topics(image, delta)
+        check_topics(self.purgatory, delta)
+
+    def _on_leadership(self, topics: set[str]) -> None:
+        """This broker has begun or ceased to lead partitions of these topics."""
+        # A coordinator is made when it is first needed, and completes what it finds decided.
+        if GROUP_METADATA_TOPIC in topics:
+            self.groups.follow_leaders(topics)
+        if TRANSACTION_STATE_TOPIC in topics:
+            self.transactions.follow_leaders(topics)
+
+    def _follow_configs(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        if f"brokers/{self.broker_id}" in delta.configs or "brokers/<default>" in delta.configs:
+            self._take_over_dynamic_configs(image)
+
+    def _take_over_dynamic_configs(self, image: ClusterImage) -> None:
+        changed = self.config.update_dynamic(
+            image.config("brokers/<default>"), image.config(f"brokers/{self.broker_id}")
+        )
+        if changed:
+            log.info("configs changed names=%s", ",".join(sorted(changed)))
+            self._log_defaults = self._make_log_defaults()
+            self.replicas.reconfigure()
+            for listener in self.listeners:
+                listener.update_limits(network_limits(self.config))
+            if self._membership is not None:
+                self._membership.fetchers.resize(self.config.num_replica_fetchers)
+
+    def _follow_topics(self, image: ClusterImage, delta: ClusterDelta) -> None:
         for topic in delta.topics_gone:
             self.metrics.topics.forget(topic)
         if self._groups is not None:
@@ -480,9 +601,20 @@ class Broker:
             return
         self._started = False
         log.info("broker stopping broker_id=%d", self.broker_id)
+        if self._membership is not None:
+            await self._membership.leave()
+            # Others take over before this broker refuses connections.
+            try:
+                await self._controller_thread.run(self.controller.stop)
+            except OdradekError as error:
+                log.warning("the end of the session tells the others that this broker has gone: %s", error)
         for listener in self.listeners:
             listener.stop_accepting()
         self.housekeeping.stop()
+        if self._membership is not None:
+            # Before the logs are closed: no replica is made or removed after that.
+            await self._membership.state_changes.stop()
+            self._membership.let_go()
         await self._controller_thread.stop()
         # Whoever waits gets what there is; consumers and producers then find the connection closed.
         if self._transactions is not None:
@@ -501,6 +633,22 @@ class Broker:
         clean = self.logs.close()
         self._let_go()
         log.info("broker stopped broker_id=%d clean=%s", self.broker_id, str(clean).lower())
+
+    def abandon(self) -> None:
+        """Let go of sockets, folders and threads as they are, as the end of a process does: for tests.
+
+        Nothing is flushed, nobody is told, and the session with the metadata store stays open.
+        """
+        self._started = False
+        if self._membership is not None:
+            self._membership.let_go()
+        self.housekeeping.stop()
+        for listener in self.listeners:
+            listener.stop_accepting()
+            listener.abort_connections()
+        keep = ("controller", "session with the metadata store", "metadata store")
+        self._undo = [entry for entry in self._undo if entry[0] not in keep]
+        self._let_go()
 
     async def _drain(self) -> None:
         """Let what has been answered leave, for a while; then cut off whoever does not read."""
@@ -546,6 +694,14 @@ def _default_host() -> str:
     import socket
 
     return socket.getfqdn()
+
+
+def _replica_selector(name: str | None) -> ReplicaSelector | None:
+    if not name:
+        return None
+    if name not in SELECTORS:
+        log.warning("no such class, consumers read from leaders replica.selector.class=%s", name)
+    return SELECTORS.get(name)
 
 
 def _log_broken_operation(operation: DelayedOperation, error: Exception) -> None:

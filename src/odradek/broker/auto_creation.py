@@ -1,7 +1,8 @@
 """Topics that come into being because somebody asks for them (`auto.create.topics.enable`), and the internal
 ones.
 
-As in Kafka the first answer for such a topic is LEADER_NOT_AVAILABLE, so that the client asks again.
+As in Kafka the first answer for such a topic is LEADER_NOT_AVAILABLE, so that the client asks again. Here
+is what the controller does; `broker.remote_creation` asks whichever broker that is.
 """
 
 from __future__ import annotations
@@ -80,16 +81,8 @@ def auto_create(controller: Controller, config: BrokerConfig, names: Iterable[st
     Returns:
         Per name the error to answer: LEADER_NOT_AVAILABLE for what has been created or existed after all.
     """
-    errors: dict[str, ErrorCode] = {}
-    wanted: list[NewTopic] = []
-    for name in names:
-        if topics.why_invalid(name) is not None:
-            errors[name] = ErrorCode.INVALID_TOPIC_EXCEPTION
-        elif len(wanted) == MAX_TOPICS_AT_ONCE:
-            # The client asks again, and then it is their turn.
-            errors[name] = ErrorCode.LEADER_NOT_AVAILABLE
-        else:
-            wanted.append(new_topic(config, name))
+    errors, valid = sort_out(names)
+    wanted = [new_topic(config, name) for name in valid]
     try:
         results = controller.create_topics(wanted)
     except KafkaError:
@@ -100,3 +93,18 @@ def auto_create(controller: Controller, config: BrokerConfig, names: Iterable[st
         if isinstance(result, KafkaError) and result.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             errors[topic.name] = result.code
     return errors
+
+
+def sort_out(names: Iterable[str]) -> tuple[dict[str, ErrorCode], list[str]]:
+    """The errors of names that nobody is to be asked for now, and the others."""
+    errors: dict[str, ErrorCode] = {}
+    wanted: list[str] = []
+    for name in names:
+        if topics.why_invalid(name) is not None:
+            errors[name] = ErrorCode.INVALID_TOPIC_EXCEPTION
+        elif len(wanted) == MAX_TOPICS_AT_ONCE:
+            # The client asks again, and then it is their turn.
+            errors[name] = ErrorCode.LEADER_NOT_AVAILABLE
+        else:
+            wanted.append(name)
+    return errors, wanted

@@ -11,30 +11,36 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import HandlerFunction
     from odradek.broker.replica_manager import ReplicaManager
     from odradek.cluster.image import ClusterDelta, ClusterImage
     from odradek.log.folders.log_manager import LogManager
 
 Result = TypeVar("Result")
 
+log = logging.getLogger(__name__)
+
 
 class ControllerThread:
     """See `odradek.cluster.event_queue.EventQueue`. Made in the loop's thread."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, replicas: ReplicaManager, logs: LogManager) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, replicas: ReplicaManager | None, logs: LogManager
+    ) -> None:
         """
         Args:
             loop: where the image is read.
-            replicas, logs: what prepares folders, and syncs what was deleted.
+            replicas: what prepares folders; None where replicas do not follow the controller's image, as in a
+                cluster of several brokers.
+            logs: what syncs what was deleted.
         """
         self._loop = loop
         self._loop_thread = threading.get_ident()
@@ -43,6 +49,9 @@ class ControllerThread:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="controller")
         self._running: set[asyncio.Future[Any]] = set()
         self._stopped = False
+        self._closing = False
+        self._posting = threading.Lock()
+        self._in_turn: Future[Any] | None = None
 
     @property
     def is_busy(self) -> bool:
@@ -58,43 +67,92 @@ class ControllerThread:
         running.add_done_callback(self._running.discard)
         return running
 
+    def post(self, work: Callable[[], object]) -> None:
+        """See `EventQueue.post`."""
+        with self._posting:
+            # Under the lock, so that nothing is handed to an executor that has been shut down.
+            if not self._closing:
+                self._executor.submit(self._run_posted, work)
+
+    def _run_posted(self, work: Callable[[], object]) -> None:
+        if self._closing:
+            return
+        try:
+            work()
+        except CancelledError:
+            return  # let go in the middle of it
+        except Exception:
+            # Nobody waits for it: a bug in it must not pass in silence.
+            log.exception("work for the controller failed")
+
     def publish(self, image: ClusterImage, delta: ClusterDelta, change: Callable[[], None]) -> None:
         """See `EventQueue.publish`."""
         if threading.get_ident() == self._loop_thread:
             change()
+        elif self._replicas is None:
+            self._in_loop(change)
         else:
             self._replicas.prepare(image, delta)
-            self._in_loop(partial(self._change, change))
+            self._in_loop(partial(_change, self._replicas, change))
             while self._in_loop(self._replicas.apply_further):
                 pass
-        self._logs.sync_names()
-
-    def _change(self, change: Callable[[], None]) -> None:
-        self._replicas.in_pieces = True
-        try:
-            change()
-        finally:
-            self._replicas.in_pieces = False
+        if self._replicas is not None:
+            self._logs.sync_names()
 
     def _in_loop(self, work: Callable[[], Result]) -> Result:
         """Run `work` in the loop's thread, in a turn of its own, and wait for it here."""
         done: Future[Result] = Future()
-        self._loop.call_soon_threadsafe(_call, work, done)
+        self._in_turn = done
+        if self._stopped:
+            # The loop may never come to it.
+            done.cancel()
+        else:
+            self._loop.call_soon_threadsafe(_call, work, done)
         return done.result()
 
     async def stop(self) -> None:
         """Wait for the work that has been asked for; what comes from now on is done at once."""
+        self._close()
         while self._running:
             await asyncio.wait(self._running)
+        if not self._stopped:
+            # What was posted may be in the middle of something, and need the loop for it.
+            await self._loop.run_in_executor(self._executor, _nothing)
         self.let_go()
 
+    def _close(self) -> None:
+        with self._posting:
+            self._closing = True
+
     def let_go(self) -> None:
-        """End the thread, which has nothing to do any more. Harmless twice."""
+        """End the thread, which has nothing to do any more. Harmless twice.
+
+        Work that waits for its turn in the loop is given up there: after the end of the loop it would wait
+        for ever, and the process for it.
+        """
+        self._close()
         self._stopped = True
+        in_turn = self._in_turn
+        if in_turn is not None:
+            in_turn.cancel()
         self._executor.shutdown(wait=False)
 
 
+def _change(replicas: ReplicaManager, change: Callable[[], None]) -> None:
+    replicas.in_pieces = True
+    try:
+        change()
+    finally:
+        replicas.in_pieces = False
+
+
+def _nothing() -> None:
+    """Be reached when everything before it is done."""
+
+
 def _call(work: Callable[[], Result], done: Future[Result]) -> None:
+    if not done.set_running_or_notify_cancel():
+        return
     try:
         result = work()
     except BaseException as error:
@@ -103,14 +161,14 @@ def _call(work: Callable[[], Result], done: Future[Result]) -> None:
         done.set_result(result)
 
 
-def on_controller_thread(handle: HandlerFunction) -> HandlerFunction:
-    """A handler that changes metadata: all of it is done in the controller's turn.
+def on_controller_thread(handle: Callable[..., Any]) -> Callable[..., Any]:
+    """A handler, or a part of one, that changes metadata: all of it is done in the controller's turn.
 
     There it may use the controller, the image, the configs and the request; nothing that belongs to the loop.
     """
 
     @wraps(handle)
-    def enqueue(context: RequestContext, request: Any) -> Any:
-        return context.broker.controller.event_queue.run(lambda: handle(context, request))
+    def enqueue(context: RequestContext, request: Any, *more: Any) -> Any:
+        return context.broker.controller.event_queue.run(lambda: handle(context, request, *more))
 
     return enqueue

@@ -21,6 +21,7 @@ from odradek.errors import (
 )
 from odradek.errors.codes import ErrorCode
 from odradek.replication.reading import (
+    Isolation,
     note_follower,
     read_partition,
     readable_end,
@@ -28,11 +29,12 @@ from odradek.replication.reading import (
     visible_end,
 )
 from odradek.util.repeats import Repeats
+from odradek.wire.messages.fetch import PartitionData
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
     from odradek.replication.partition import Partition
-    from odradek.wire.messages.fetch import FetchRequest, PartitionData
+    from odradek.wire.messages.fetch import FetchRequest
 
 log = logging.getLogger(__name__)
 repeats = Repeats(log)
@@ -41,7 +43,7 @@ RANGE_FROM_BYTES = 256 * 1024
 """From how many bytes of a partition on the kernel sends them. Measured: below, reading them into memory that
 is there already and writing them costs less than waiting for the socket to take each piece of a file."""
 
-_ZSTD_FROM, _SET_SIZES_TO, _OLD_FORMATS_TO = 10, 2, 3
+_ZSTD_FROM, _RACK_FROM, _SET_SIZES_TO, _OLD_FORMATS_TO = 10, 11, 2, 3
 
 # Kafka lets these wait with the others, so that a consumer with old metadata does not spin.
 _PATIENT = (UnknownTopicOrPartitionError, UnknownTopicIdError, TopicAuthorizationError)
@@ -66,6 +68,7 @@ class FetchReading:
         "_broker",
         "_context",
         "_max_bytes",
+        "_rack",
         "_version",
         "answers",
         "converting",
@@ -88,6 +91,9 @@ class FetchReading:
         self._max_bytes = max_bytes
         replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
         self.reader = reader_of(replica_id, request.isolation_level, version)
+        # Where nobody chooses a replica, and for who reads from the leader anyway, no rack counts.
+        chooses = self._broker.replicas.replica_selector is not None and replica_id < 0
+        self._rack = request.rack_id if chooses and version >= _RACK_FROM else ""
         self.incremental = False
         self.watched: list[FetchedPartition] = []
         self.begin()
@@ -122,6 +128,9 @@ class FetchReading:
                         note_follower(replica, one.wanted, reader.replica_id, self._context.now_ms)
                     one.found_bytes = 0
                     one.appended_bytes = replica.appended_bytes
+                if self._rack and (answer := self._elsewhere(one, replica)) is not None:
+                    answers.append((one, answer))
+                    continue
                 if (
                     incremental
                     and one.high_watermark == replica.log.high_watermark
@@ -231,6 +240,31 @@ class FetchReading:
             replica.require_topic_id(one.topic_id)
         one.replica = replica
         return replica
+
+    def _elsewhere(self, one: FetchedPartition, replica: Partition) -> PartitionData | None:
+        """Send a consumer to a nearer replica (KIP-392); None where there is none.
+
+        Raises:
+            FencedLeaderEpochError, UnknownLeaderEpochError.
+        """
+        offset, context = one.wanted.fetch_offset, self._context
+        preferred = self._broker.replicas.preferred_read_replica(
+            replica, offset, self._rack, context.listener_name, context.now_ms
+        )
+        if preferred < 0:
+            return None
+        replica.check_leader_epoch(one.wanted.current_leader_epoch)
+        self.is_urgent = True
+        log = replica.log
+        return PartitionData(
+            partition_index=replica.index,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=[] if self.reader.isolation == Isolation.READ_COMMITTED else None,
+            preferred_read_replica=preferred,
+            records=b"",
+        )
 
     def _read_one(self, one: FetchedPartition, replica: Partition) -> PartitionData:
         """Read within what the request leaves room for, and note what that means for the whole.

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from odradek.broker.interbroker.replica_fetcher_manager import ReplicaFetcherManager
+    from odradek.broker.metrics import Metrics
     from odradek.broker.network.server import Listener
     from odradek.broker.replica_manager import ReplicaManager
     from odradek.broker.services import BrokerServices
+    from odradek.cluster.image import ClusterImage, PartitionImage
     from odradek.log.folders.log_manager import LogManager
 
 
@@ -23,7 +26,14 @@ def register_gauges(broker: BrokerServices, listeners: Iterable[Listener]) -> No
     gauge(kind, "OfflineReplicaCount", lambda: len(broker.replicas.offline))
     gauge(kind, "ProducerIdCount", partial(_count_producer_ids, broker.replicas))
     gauge(kind, "PartitionsWithLateTransactionsCount", partial(_count_late_transactions, broker))
-    gauge("kafka.controller:KafkaController", "OfflinePartitionsCount", partial(_count_leaderless, broker))
+    gauge(kind, "UnderReplicatedPartitions", partial(_count_under_replicated, broker.replicas))
+    gauge(kind, "UnderMinIsrPartitionCount", partial(_count_isr_below_minimum, broker.replicas))
+    gauge(kind, "AtMinIsrPartitionCount", partial(_count_isr_at_minimum, broker.replicas))
+    counts = broker.replicas.isr_counts
+    gauge(kind, "IsrExpandsPerSec", lambda: counts.expands)
+    gauge(kind, "IsrShrinksPerSec", lambda: counts.shrinks)
+    gauge(kind, "FailedIsrUpdatesPerSec", lambda: counts.failed)
+    _register_controller(broker)
     kind = "kafka.log:LogManager"
     gauge(
         kind,
@@ -45,14 +55,59 @@ def register_gauges(broker: BrokerServices, listeners: Iterable[Listener]) -> No
         )
 
 
-def _count_leaderless(broker: BrokerServices) -> int:
-    image = broker.image
-    return sum(
-        one.leader < 0
-        for topic in image.topics.values()
-        if topic.name not in image.marked
-        for one in topic.partitions.values()
-    )
+def register_fetcher_gauges(metrics: Metrics, fetchers: ReplicaFetcherManager) -> None:
+    """Have `metrics` show how far this broker is behind those that it follows."""
+    kind = "kafka.server:ReplicaFetcherManager"
+    gauge = metrics.gauge
+    gauge(kind, "MaxLag", lambda: fetchers.max_lag, clientId="Replica")
+    gauge(kind, "FailedPartitionsCount", lambda: fetchers.failed_partitions_count, clientId="Replica")
+
+
+def _register_controller(broker: BrokerServices) -> None:
+    """What the active controller alone knows is 0 on all other brokers."""
+    kind, controller = "kafka.controller:KafkaController", broker.controller
+
+    def of_controller(name: str, count: Callable[[ClusterImage], int]) -> None:
+        broker.metrics.gauge(kind, name, lambda: count(controller.image) if controller.is_active else 0)
+
+    of_controller("ActiveControllerCount", lambda image: 1)
+    of_controller("ActiveBrokerCount", lambda image: len(image.brokers))
+    of_controller("OfflinePartitionsCount", _count_leaderless)
+    of_controller("PreferredReplicaImbalanceCount", _count_imbalanced)
+    of_controller("GlobalTopicCount", lambda image: len(image.topics))
+    of_controller("GlobalPartitionCount", lambda image: sum(1 for _ in _partitions(image)))
+
+
+def _partitions(image: ClusterImage) -> Iterator[PartitionImage]:
+    for topic in image.topics.values():
+        yield from topic.partitions.values()
+
+
+def _kept_partitions(image: ClusterImage) -> Iterator[PartitionImage]:
+    """Those of topics that are not being deleted."""
+    for topic in image.topics.values():
+        if topic.name not in image.marked:
+            yield from topic.partitions.values()
+
+
+def _count_leaderless(image: ClusterImage) -> int:
+    return sum(one.leader < 0 for one in _kept_partitions(image))
+
+
+def _count_imbalanced(image: ClusterImage) -> int:
+    return sum(one.leader != one.replicas[0] for one in _kept_partitions(image))
+
+
+def _count_under_replicated(replicas: ReplicaManager) -> int:
+    return sum(one.is_under_replicated for one in replicas)
+
+
+def _count_isr_below_minimum(replicas: ReplicaManager) -> int:
+    return sum(one.is_leader and len(one.isr) < one.effective_min_isr for one in replicas)
+
+
+def _count_isr_at_minimum(replicas: ReplicaManager) -> int:
+    return sum(one.is_leader and len(one.isr) == one.effective_min_isr for one in replicas)
 
 
 def _count_producer_ids(replicas: ReplicaManager) -> int:

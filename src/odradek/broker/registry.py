@@ -131,6 +131,7 @@ SERVED: dict[int, Served] = {
     50: Served("describe_user_scram_credentials", range(1)),
     51: Served("alter_user_scram_credentials", range(1)),
     55: Served("describe_quorum", range(3)),
+    56: Served("alter_partition", range(4)),
     57: Served("update_features", range(3)),
     60: Served("describe_cluster", range(3)),
     61: Served("describe_producers", range(1)),

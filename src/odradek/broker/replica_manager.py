@@ -1,6 +1,8 @@
 """The partitions on this broker: found by name, created and removed as the cluster's image says.
 
-This is where the image (what should be) meets the log manager (what is on disk).
+This is where the image (what should be) meets the log manager (what is on disk). A broker that is alone
+follows its image (`apply`); one of a cluster of several does what the controller's requests say (`take_up`,
+`stop`, `delete`), and its image only tells it of others.
 """
 
 from __future__ import annotations
@@ -18,8 +20,11 @@ from odradek.errors import (
     OdradekError,
     UnknownTopicOrPartitionError,
 )
+from odradek.errors.codes import ErrorCode
+from odradek.replication.in_sync import IsrCounts
 from odradek.replication.leadership import ZERO_TOPIC_ID
 from odradek.replication.partition import Partition
+from odradek.replication.replica_selector import ReplicaView
 
 if TYPE_CHECKING:
     from odradek.cluster.image import ClusterDelta, ClusterImage, PartitionImage, TopicImage
@@ -27,6 +32,8 @@ if TYPE_CHECKING:
     from odradek.log.folders.log_manager import LogManager
     from odradek.log.partition.partition_log import PartitionLog
     from odradek.replication.delayed import Purgatory
+    from odradek.replication.leadership import IsEligible, OnIsrWanted
+    from odradek.replication.replica_selector import ReplicaSelector
     from odradek.util.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -45,6 +52,12 @@ class ReplicaManager:
         offline: partitions whose log cannot be used, with the reason.
         in_pieces: whether `apply` takes up and removes only the first `PARTITIONS_AT_ONCE` partitions, and
             leaves the others to `apply_further`, and to `get` when somebody asks for one.
+        replica_selector: says from where consumers had better read; None for the leader.
+        isr_counts: how often ISRs have changed that are led here.
+        follows_image: whether leaderships are taken from the image; else they come with LeaderAndIsr alone,
+            and what is offline stays so until it does.
+        on_isr_wanted, is_eligible: of the partitions that are taken up from now on; not set while this broker
+            is alone.
     """
 
     def __init__(
@@ -71,12 +84,17 @@ class ReplicaManager:
         self.broker_id = broker_id
         self.image = image
         self.in_pieces = False
+        self.follows_image = True
         self.offline: dict[tuple[str, int], str] = {}
         self._retry_at_ms: dict[tuple[str, int], float] = {}
         self._logs = logs
         self._purgatory = purgatory
         self._clock = clock
         self._log_config = log_config
+        self.on_isr_wanted: OnIsrWanted | None = None
+        self.is_eligible: IsEligible = bool
+        self.isr_counts = IsrCounts()
+        self.replica_selector: ReplicaSelector | None = None
         self._replica_lag_time_max_ms = replica_lag_time_max_ms
         self._by_topic: dict[str, dict[int, Partition]] = {}
         self._count = 0
@@ -100,6 +118,13 @@ class ReplicaManager:
         """The partition if this broker holds a usable replica, else None."""
         partitions = self._by_topic.get(topic)
         return None if partitions is None else partitions.get(index)
+
+    def find_now(self, topic: str, index: int) -> Partition | None:
+        """As `find`, once what `apply` has left to do for the partition is done."""
+        due = self._due.pop((topic, index), None)
+        if due is not None:
+            due()
+        return self.find(topic, index)
 
     def of(self, topic: str | None) -> Mapping[int, Partition] | None:
         """The partitions of a topic that are here, by number; None for none."""
@@ -131,7 +156,7 @@ class ReplicaManager:
         """Try to use an offline log again, once a second at most: the disk may have room by now."""
         key = (topic, index)
         now_ms = self._clock.monotonic_ms()
-        if now_ms >= self._retry_at_ms.get(key, 0):
+        if self.follows_image and now_ms >= self._retry_at_ms.get(key, 0):
             self._retry_at_ms[key] = now_ms + _RETRY_MS
             image = self.image.topic(topic)
             state = None if image is None else image.partitions.get(index)
@@ -192,12 +217,7 @@ class ReplicaManager:
                 else:
                     self._put_off(topic.name, index, partial(self._remove, topic.name, index))
         self.apply_further(PARTITIONS_AT_ONCE if self.in_pieces else None)
-        for entity in delta.configs:
-            kind, _, name = entity.partition("/")
-            if kind == "topics" and name in self._by_topic:
-                config = self._log_config(name, image)
-                for here in self._by_topic[name].values():
-                    here.log.config = config
+        self.follow_configs(image, delta)
 
     def apply_further(self, most: int | None = PARTITIONS_AT_ONCE) -> bool:
         """Go on with what `apply` has left.
@@ -220,6 +240,79 @@ class ReplicaManager:
             earlier()
         self._due[topic, index] = change
 
+    # ------------------------------------------------------------------ following the controller's requests
+
+    def follow_configs(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """Follow a change of the cluster whose leaderships come with LeaderAndIsr: take note, reconfigure."""
+        self.image = image
+        for entity in delta.configs:
+            kind, _, name = entity.partition("/")
+            if kind == "topics" and name in self._by_topic:
+                config = self._log_config(name, image)
+                for here in self._by_topic[name].values():
+                    here.log.config = config
+
+    def take_up(
+        self, topic: TopicImage, index: int, state: PartitionImage, *, is_new: bool = False
+    ) -> ErrorCode:
+        """Lead or follow a partition, whose replica is made if it is not here.
+
+        Args:
+            topic: its name and id.
+            index, state: the partition.
+            is_new: whether it has never been anywhere.
+
+        Returns:
+            INCONSISTENT_TOPIC_ID where the log that is here is of another topic, KAFKA_STORAGE_ERROR where it
+            cannot be used, NONE.
+        """
+        self._take_up(topic, index, state, is_new=is_new)
+        if self.find(topic.name, index) is not None:
+            return ErrorCode.NONE
+        found = self._logs.get(topic.name, index)
+        if found is not None and found.topic_id not in (None, ZERO_TOPIC_ID, topic.topic_id):
+            return ErrorCode.INCONSISTENT_TOPIC_ID
+        return ErrorCode.KAFKA_STORAGE_ERROR
+
+    def stop(self, topic: str, index: int) -> None:
+        """Neither lead nor follow a partition any more; its log stays."""
+        partition = self.find(topic, index)
+        if partition is not None:
+            partition.leader_id = -1
+            self._purgatory.check(partition.key)
+
+    def delete(self, topic: str, index: int) -> None:
+        """Remove a partition and its log. What cannot be removed is still known to the logs afterwards."""
+        self._remove(topic, index)
+        if not self._logs.is_gone((topic, index)):
+            self._delete_log(topic, index)
+
+    def preferred_read_replica(
+        self, partition: Partition, offset: int, rack: str, listener: str, now_ms: int
+    ) -> int:
+        """The broker from which a consumer had better read a partition that is led here (KIP-392).
+
+        Args:
+            partition, offset: what it reads.
+            rack: where it stands.
+            listener: by which it is connected, and could be to the other broker.
+            now_ms: wall clock.
+
+        Returns:
+            The broker's id, -1 for this one.
+        """
+        selector = self.replica_selector
+        if selector is None or not rack or partition.leader_id != self.broker_id:
+            return -1
+        brokers = self.image.brokers
+        views = [
+            ReplicaView(broker_id, broker.rack, follower.log_end_offset, now_ms - follower.last_caught_up_ms)
+            for broker_id, follower in partition.followers_at(offset)
+            if (broker := brokers.get(broker_id)) is not None and broker.endpoint(listener) is not None
+        ]
+        own = brokers.get(self.broker_id)
+        return selector(rack, None if own is None else own.rack, views)
+
     def reconfigure(self) -> None:
         """The broker's defaults have changed: give every log its config anew."""
         for name, partitions in self._by_topic.items():
@@ -230,7 +323,9 @@ class ReplicaManager:
     def _take_up(self, topic: TopicImage, index: int, state: PartitionImage, *, is_new: bool = False) -> None:
         partition = self.find(topic.name, index)
         if partition is None:
-            partition = self._open(topic, index, is_new)
+            # What is not in sync counts for nothing, so that nothing is lost where its log is made anew.
+            is_copied = state.leader not in (-1, self.broker_id) and self.broker_id not in state.isr
+            partition = self._open(topic, index, is_new, is_copied)
             if partition is None:
                 return
         if state.leader == self.broker_id:
@@ -250,10 +345,10 @@ class ReplicaManager:
                 partition_epoch=state.partition_epoch,
             )
 
-    def _open(self, topic: TopicImage, index: int, is_new: bool) -> Partition | None:
+    def _open(self, topic: TopicImage, index: int, is_new: bool, is_copied: bool = False) -> Partition | None:
         key = (topic.name, index)
         try:
-            partition_log = self._log_of(topic, index, is_new)
+            partition_log = self._log_of(topic, index, is_new, is_copied)
         except (OSError, OdradekError) as error:
             self.offline[key] = str(error)
             # What is damaged stays so until somebody repairs it, and is looked at by a start.
@@ -269,18 +364,21 @@ class ReplicaManager:
             on_progress=self._purgatory.check,
             replica_lag_time_max_ms=self._replica_lag_time_max_ms,
         )
+        if self.on_isr_wanted is not None:
+            partition.on_isr_wanted, partition.is_eligible = self.on_isr_wanted, self.is_eligible
+            partition.isr_counts = self.isr_counts
         self.offline.pop(key, None)
         self._retry_at_ms.pop(key, None)
         self._by_topic.setdefault(topic.name, {})[index] = partition
         self._count += 1
         return partition
 
-    def _log_of(self, topic: TopicImage, index: int, is_new: bool) -> PartitionLog:
+    def _log_of(self, topic: TopicImage, index: int, is_new: bool, is_copied: bool) -> PartitionLog:
         config = self._log_config(topic.name, self.image)
         topic_id = None if topic.topic_id == ZERO_TOPIC_ID else topic.topic_id
         found = self._logs.get(topic.name, index)
         if found is None:
-            return self._logs.create(topic.name, index, config, topic_id, is_new=is_new)
+            return self._logs.create(topic.name, index, config, topic_id, is_new=is_new, is_copied=is_copied)
         if topic_id is not None and found.topic_id is not None and found.topic_id != topic_id:
             raise InconsistentTopicIdError(
                 f"{found.directory} belongs to another topic of this name; move it away to go on"

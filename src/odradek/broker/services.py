@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from odradek.broker.features import Features
     from odradek.broker.fetch_sessions import FetchSessionCache
     from odradek.broker.groups.runtime import GroupRuntime
+    from odradek.broker.interbroker.channels import InterBrokerChannels
     from odradek.broker.metrics import Metrics
     from odradek.broker.network.request_log import RequestLog
     from odradek.broker.producer_id_throttle import ProducerIdThrottle
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from odradek.broker.replica_manager import ReplicaManager
     from odradek.broker.served_apis import ServedApis
     from odradek.broker.slices import Slicer
+    from odradek.broker.state_changes import StateChanges
     from odradek.broker.telemetry import ClientTelemetry
     from odradek.broker.topic_descriptions import TopicDescriptions
     from odradek.broker.transactions.runtime import TransactionRuntime
@@ -42,6 +44,8 @@ class BrokerServices(Protocol):
         clock, timers, loop: time, for everything in it.
         files: the file system.
         controller: writes the cluster's metadata.
+        state_changes: does what the controller of a cluster of several says; None for a broker that is alone.
+        channels: to the other brokers of a cluster of several; None for a broker that is alone.
         logs: the logs on disk; `replicas` the partitions over them.
         purgatory: whatever waits.
         producer_id_throttle: how fast clients may have producer ids made.
@@ -59,6 +63,8 @@ class BrokerServices(Protocol):
     loop: asyncio.AbstractEventLoop
     files: FileSystem
     controller: Controller
+    state_changes: StateChanges | None
+    channels: InterBrokerChannels | None
     logs: LogManager
     replicas: ReplicaManager
     purgatory: Purgatory
@@ -86,6 +92,11 @@ class BrokerServices(Protocol):
     @property
     def image(self) -> ClusterImage:
         """The cluster as it is now."""
+        ...
+
+    @property
+    def knows_cluster(self) -> bool:
+        """Return whether a broker of a cluster of several has been told of it since it started."""
         ...
 
     @property

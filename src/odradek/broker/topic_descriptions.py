@@ -7,7 +7,7 @@ request (who may see a topic, what is to be created) is not kept, only what is t
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.broker.slices import AT_ONCE, Steps
 from odradek.cluster.nodes import NO_LEADER
@@ -15,7 +15,6 @@ from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.metadata import MetadataResponsePartition
 
 if TYPE_CHECKING:
-    from odradek.cluster.controller import Controller
     from odradek.cluster.image import ClusterImage, PartitionImage, TopicImage
 
 MAX_PARTITIONS = 20_000
@@ -24,18 +23,33 @@ MAX_PARTITIONS = 20_000
 Partitions = tuple[MetadataResponsePartition, ...]
 
 
+class Metadata(Protocol):
+    """What is described: the controller's image of a broker that is alone, else the broker's `MetadataCache`.
+
+    Attributes:
+        offline_replicas: (broker, topic, partition) of replicas that live brokers cannot use.
+    """
+
+    offline_replicas: frozenset[tuple[int, str, int]]
+
+    @property
+    def image(self) -> ClusterImage:
+        """The cluster as it is now."""
+        ...
+
+
 class TopicDescriptions:
     """Describes the topics of one cluster, for one broker.
 
     What it gives is shared by many answers, and must not be changed: hence tuples.
     """
 
-    def __init__(self, controller: Controller) -> None:
+    def __init__(self, metadata: Metadata) -> None:
         """
         Args:
-            controller: whose image is described.
+            metadata: what is described.
         """
-        self._controller = controller
+        self._metadata = metadata
         self._image: ClusterImage | None = None
         self._offline: frozenset[tuple[int, str, int]] = frozenset()
         self._kept: dict[tuple[str, str, int], Partitions] = {}
@@ -47,9 +61,9 @@ class TopicDescriptions:
 
     def kept(self, image: ClusterImage, topic: str, version: int, listener: str) -> Partitions | None:
         """The description of a topic, if it has been made of this image and the replicas of now."""
-        controller = self._controller
-        if controller.image is not self._image or controller.offline_replicas is not self._offline:
-            self._image, self._offline = controller.image, controller.offline_replicas
+        metadata = self._metadata
+        if metadata.image is not self._image or metadata.offline_replicas is not self._offline:
+            self._image, self._offline = metadata.image, metadata.offline_replicas
             self._forget()
         return self._kept.get((topic, listener, _codes_of(version))) if image is self._image else None
 
@@ -64,7 +78,7 @@ class TopicDescriptions:
             version: of the answer.
             listener: that by which the client came.
         """
-        offline_replicas = self._controller.offline_replicas
+        offline_replicas = self._metadata.offline_replicas
         offline: dict[int, list[int]] = {}
         for broker, name, index in offline_replicas:
             if name == topic.name:
@@ -75,7 +89,7 @@ class TopicDescriptions:
             if len(partitions) % AT_ONCE == 0:
                 yield
         made = tuple(partitions)
-        if image is self._image is self._controller.image and offline_replicas is self._offline:
+        if image is self._image is self._metadata.image and offline_replicas is self._offline:
             self._keep((topic.name, listener, _codes_of(version)), made)
         return made
 

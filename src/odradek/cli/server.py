@@ -65,6 +65,15 @@ if TYPE_CHECKING:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write one JSON line per request to this file.",
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 1000),
+    default=1,
+    metavar="N",
+    help="Use more cores: run N brokers of one cluster, each a process with the next port and broker id and "
+    "a folder of its own in the data folder. SIGUSR1 restarts one after the other.",
+)
+@click.option("--worker", type=int, hidden=True, help="Be this one of the workers that a process runs.")
 def command(
     data: Path | None,
     port: int | None,
@@ -76,15 +85,18 @@ def command(
     log_format: str,
     log_level: str,
     request_log: Path | None,
+    workers: int,
+    worker: int | None,
 ) -> None:
     """Run a broker."""
     # Imported here, so that `odradek --help` does not pay for a broker.
+    from odradek.broker.process.lifeline import hold
     from odradek.broker.process.logging import configure
     from odradek.broker.process.main import run
     from odradek.broker.process.signals import ignore
     from odradek.cluster.config_def import ConfigError
 
-    configure(log_format, log_level)
+    configure(log_format, log_level, worker=worker)
     try:
         if kafka_version is not None:
             settings = (*settings, f"odradek.kafka.version={kafka_version}")
@@ -93,9 +105,40 @@ def command(
         config = _config(data, port, host, config_file, settings)
     except ConfigError as error:
         _refuse(str(error))
-    code = run(config, request_log=request_log, on_ready=_say_ready)
+    if worker is not None:
+        hold()
+    if workers > 1:
+        options = (config, config_file, settings, ("--log-format", log_format, "--log-level", log_level))
+        code = _run_workers(workers, *options, request_log)
+    else:
+        _check_single(config)
+        code = run(config, request_log=request_log, on_ready=_say_ready)
     ignore()
     sys.exit(code)
+
+
+def _run_workers(
+    count: int,
+    config: BrokerConfig,
+    config_file: Path | None,
+    settings: tuple[str, ...],
+    arguments: tuple[str, ...],
+    request_log: Path | None,
+) -> int:
+    from odradek.broker.process import workers
+
+    options = workers.WorkerOptions(config, config_file, _settings(settings), arguments, request_log)
+    return workers.run_workers(options, count, on_ready=_say_ready)
+
+
+def _check_single(config: BrokerConfig) -> None:
+    from odradek.broker.process.workers import check_single
+    from odradek.cluster.config_def import ConfigError
+
+    try:
+        check_single(config)
+    except ConfigError as error:
+        _refuse(f"{error}. Nothing was started.")
 
 
 def _config(
@@ -103,12 +146,7 @@ def _config(
 ) -> BrokerConfig:
     from odradek.broker.process.options import read_config, warn_of
 
-    overrides: dict[str, str] = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals or not name.strip():
-            raise click.UsageError(f"--set {setting}: expected KEY=VALUE")
-        overrides[name.strip()] = value.strip()
+    overrides = _settings(settings)
     if data is not None:
         overrides["log.dirs"] = str(data)
     config = read_config(config_file, overrides, host=host, port=port)
@@ -116,6 +154,16 @@ def _config(
         raise click.UsageError("where to keep the data: give --data DIR, or log.dirs in --config or --set")
     warn_of(config)
     return config
+
+
+def _settings(settings: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name.strip():
+            raise click.UsageError(f"--set {setting}: expected KEY=VALUE")
+        found[name.strip()] = value.strip()
+    return found
 
 
 def _say_ready(address: str) -> None:

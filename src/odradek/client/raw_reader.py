@@ -345,7 +345,7 @@ class _Fetching:
                 min_bytes=self._config.fetch_min_bytes,
                 max_bytes=self._config.fetch_max_bytes,
                 isolation=self._config.isolation,
-                rack=self._config.client_rack,
+                # No rack: it reads from leaders alone, which send those elsewhere that name one.
             )
             connection.send(request, version)
             self._asked[node] = (connection, readings)

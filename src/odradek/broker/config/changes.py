@@ -169,12 +169,12 @@ def _change_topic(context: RequestContext, name: str, change: ConfigChange, vali
         raise InvalidRequestError("Default topic resources are not allowed.")
     controller = context.broker.controller
     with_zookeeper = context.broker.handlers.with_zookeeper
-    if controller.image.topic(name) is None:
+    if context.broker.image.topic(name) is None:
         if not with_zookeeper or is_before(context, _CHECKS_TOPIC_NAMES_BEFORE):
             check_name(name)
         raise UnknownTopicOrPartitionError(f"The topic '{name}' does not exist.")
     try:
-        configs = change(controller.image.topic_config(name), TOPIC_CONFIGS)
+        configs = change(controller.config_of(f"topics/{name}"), TOPIC_CONFIGS)
         _check_lengths(configs)
     except ConfigError as error:
         raise _refused(context, str(error)) from error
@@ -202,7 +202,7 @@ def _change_broker(context: RequestContext, name: str, change: ConfigChange, val
     controller = context.broker.controller
     entity = f"brokers/{controller.broker_id if name else DEFAULT_ENTITY}"
     try:
-        configs = change(controller.image.config(entity), KNOWN)
+        configs = change(controller.config_of(entity), KNOWN)
         _check_lengths(configs)
     except ConfigError as error:
         raise _refused(context, str(error)) from error

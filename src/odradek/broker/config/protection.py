@@ -1,4 +1,4 @@
-"""Configs that ask for protection, or for a cluster, that this release does not have.
+"""Configs that ask for protection, or for a cluster of KRaft, that this release does not have.
 
 A broker that passed over them would serve everybody, in plain text, while its operator believes otherwise.
 So it does not start, unless `odradek.insecure` says that this is meant
@@ -22,7 +22,7 @@ _NOT_ENCRYPTED = "nothing is encrypted"
 _NOT_AUTHENTICATED = "nobody is authenticated"
 _NOT_AUTHORIZED = "everybody may do everything"
 _NO_POLICY = "no class has a say in what is created or changed"
-_NO_CLUSTER = "the broker is alone, a cluster of its own"
+_NO_CLUSTER = "the broker is alone, a cluster of its own: one of several takes zookeeper.connect"
 
 
 class Unkept(NamedTuple):
@@ -74,7 +74,6 @@ _PROMISES: Mapping[str, tuple[Callable[[str], bool], str]] = {
     ),
     "create.topic.policy.class.name": (_always, _NO_POLICY),
     "alter.config.policy.class.name": (_always, _NO_POLICY),
-    "zookeeper.connect": (_always, _NO_CLUSTER),
     "process.roles": (_is_half_a_node, _NO_CLUSTER),
     "controller.quorum.voters": (_several, _NO_CLUSTER),
     "controller.quorum.bootstrap.servers": (_several, _NO_CLUSTER),
@@ -116,7 +115,7 @@ def check_promises(config: BrokerConfig) -> list[Unkept]:
         reasons.setdefault(instead, []).append(name)
     told = "; ".join(f"{', '.join(names)} ({instead})" for instead, names in reasons.items())
     raise ConfigError(
-        f"there is no security and no cluster of several brokers yet, and these configs ask for it: {told}. "
+        f"there is no security and no KRaft quorum yet, and these configs ask for it: {told}. "
         f"Remove them, or say with --insecure ({INSECURE}=true) that the broker may do without. "
         "Nothing was started."
     )

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Collection
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from odradek.broker.auto_creation import create_internal
+from odradek.cluster.image import ClusterImage
+from odradek.errors import KafkaError
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
+    from odradek.broker.replica_manager import ReplicaManager
     from odradek.cluster.controller import Controller
-    from odradek.cluster.image import ClusterImage
+    from odradek.cluster.image import PartitionImage
     from odradek.coordinators.runtime import CoordinatorRuntime
     from odradek.errors.codes import ErrorCode
+    from odradek.replication.partition import Partition
 
 
 class Coordinator(Protocol):
@@ -34,9 +39,13 @@ class Coordinator(Protocol):
 class CoordinatorShell:
     """The half of a coordinator's binding that all have.
 
+    How many partitions the topic has is the image's to say; who leads them the replicas': in a cluster of
+    several brokers the image may be ahead of this broker's logs, or behind them.
+
     Args:
         topic: where the coordinator keeps its state.
         broker_id: this broker.
+        replicas: the partitions on this broker.
         controller: creates the topic.
         config: the broker's configs; the topic's partitions are among them.
 
@@ -46,36 +55,66 @@ class CoordinatorShell:
 
     coordinator: Coordinator
 
-    def __init__(self, topic: str, broker_id: int, controller: Controller, config: BrokerConfig) -> None:
+    def __init__(
+        self,
+        topic: str,
+        broker_id: int,
+        replicas: ReplicaManager,
+        controller: Controller,
+        config: BrokerConfig,
+    ) -> None:
         self._topic = topic
         self._broker_id = broker_id
+        self._replicas = replicas
         self._controller = controller
         self._config = config
+        self._image = ClusterImage()
 
-    def _follow_leaders(self, image: ClusterImage, load: Callable[[int, int], None]) -> bool:
-        """Take up the partitions that this broker leads now, give up the others.
+    def follow_leaders(self, topics: Collection[str] | None = None) -> bool:
+        """Take up the partitions whose replicas here lead now, give up the others; harmless at any time.
+
+        A partition that somebody else may have led meanwhile is loaded anew; an epoch that has only changed
+        the ISR (a follower's broker has stopped) disturbs nobody, as in Kafka. One whose topic the image does
+        not know yet has to wait for the image: nobody could say which group or id belongs to it.
 
         Args:
-            image: the cluster; the replicas have followed it already.
-            load: takes up a partition in a leader epoch; harmless where it is taken up already.
+            topics: those of which some replicas here have begun or ceased to lead; None: perhaps any.
 
         Returns:
             Whether any were given up.
         """
-        topic = image.topic(self._topic)
+        if topics is not None and self._topic not in topics:
+            return False
+        runtime = self.coordinator.runtime
+        topic = self._image.topic(self._topic)
         partitions = {} if topic is None else topic.partitions
-        coordinator = self.coordinator
-        coordinator.partition_count = len(partitions)
-        given_up = False
-        for index in coordinator.runtime.partitions():
-            state = partitions.get(index)
-            if state is None or state.leader != self._broker_id:
-                coordinator.runtime.unload(index, None if state is None else state.leader_epoch)
-                given_up = True
+        self.coordinator.partition_count = len(partitions)
+        led: dict[int, int] = {}
         for index, state in partitions.items():
-            if state.leader == self._broker_id:
-                load(index, state.leader_epoch)
+            partition = self._replica(index, state)
+            if partition is not None and partition.is_leader:
+                led[index] = partition.led_since
+        given_up = False
+        for index in runtime.partitions():
+            if index not in led:
+                partition = self._replicas.find(self._topic, index)
+                runtime.unload(index, None if partition is None else partition.leader_epoch)
+                given_up = True
+        for index, epoch in led.items():
+            self._load(index, epoch)
         return given_up
+
+    def _replica(self, index: int, state: PartitionImage) -> Partition | None:
+        found = self._replicas.find_now(self._topic, index)
+        if found is None and state.leader == self._broker_id:
+            # Its log could not be used; perhaps it can by now.
+            with suppress(KafkaError):
+                return self._replicas.get(self._topic, index)
+        return found
+
+    def _load(self, partition: int, leader_epoch: int) -> None:
+        """Take up a partition in a leader epoch; harmless where it is taken up already."""
+        self.coordinator.runtime.load(partition, leader_epoch)
 
     def ensure_topic(self) -> ErrorCode:
         """Create the topic through the controller.

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from odradek.cluster.cluster_controller import ClusterController
 from odradek.errors import OdradekError
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from odradek.cluster.image import ClusterDelta, ClusterImage
 
 log = logging.getLogger(__name__)
+
+NOTE_AGAIN_MS = 1_000
+"""How long the metadata store is left alone when it could not be told of a loss."""
 
 
 class FolderFailures:
@@ -38,6 +42,13 @@ class FolderFailures:
             damaged = [key for key in broker.replicas.offline if key in broker.logs.damaged]
             broker.controller.note_offline(broker.broker_id, damaged)
 
+    def follow_in_cluster(self) -> None:
+        """Be told of failures from now on, in a cluster of several, whose controller asks what is lost.
+
+        What cannot be used at the start it hears when it first tells this broker what it holds.
+        """
+        self._broker.logs.on_failure = self._on_failed
+
     def _on_image(self, image: ClusterImage, delta: ClusterDelta) -> None:
         """A damaged log that its topic's deletion has removed does not come back, as one on a disk may."""
         controller = self._broker.controller
@@ -52,9 +63,7 @@ class FolderFailures:
     def _give_up(self, path: Path, keys: list[tuple[str, int]], reason: str) -> None:
         broker = self._broker
         broker.replicas.take_offline(keys, f"the data folder {path} has failed: {reason}")
-        noting = broker.controller.event_queue.run(partial(self._note_offline, keys))
-        if asyncio.isfuture(noting):
-            noting.add_done_callback(_log_failure)
+        self._note(keys)
         if not broker.logs.online_dirs:
             failed = ", ".join(map(str, broker.logs.data_dirs))
             message = f"all data folders have failed ({failed}), the last by: {reason}"
@@ -62,13 +71,34 @@ class FolderFailures:
             if broker.on_fatal is not None:
                 broker.on_fatal(message)
 
-    def _note_offline(self, keys: list[tuple[str, int]]) -> None:
+    def _note(self, keys: list[tuple[str, int]]) -> None:
+        noting = self._broker.controller.event_queue.run(partial(self._note_offline, keys))
+        if asyncio.isfuture(noting):
+            noting.add_done_callback(partial(self._noted, keys))
+
+    def _noted(self, keys: list[tuple[str, int]], done: asyncio.Future[Any]) -> None:
+        if done.cancelled():
+            return
+        error = done.exception()
+        if error is not None:
+            log.error("the loss of a data folder could not be noted", exc_info=error)
+        elif not done.result():
+            # Until the controller knows of it, nobody else is elected.
+            self._broker.timers.call_later(NOTE_AGAIN_MS, partial(self._note_again, keys))
+
+    def _note_again(self, keys: list[tuple[str, int]]) -> None:
+        if self._broker.moving is not None:  # it has not stopped
+            self._note(keys)
+
+    def _note_offline(self, keys: list[tuple[str, int]]) -> bool:
+        """Tell the controller, or the store. Returns whether there is nothing left to be told."""
+        controller = self._broker.controller
         try:
-            self._broker.controller.note_offline(self._broker.broker_id, keys)
+            if isinstance(controller, ClusterController):
+                controller.notify_log_dir_failure()
+            else:
+                controller.note_offline(self._broker.broker_id, keys)
         except OdradekError as error:
             log.error("the loss of %d partitions could not be noted: %s", len(keys), error)
-
-
-def _log_failure(done: asyncio.Future[Any]) -> None:
-    if not done.cancelled() and done.exception() is not None:
-        log.error("the loss of a data folder could not be noted", exc_info=done.exception())
+            return not isinstance(controller, ClusterController)
+        return True

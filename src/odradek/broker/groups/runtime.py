@@ -1,7 +1,8 @@
 """The group coordinator in a broker: its log is the replicas, its shards the partitions that are led here.
 
 A broker makes one `GroupRuntime`, calls `follow` with every image once the replicas have followed it (at the
-start too), and `stop` before it closes its logs. Handlers reach the coordinator as
+start too), `follow_leaders` when the controller of a cluster has made replicas lead or follow, and `stop`
+before it closes its logs. Handlers reach the coordinator as
 `broker.groups.coordinator`.
 """
 
@@ -55,7 +56,7 @@ class GroupRuntime(CoordinatorShell):
         timers: Timers,
         config: BrokerConfig,
     ) -> None:
-        super().__init__(GROUP_METADATA_TOPIC, broker_id, controller, config)
+        super().__init__(GROUP_METADATA_TOPIC, broker_id, replicas, controller, config)
         self.stored_offsets = StoredOffsets(controller.store)
         self.coordinator: GroupCoordinator = GroupCoordinator(
             config=group_config(config),
@@ -70,10 +71,11 @@ class GroupRuntime(CoordinatorShell):
         """Take up the groups of partitions that this broker leads now, give up the others.
 
         Args:
-            image: the cluster; the replicas have followed it already.
+            image: the cluster; where it leads the replicas, they have followed it already.
             delta: what has changed; `None` at the start. Offsets of deleted topics are removed.
         """
-        self._follow_leaders(image, self.coordinator.runtime.load)
+        self._image = image
+        self.follow_leaders()
         if delta is not None:
             deleted: dict[str, set[int] | None] = dict.fromkeys(
                 delta.topics_marked | delta.topics_gone.keys()

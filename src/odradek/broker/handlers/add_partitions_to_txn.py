@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -56,21 +57,15 @@ def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> Steps
     from_client = version < FIRST_VERSION_OF_BROKERS
     if not from_client and not context.authorize(Operation.CLUSTER_ACTION, CLUSTER):
         raise ClusterAuthorizationError
-    coordinator = context.broker.transactions.coordinator
-    results: list[AddPartitionsToTxnResult] = []
+    asked: list[tuple[Added, PartitionErrors | asyncio.Future[PartitionErrors]]] = []
     for added in (yield from _wanted(request, from_client)).values():
         errors = yield from _refusals(context, added, from_client)
-        if errors is None:
-            answer: ResponseFuture[PartitionErrors] = ResponseFuture()
-            coordinator.add_partitions(
-                added.transactional_id,
-                added.producer_id,
-                added.epoch,
-                added.partitions,
-                Reply(answer.deliver, partial(_all, added.partitions)),
-                verify_only=added.verify_only,
-            )
-            errors = yield from wait(answer.result(context.broker.loop))
+        # All of them before the first is waited for: each may have to be committed to the log.
+        asked.append((added, _ask(context, added) if errors is None else errors))
+        yield
+    results: list[AddPartitionsToTxnResult] = []
+    for added, answer in asked:
+        errors = yield from wait(answer)
         results.append(
             AddPartitionsToTxnResult(
                 transactional_id=added.transactional_id,
@@ -81,6 +76,19 @@ def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> Steps
     if from_client:
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
     return AddPartitionsToTxnResponse(results_by_transaction=results)
+
+
+def _ask(context: RequestContext, added: Added) -> PartitionErrors | asyncio.Future[PartitionErrors]:
+    answer: ResponseFuture[PartitionErrors] = ResponseFuture()
+    context.broker.transactions.coordinator.add_partitions(
+        added.transactional_id,
+        added.producer_id,
+        added.epoch,
+        added.partitions,
+        Reply(answer.deliver, partial(_all, added.partitions)),
+        verify_only=added.verify_only,
+    )
+    return answer.result(context.broker.loop)
 
 
 def _all(partitions: Sequence[TopicPartition], error: ErrorCode) -> PartitionErrors:

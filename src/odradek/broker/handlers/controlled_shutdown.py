@@ -5,15 +5,23 @@
 - A broker that is not there is BROKER_NOT_AVAILABLE.
 - Partitions with a single replica stay where they are and are not named, as in Kafka: a broker that is alone
   may always leave.
+- In a cluster of several brokers its leads go to others first, in the controller's turn; what is named is
+  what nobody else can lead.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.registry import handler
-from odradek.errors import BrokerNotAvailableError, ClusterAuthorizationError, StaleBrokerEpochError
+from odradek.cluster.cluster_controller import ClusterController
+from odradek.errors import (
+    BrokerNotAvailableError,
+    ClusterAuthorizationError,
+    NotControllerError,
+    StaleBrokerEpochError,
+)
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.controlled_shutdown import (
@@ -29,10 +37,13 @@ _UNKNOWN_EPOCH = -1
 
 
 @handler(ApiKey.CONTROLLED_SHUTDOWN, versions=range(4))
-def handle(context: RequestContext, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
+def handle(context: RequestContext, request: ControlledShutdownRequest) -> Any:
     """Name the replicated partitions that the broker leads."""
     if not context.authorize(Operation.CLUSTER_ACTION, CLUSTER):
         raise ClusterAuthorizationError
+    controller = context.broker.controller
+    if isinstance(controller, ClusterController):
+        return controller.event_queue.run(lambda: _leave(controller, request))
     image = context.broker.image
     if image.controller_id != context.broker.broker_id:
         return ControlledShutdownResponse(error_code=int(ErrorCode.STALE_CONTROLLER_EPOCH))
@@ -46,5 +57,17 @@ def handle(context: RequestContext, request: ControlledShutdownRequest) -> Contr
             RemainingPartition(topic_name=topic.name, partition_index=index)
             for topic, index, partition in image.partitions_of(request.broker_id)
             if partition.leader == request.broker_id and len(partition.replicas) > 1
+        ]
+    )
+
+
+def _leave(controller: ClusterController, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
+    try:
+        remaining = controller.controlled_shutdown(request.broker_id, request.broker_epoch)
+    except NotControllerError:
+        return ControlledShutdownResponse(error_code=int(ErrorCode.STALE_CONTROLLER_EPOCH))
+    return ControlledShutdownResponse(
+        remaining_partitions=[
+            RemainingPartition(topic_name=topic, partition_index=index) for topic, index in remaining
         ]
     )

@@ -1,7 +1,8 @@
 """LeaderAndIsr 0-7, StopReplica 0-4, UpdateMetadata 0-8: what a controller tells the brokers of its cluster.
 
-A broker that is the controller itself needs to be told nothing: it takes leaderships and metadata from its
-own image, and nobody may give it others. So:
+A broker of a cluster of several does what it is told (`odradek.broker.state_changes`). One that is alone is
+its own controller and needs to be told nothing: it takes leaderships and metadata from its own image, and
+nobody may give it others. So:
 
 - a broker epoch before the present one is STALE_BROKER_EPOCH (LeaderAndIsr from 2, StopReplica from 1,
   UpdateMetadata from 5 on say one);
@@ -15,19 +16,20 @@ own image, and nobody may give it others. So:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation
+from odradek.broker.control_messages import leader_and_isr_response, replicas_to_stop, topic_states
 from odradek.broker.registry import handler
 from odradek.cluster.nodes import NO_TOPIC_ID
 from odradek.errors.codes import ErrorCode
+from odradek.util.futures import then
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.leader_and_isr import (
-    LeaderAndIsrPartitionError,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
-    LeaderAndIsrTopicError,
     LeaderAndIsrTopicState,
 )
 from odradek.wire.messages.stop_replica import (
@@ -41,38 +43,20 @@ if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
 
 _UNKNOWN_EPOCH = -1
-_LEADER_AND_ISR_BY_ID_FROM = 5
 
 
 @handler(ApiKey.LEADER_AND_ISR, versions=range(8))
-def leader_and_isr(context: RequestContext, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+def leader_and_isr(
+    context: RequestContext, request: LeaderAndIsrRequest
+) -> LeaderAndIsrResponse | asyncio.Future[LeaderAndIsrResponse]:
     """Answer for each partition; a refusal as a whole is repeated for each."""
-    error = _check_sender(context, request)
-    topics = request.topic_states if context.api_version >= 2 else _grouped(request)
-    response = LeaderAndIsrResponse(error_code=int(error), partition_errors=[], topics=[])
-    for topic in topics:
-        by_id = context.api_version >= _LEADER_AND_ISR_BY_ID_FROM
-        errors = [
-            LeaderAndIsrPartitionError(
-                topic_name="" if by_id else topic.topic_name,
-                partition_index=one.partition_index,
-                error_code=int(error or _partition_error(context, topic, one.partition_index)),
-            )
-            for one in topic.partition_states
-        ]
-        if by_id:
-            response.topics.append(LeaderAndIsrTopicError(topic_id=topic.topic_id, partition_errors=errors))
-        else:
-            response.partition_errors += errors
-    return response
-
-
-def _grouped(request: LeaderAndIsrRequest) -> list[LeaderAndIsrTopicState]:
-    topics: dict[str, LeaderAndIsrTopicState] = {}
-    for one in request.ungrouped_partition_states:
-        topic = topics.setdefault(one.topic_name, LeaderAndIsrTopicState(topic_name=one.topic_name))
-        topic.partition_states.append(one)
-    return list(topics.values())
+    error = _check_authorized(context)
+    state_changes = context.broker.state_changes
+    if state_changes is not None and not error:
+        return state_changes.lead_or_follow(request, context.api_version)
+    error = error or _check_sender(context, request)
+    topics = topic_states(request, context.api_version)
+    return leader_and_isr_response(topics, context.api_version, error, partial(_partition_error, context))
 
 
 def _partition_error(context: RequestContext, topic: LeaderAndIsrTopicState, index: int) -> ErrorCode:
@@ -87,14 +71,20 @@ def _partition_error(context: RequestContext, topic: LeaderAndIsrTopicState, ind
 
 
 @handler(ApiKey.STOP_REPLICA, versions=range(5))
-def stop_replica(context: RequestContext, request: StopReplicaRequest) -> StopReplicaResponse:
-    """Stop nothing that the metadata assigns to this broker."""
-    error = _check_sender(context, request)
+def stop_replica(
+    context: RequestContext, request: StopReplicaRequest
+) -> StopReplicaResponse | asyncio.Future[StopReplicaResponse]:
+    """Stop replicas; a broker that is alone stops nothing that the metadata assigns to it."""
+    error = _check_authorized(context)
+    state_changes = context.broker.state_changes
+    if state_changes is not None and not error:
+        return state_changes.stop_replicas(request, context.api_version)
+    error = error or _check_sender(context, request)
     response = StopReplicaResponse(error_code=int(error), partition_errors=[])
     if error:
         return response
     image, own = context.broker.image, context.broker.broker_id
-    for name, index in _partitions_to_stop(request, context.api_version):
+    for name, index, _, _ in replicas_to_stop(request, context.api_version):
         known = image.partition(name, index)
         assigned = known is not None and own in known.replicas
         response.partition_errors.append(
@@ -107,30 +97,31 @@ def stop_replica(context: RequestContext, request: StopReplicaRequest) -> StopRe
     return response
 
 
-def _partitions_to_stop(request: StopReplicaRequest, version: int) -> Iterator[tuple[str, int]]:
-    if version == 0:
-        yield from ((one.topic_name, one.partition_index) for one in request.ungrouped_partitions)
-    elif version <= 2:
-        yield from ((topic.name, index) for topic in request.topics for index in topic.partition_indexes)
-    else:
-        yield from (
-            (topic.topic_name, one.partition_index)
-            for topic in request.topic_states
-            for one in topic.partition_states
-        )
-
-
 @handler(ApiKey.UPDATE_METADATA, versions=range(9))
-def update_metadata(context: RequestContext, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
-    """Take note of nothing new."""
-    return UpdateMetadataResponse(error_code=int(_check_sender(context, request)))
+def update_metadata(
+    context: RequestContext, request: UpdateMetadataRequest
+) -> UpdateMetadataResponse | asyncio.Future[UpdateMetadataResponse]:
+    """Take note of the cluster, of which a broker that is alone knows all."""
+    error = _check_authorized(context)
+    state_changes = context.broker.state_changes
+    if not error and state_changes is not None:
+        taken = state_changes.update_metadata(request, context.api_version)
+        if isinstance(taken, asyncio.Future):
+            return then(taken, lambda error: UpdateMetadataResponse(error_code=int(error)))
+        error = taken
+    elif not error:
+        error = _check_sender(context, request)
+    return UpdateMetadataResponse(error_code=int(error))
+
+
+def _check_authorized(context: RequestContext) -> ErrorCode:
+    allowed = context.authorize(Operation.CLUSTER_ACTION, CLUSTER)
+    return ErrorCode.NONE if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 def _check_sender(
     context: RequestContext, request: LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
 ) -> ErrorCode:
-    if not context.authorize(Operation.CLUSTER_ACTION, CLUSTER):
-        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     image = context.broker.image
     own = image.brokers.get(context.broker.broker_id)
     if request.broker_epoch != _UNKNOWN_EPOCH and own is not None and request.broker_epoch < own.epoch:

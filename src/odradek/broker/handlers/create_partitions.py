@@ -4,6 +4,9 @@ have them.
 A topic named twice: INVALID_REQUEST. Otherwise each for itself: UNKNOWN_TOPIC_OR_PARTITION,
 INVALID_TOPIC_EXCEPTION (being deleted), INVALID_PARTITIONS (not more than it has),
 INVALID_REPLICA_ASSIGNMENT, REASSIGNMENT_IN_PROGRESS, INVALID_REPLICATION_FACTOR, NOT_CONTROLLER.
+
+In a cluster of several brokers the answer waits until this one has heard of the partitions and their leaders,
+for `timeout_ms` at most: then REQUEST_TIMED_OUT.
 """
 
 from __future__ import annotations
@@ -14,7 +17,9 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.controller_thread import on_controller_thread
+from odradek.broker.metadata_waits import lacks_leaders, wait_for_leaders
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps, begin, wait
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -36,9 +41,31 @@ def _error_response(refused: Refused[CreatePartitionsRequest]) -> CreatePartitio
 
 
 @handler(ApiKey.CREATE_PARTITIONS, versions=range(4), error_response=_error_response)
+def handle(
+    context: RequestContext, request: CreatePartitionsRequest
+) -> CreatePartitionsResponse | Steps[CreatePartitionsResponse]:
+    """Add what can be added, and wait until it is known here."""
+    return begin(_add_and_wait(context, request))
+
+
+def _add_and_wait(
+    context: RequestContext, request: CreatePartitionsRequest
+) -> Steps[CreatePartitionsResponse]:
+    broker = context.broker
+    response: CreatePartitionsResponse = yield from wait(_add_all(context, request))
+    if request.validate_only:
+        return response
+    added = {one.name for one in response.results if not one.error_code}
+    counts = {topic.name: topic.count for topic in request.topics if topic.name in added}
+    yield from wait_for_leaders(broker, counts, request.timeout_ms)
+    for one in response.results:
+        if one.name in counts and lacks_leaders(broker, one.name, counts[one.name]):
+            one.error_code = int(ErrorCode.REQUEST_TIMED_OUT)
+    return response
+
+
 @on_controller_thread
-def handle(context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    """Add what can be added."""
+def _add_all(context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     times = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
     for topic in request.topics:

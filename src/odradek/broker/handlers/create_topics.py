@@ -6,7 +6,9 @@
   INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, POLICY_VIOLATION (too many partitions at once), NOT_CONTROLLER.
 - From 5 on the answer has the topic's size and configs, if these may be described (KIP-525); its id from 7
   on.
-- Topics exist and have leaders when the answer goes out, whatever `timeout_ms` says.
+- Topics exist and have leaders when the answer goes out. In a cluster of several brokers the answer waits
+  until this one has heard of them, for `timeout_ms` at most; REQUEST_TIMED_OUT says that it has not. Alone
+  it has nothing to wait for.
 - A manual assignment names brokers that are there, and no partition twice: INVALID_REPLICA_ASSIGNMENT. As a
   release with ZooKeeper the broker takes others, too, and the last of two assignments; where a partition then
   has no leader, the topic exists and the answer is REQUEST_TIMED_OUT, without the wait for it.
@@ -21,7 +23,9 @@ from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.config.description import describe_topic_configs
 from odradek.broker.controller_thread import on_controller_thread
+from odradek.broker.metadata_waits import lacks_leaders, wait_for_leaders
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps, begin, wait
 from odradek.cluster.admin import NewTopic
 from odradek.cluster.nodes import NO_TOPIC_ID
 from odradek.cluster.topics import CLUSTER_METADATA_TOPIC
@@ -52,9 +56,29 @@ def _error_response(refused: Refused[CreateTopicsRequest]) -> CreateTopicsRespon
 
 
 @handler(ApiKey.CREATE_TOPICS, versions=range(8), error_response=_error_response)
+def handle(
+    context: RequestContext, request: CreateTopicsRequest
+) -> CreateTopicsResponse | Steps[CreateTopicsResponse]:
+    """Create what can be created, and wait until it is known here."""
+    return begin(_create_and_wait(context, request))
+
+
+def _create_and_wait(context: RequestContext, request: CreateTopicsRequest) -> Steps[CreateTopicsResponse]:
+    broker = context.broker
+    counts: dict[str, int] = {}
+    response: CreateTopicsResponse = yield from wait(_create(context, request, counts))
+    yield from wait_for_leaders(broker, counts, request.timeout_ms)
+    for one in response.topics:
+        if one.name in counts and lacks_leaders(broker, one.name, counts[one.name]):
+            one.error_code = int(ErrorCode.REQUEST_TIMED_OUT)
+    return response
+
+
 @on_controller_thread
-def handle(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """Create what can be created."""
+def _create(
+    context: RequestContext, request: CreateTopicsRequest, counts: dict[str, int]
+) -> CreateTopicsResponse:
+    """Create what can be created; what has been goes to `counts`, with the number of its partitions."""
     with_zookeeper = context.broker.handlers.with_zookeeper
     times = Counter(topic.name for topic in request.topics)
     may_create_any = context.authorize(Operation.CREATE, CLUSTER)
@@ -94,6 +118,8 @@ def handle(context: RequestContext, request: CreateTopicsRequest) -> CreateTopic
             results[new.name] = _failed(new.name, ErrorCode.REQUEST_TIMED_OUT, None)
         else:
             results[new.name] = _created(context, outcome, request.validate_only)
+            if not request.validate_only:
+                counts[new.name] = len(outcome.assignment)
     return CreateTopicsResponse(topics=[result for result in results.values() if result is not None])
 
 

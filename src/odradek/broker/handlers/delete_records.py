@@ -2,8 +2,8 @@
 
 Offset -1 means the high watermark. The answer waits until the new log starts are on the disk (Kafka's does
 not: there, what was deleted may be back after a crash), KAFKA_STORAGE_ERROR where they cannot be written; and
-until every replica has moved, at most `timeout_ms` (REQUEST_TIMED_OUT). An offset beyond the high watermark
-gets OFFSET_OUT_OF_RANGE, a topic whose cleanup.policy lacks `delete` POLICY_VIOLATION.
+until the replicas on all live brokers have moved, at most `timeout_ms` (REQUEST_TIMED_OUT). An offset beyond
+the high watermark gets OFFSET_OUT_OF_RANGE, a topic whose cleanup.policy lacks `delete` POLICY_VIOLATION.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _wait_for_disk(
             yield
             if partition.log.directory.parent in errors:
                 _fail(result, ErrorCode.KAFKA_STORAGE_ERROR)
-            elif partition.low_watermark < offset:
+            elif not _settle(partition, offset, result):
                 pending.append((partition, offset, result))
         if pending:
             yield from wait(wait_for_replicas(context, timeout_ms, response, pending, _settle, _give_up))

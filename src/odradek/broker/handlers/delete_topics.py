@@ -3,7 +3,8 @@
 With `delete.topic.enable=false` all are refused: TOPIC_DELETION_DISABLED, before version 3 INVALID_REQUEST.
 An id that is not known gets UNKNOWN_TOPIC_ID, a name UNKNOWN_TOPIC_OR_PARTITION, a topic with both
 INVALID_REQUEST. Whoever may not describe a topic does not learn its name from its id. Topics are gone when
-the answer goes out, except those with a replica on a broker that is down.
+the answer goes out, except those with a replica on a broker that is down. In a cluster of several brokers the
+answer waits for that, `timeout_ms` at most: REQUEST_TIMED_OUT for what this broker still tells clients of.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.controller_thread import on_controller_thread
+from odradek.broker.metadata_waits import is_still_there, wait_for_deletions
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps, begin, wait
 from odradek.cluster.nodes import NO_TOPIC_ID
 from odradek.errors import InvalidRequestError, KafkaError
 from odradek.errors.codes import ErrorCode
@@ -40,9 +43,26 @@ def _error_response(refused: Refused[DeleteTopicsRequest]) -> DeleteTopicsRespon
 
 
 @handler(ApiKey.DELETE_TOPICS, versions=range(7), error_response=_error_response)
+def handle(
+    context: RequestContext, request: DeleteTopicsRequest
+) -> DeleteTopicsResponse | Steps[DeleteTopicsResponse]:
+    """Delete what can be deleted, and wait until it is gone."""
+    return begin(_delete_and_wait(context, request))
+
+
+def _delete_and_wait(context: RequestContext, request: DeleteTopicsRequest) -> Steps[DeleteTopicsResponse]:
+    response: DeleteTopicsResponse = yield from wait(_delete(context, request))
+    deleted = {one.name: one for one in response.responses if one.name and not one.error_code}
+    yield from wait_for_deletions(context.broker, deleted.keys(), request.timeout_ms)
+    for name, one in deleted.items():
+        if is_still_there(context.broker, name):
+            one.error_code = int(ErrorCode.REQUEST_TIMED_OUT)
+            one.error_message = ErrorCode.REQUEST_TIMED_OUT.message
+    return response
+
+
 @on_controller_thread
-def handle(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    """Delete what can be deleted."""
+def _delete(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     wanted = _wanted(request, context.api_version)
     if not context.broker.config.delete_topic_enable:
         error = ErrorCode.TOPIC_DELETION_DISABLED if context.api_version >= 3 else ErrorCode.INVALID_REQUEST

@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation
+from odradek.broker.metadata_waits import wait_for_cluster
 from odradek.broker.registry import handler
+from odradek.broker.slices import Steps, begin
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.describe_cluster import (
@@ -26,11 +28,18 @@ _BROKERS, _CONTROLLERS = 1, 2
 
 
 @handler(ApiKey.DESCRIBE_CLUSTER, versions=range(3))
-def handle(context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+def handle(
+    context: RequestContext, request: DescribeClusterRequest
+) -> DescribeClusterResponse | Steps[DescribeClusterResponse]:
     """Describe the cluster as this broker knows it."""
+    return begin(_answer(context, request))
+
+
+def _answer(context: RequestContext, request: DescribeClusterRequest) -> Steps[DescribeClusterResponse]:
+    yield from wait_for_cluster(context.broker)
     if request.endpoint_type != _BROKERS:
         return _wrong_type(request.endpoint_type)
-    image = context.broker.controller.image
+    image = context.broker.image
     brokers = [
         DescribeClusterBroker(
             broker_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack

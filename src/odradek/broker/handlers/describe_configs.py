@@ -116,7 +116,7 @@ def _entries(context: RequestContext, resource: DescribeConfigsResource) -> Iter
         if not context.authorize(Operation.DESCRIBE_CONFIGS, topic_resource(name)):
             raise TopicAuthorizationError
         check_name(name)
-        image = context.broker.controller.image
+        image = context.broker.image
         if image.topic(name) is None:
             raise UnknownTopicOrPartitionError
         return describe_topic_configs(context.broker.config, image.topic_config(name), wanted)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import topic as topic_resource
+from odradek.broker.metadata_waits import wait_for_cluster
 from odradek.broker.registry import handler
 from odradek.broker.slices import Steps
 from odradek.cluster import topics as topic_rules
@@ -51,6 +52,7 @@ def handle(
     context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> Steps[DescribeTopicPartitionsResponse]:
     """Describe one page."""
+    yield from wait_for_cluster(context.broker)
     image = context.broker.image
     everything = not request.topics
     names = _names(context, request)

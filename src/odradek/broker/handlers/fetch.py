@@ -10,6 +10,8 @@
   even when it is larger: a consumer must be able to go on (KIP-74).
 - Leader epochs from version 9 (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH), diverging epochs from 12
   (KIP-595), the current leader with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH from 16 (KIP-951).
+- A consumer that names its rack (version 11, KIP-392) is told of the nearest replica in place of records,
+  where `replica.selector.class` wants that: `ReplicaManager.preferred_read_replica`.
 - zstd data needs version 10 where the topic is configured with it (UNSUPPORTED_COMPRESSION_TYPE).
 - 0-3 get message sets, of magic 0 (0, 1) or at most 1 (2, 3), for which newer records are converted
   (`odradek.broker.conversion.fetch`; UNSUPPORTED_VERSION where `message.downconversion.enable` is false and

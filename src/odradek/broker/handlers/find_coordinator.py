@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import group as group_resource
 from odradek.broker.authorization import transactional_id as transactional_id_resource
+from odradek.broker.metadata_waits import wait_for_cluster
 from odradek.broker.registry import handler
+from odradek.broker.remote_creation import have_internal_created
 from odradek.broker.slices import Steps, take_all, wait
 from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC
 from odradek.coordinators.partitioner import partition_for
@@ -55,6 +57,7 @@ def _error_response(refused: Refused[FindCoordinatorRequest]) -> FindCoordinator
 def handle(context: RequestContext, request: FindCoordinatorRequest) -> Steps[FindCoordinatorResponse]:
     """Name the coordinator of each key."""
     broker = context.broker
+    yield from wait_for_cluster(broker)
     topic = _TOPICS.get(request.key_type)
     if (
         topic is not None
@@ -63,9 +66,9 @@ def handle(context: RequestContext, request: FindCoordinatorRequest) -> Steps[Fi
             _refusal(context, request.key_type, key) is None for key in _keys(request, context.api_version)
         )
     ):
-        runtime = broker.groups if request.key_type == GROUP_KEY else broker.transactions
-        # What fails is said of each key.
-        yield from wait(broker.controller.event_queue.run(runtime.ensure_topic))
+        # The coordinator is to be there when the topic comes into being; what fails is said of each key.
+        _ = broker.groups if request.key_type == GROUP_KEY else broker.transactions
+        yield from wait(have_internal_created(broker, topic))
     found: dict[str, _Found] = {}
     for key in _keys(request, context.api_version):
         found[key] = _find(context, request.key_type, key)

@@ -50,7 +50,7 @@ def _wanted(
     context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> Steps[Iterable[tuple[str, Iterable[int]]]]:
     if request.topics is None:
-        topics = context.broker.image.topics
+        topics = context.broker.controller.image.topics
         return [(name, topic.partitions) for name, topic in topics.items()]
     wanted: dict[str, dict[int, None]] = {}
     for one in request.topics:
@@ -60,7 +60,7 @@ def _wanted(
 
 
 def _ongoing(context: RequestContext, topic: str, index: int) -> OngoingPartitionReassignment | None:
-    partition = context.broker.image.partition(topic, index)
+    partition = context.broker.controller.image.partition(topic, index)
     if partition is None or not (partition.adding or partition.removing):
         return None
     return OngoingPartitionReassignment(

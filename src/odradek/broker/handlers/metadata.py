@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.auto_creation import MAX_TOPICS_AT_ONCE, auto_create
+from odradek.broker.auto_creation import MAX_TOPICS_AT_ONCE
+from odradek.broker.metadata_waits import wait_for_cluster
 from odradek.broker.registry import handler
+from odradek.broker.remote_creation import have_created
 from odradek.broker.slices import AT_ONCE, Steps, begin, wait
 from odradek.cluster import topics as topic_rules
 from odradek.cluster.nodes import NO_TOPIC_ID
@@ -60,7 +62,8 @@ def handle(context: RequestContext, request: MetadataRequest) -> MetadataRespons
 
 
 def _answer(context: RequestContext, request: MetadataRequest) -> Steps[MetadataResponse]:
-    image = context.broker.controller.image
+    yield from wait_for_cluster(context.broker)
+    image = context.broker.image
     version = context.api_version
     wanted = request.topics
     missing: list[str] = []
@@ -92,11 +95,8 @@ def _create(
     context: RequestContext, missing: list[str], topics: Iterable[MetadataResponseTopic]
 ) -> Steps[None]:
     """Have topics created, and say in their answers what came of it."""
-    broker = context.broker
     # The controller may have created them by the time that it is this one's turn; that is no error.
-    created = yield from wait(
-        broker.controller.event_queue.run(lambda: auto_create(broker.controller, broker.config, missing))
-    )
+    created = yield from wait(have_created(context.broker, missing))
     for answer in topics:
         if answer.name in created:
             answer.error_code = int(created[answer.name])
@@ -150,7 +150,7 @@ def _asked_for(
 
 def _brokers(context: RequestContext) -> list[MetadataResponseBroker]:
     # The image may have moved on by an automatic creation; brokers have not.
-    brokers = context.broker.controller.image.brokers.values()
+    brokers = context.broker.image.brokers.values()
     return [
         MetadataResponseBroker(
             node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack

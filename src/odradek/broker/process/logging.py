@@ -30,7 +30,15 @@ def _escaped(text: str) -> str:
 
 
 class TextFormatter(logging.Formatter):
-    """`2026-01-31T12:00:00.000Z WARN broker.connection closing a connection peer=…`."""
+    """`2026-01-31T12:00:00.000Z WARN broker.connection closing a connection peer=…`.
+
+    Args:
+        worker: the number of the worker that this process is; each line then begins with `[worker 1]`.
+    """
+
+    def __init__(self, worker: int | None = None) -> None:
+        super().__init__()
+        self._prefix = "" if worker is None else f"[worker {worker}] "
 
     def format(self, record: logging.LogRecord) -> str:
         """One line; an exception follows on further, indented lines."""
@@ -40,16 +48,16 @@ class TextFormatter(logging.Formatter):
         if not message.isprintable():
             # Client ids and names come from strangers: they must not be able to write lines of their own.
             message = _escaped(message)
-        line = f"{_timestamp(record.created, record.msecs)} {level} {name} {message}"
+        line = f"{self._prefix}{_timestamp(record.created, record.msecs)} {level} {name} {message}"
         if record.exc_info:
             line += "\n" + "\n".join(
-                "    " + part for part in self.formatException(record.exc_info).splitlines()
+                f"{self._prefix}    {part}" for part in self.formatException(record.exc_info).splitlines()
             )
         return line
 
 
-RESERVED = ("time", "level", "logger", "message", "exception")
-"""The names that every line has. A fact of such a name gets an underscore behind it."""
+RESERVED = ("time", "level", "logger", "message", "exception", "worker")
+"""The names that lines have of their own. A fact of such a name gets an underscore behind it."""
 
 _SPECIFIER = re.compile(r"%[#0\- +]*[\d*]*(?:\.[\d*]+)?[diouxXeEfFgGcrsa%]")
 _FACT = re.compile(r"(\w+)=(.*%.*)")
@@ -101,7 +109,15 @@ def fields(record: logging.LogRecord) -> dict[str, object]:
 
 class JsonFormatter(logging.Formatter):
     """One JSON object per line: `time`, `level`, `logger`, `message`, the message's facts as fields, and for
-    an exception `exception`."""
+    an exception `exception`.
+
+    Args:
+        worker: the number of the worker that this process is; it is then in each line, too.
+    """
+
+    def __init__(self, worker: int | None = None) -> None:
+        super().__init__()
+        self._own: dict[str, object] = {} if worker is None else {"worker": worker}
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
@@ -111,6 +127,7 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
             **fields(record),
+            **self._own,
         }
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
@@ -190,13 +207,20 @@ flood = Flood()
 """On the handler of this process."""
 
 
-def configure(log_format: str = "text", level: str = "INFO", stream: IO[str] | None = None) -> None:
+def configure(
+    log_format: str = "text",
+    level: str = "INFO",
+    stream: IO[str] | None = None,
+    *,
+    worker: int | None = None,
+) -> None:
     """Send everything that is logged under `odradek` to standard error.
 
     Args:
         log_format: `text` or `json`.
         level: the least level that is shown.
         stream: where to, standard error when None.
+        worker: the number of the worker that this process is; None for a broker that is alone.
 
     Raises:
         ValueError: an unknown format or level.
@@ -204,7 +228,7 @@ def configure(log_format: str = "text", level: str = "INFO", stream: IO[str] | N
     if log_format not in FORMATS:
         raise ValueError(f"log format {log_format!r} is none of {', '.join(FORMATS)}")
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    handler.setFormatter(JsonFormatter(worker) if log_format == "json" else TextFormatter(worker))
     handler.addFilter(flood)
     root = logging.getLogger("odradek")
     for present in list(root.handlers):

@@ -140,6 +140,7 @@ _OF_A_KNOWN_PRODUCER = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NETWORK_EXCEPTION,
 }
 """Errors after which a later batch has to wait for the one that was refused, as in Kafka."""
 

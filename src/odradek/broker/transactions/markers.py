@@ -121,7 +121,10 @@ class MarkerWriter:
     def _is_late(self, key: TopicPartition, producer_id: int, epoch: int) -> bool:
         """Return whether a marker with its own epoch belongs to a transaction before the present one."""
         partition = self._replicas.find(*key)
-        entry = None if partition is None else partition.log.producers.entries.get(producer_id)
+        if partition is None or not partition.is_leader:
+            # What a follower has may not stand; the append says that it is none of this broker's.
+            return False
+        entry = partition.log.producers.entries.get(producer_id)
         if entry is None or epoch > entry.epoch:
             return False
         # Equal: written before and not heard of, unless it is of the next transaction. Fencing may have used

@@ -1,9 +1,10 @@
 """The transaction coordinator in a broker: its log is the replicas, its shards the partitions led here.
 
 A broker makes one `TransactionRuntime`, calls `follow` with every image once the replicas have followed it
-(at the start too), and `stop` before it closes its logs. Handlers reach the coordinator as
-`broker.transactions.coordinator`; a produce request that has to know whether a partition belongs to the
-transaction asks `verify`, one that lets it join (KIP-890) asks `add`.
+(at the start too), `follow_leaders` when the controller of a cluster has made replicas lead or follow, and
+`stop` before it closes its logs. Handlers reach the coordinator as `broker.transactions.coordinator`; a
+produce request that has to know whether a partition belongs to the transaction asks `verify`, one that lets
+it join (KIP-890) asks `add`: whichever broker coordinates the transaction.
 """
 
 from __future__ import annotations
@@ -13,13 +14,18 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from odradek.broker.coordination.replicated_log import ReplicatedLog
 from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.coordination.shell import CoordinatorShell
 from odradek.broker.metrics import VerificationMetrics
-from odradek.broker.transactions.markers import MarkerWriter
+from odradek.broker.transactions.marker_sender import LocalMarkers, MarkerSender
+from odradek.broker.transactions.remote_coordinator import RemoteCoordinator
+from odradek.broker.transactions.remote_markers import RemoteMarkers
+from odradek.cluster import paths
+from odradek.cluster.store import StoreError
+from odradek.coordinators.partitioner import partition_for
 from odradek.coordinators.reply import Reply
 from odradek.coordinators.transactions.config import TransactionConfig
 from odradek.coordinators.transactions.coordinator import (
@@ -33,9 +39,11 @@ from odradek.errors.codes import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
+    from odradek.broker.interbroker.channels import InterBrokerChannels
     from odradek.broker.metrics import Metrics
     from odradek.broker.producer_ids import ProducerIds
     from odradek.broker.replica_manager import ReplicaManager
+    from odradek.broker.transactions.markers import MarkerWriter
     from odradek.cluster.controller import Controller
     from odradek.cluster.image import ClusterDelta, ClusterImage
     from odradek.cluster.nodes import ProducerIdBlock
@@ -49,48 +57,6 @@ log = logging.getLogger(__name__)
 R = TypeVar("R")
 
 _NOBODY = -1
-
-
-class MarkerSender(Protocol):
-    """How markers get to the broker that leads their partitions."""
-
-    def __call__(
-        self, broker_id: int, markers: TransactionMarkers, deliver: Callable[[PartitionErrors], None]
-    ) -> None:
-        """Have markers written.
-
-        Args:
-            broker_id: who leads their partitions; -1: nobody at the moment.
-            markers: what to write.
-            deliver: gets what each partition answered; nothing for those that gave no answer, which are
-                tried again after a pause.
-        """
-        ...
-
-
-class LocalMarkers:
-    """`MarkerSender` of a broker that is alone: what it does not lead itself has to wait."""
-
-    def __init__(self, broker_id: int, writer: MarkerWriter) -> None:
-        self._broker_id = broker_id
-        self._writer = writer
-
-    def __call__(
-        self, broker_id: int, markers: TransactionMarkers, deliver: Callable[[PartitionErrors], None]
-    ) -> None:
-        """See `MarkerSender`."""
-        if broker_id != self._broker_id:
-            deliver({})
-            return
-        self._writer.write(
-            markers.producer_id,
-            markers.producer_epoch,
-            sorted(markers.partitions),
-            coordinator_epoch=markers.coordinator_epoch,
-            commit=markers.commit,
-            deliver=deliver,
-            transaction_version=markers.transaction_version,
-        )
 
 
 class TransactionRuntime(CoordinatorShell):
@@ -108,12 +74,14 @@ class TransactionRuntime(CoordinatorShell):
         loop: for answers that come later.
         config: the broker's configs.
         transaction_version: level of the feature `transaction.version`.
+        channels: to the other brokers of a cluster of several; None for a broker that is alone.
 
     Attributes:
         coordinator: what handlers call.
         writer: what WriteTxnMarkers calls.
         verified: what came of `verify` and `add`; the gate counts.
-        leader_of: who leads a partition, -1 for nobody, None if there is no such partition; may be replaced.
+        leader_of: who leads a partition, -1 for nobody, None for a topic that the image does not have; may
+            be replaced.
         send_markers: how markers get to the leaders of their partitions; may be replaced.
     """
 
@@ -131,12 +99,13 @@ class TransactionRuntime(CoordinatorShell):
         loop: asyncio.AbstractEventLoop,
         config: BrokerConfig,
         transaction_version: int,
+        channels: InterBrokerChannels | None = None,
     ) -> None:
-        super().__init__(TRANSACTION_STATE_TOPIC, broker_id, controller, config)
-        self._replicas = replicas
+        super().__init__(TRANSACTION_STATE_TOPIC, broker_id, replicas, controller, config)
         self._producer_ids = producer_ids
         self._loop = loop
         self.send_markers: MarkerSender = LocalMarkers(broker_id, writer)
+        self._remote: RemoteCoordinator | None = None
         self.writer = writer
         self.leader_of: Callable[[TopicPartition], int | None] = self._leader_in_the_image
         self._without_leader: dict[str, int] = {}
@@ -150,22 +119,40 @@ class TransactionRuntime(CoordinatorShell):
             new_producer_id=self._new_producer_id,
             send=self._send,
         )
+        if channels is not None:
+            self._remote = RemoteCoordinator(channels, loop)
+            self.send_markers = RemoteMarkers(
+                broker_id,
+                self.send_markers,
+                channels,
+                loop,
+                config.inter_broker_protocol_version,
+                self.coordinator.owes,
+            )
 
     def follow(self, image: ClusterImage, delta: ClusterDelta | None = None) -> None:
         """Take up the transactional ids of partitions that this broker leads now, give up the others.
 
         Args:
-            image: the cluster; the replicas have followed it already.
+            image: the cluster; where it leads the replicas, they have followed it already.
             delta: what has changed; `None` at the start.
         """
-        if delta is not None and not (
-            TRANSACTION_STATE_TOPIC in delta.topics
-            or TRANSACTION_STATE_TOPIC in delta.topics_marked
-            or TRANSACTION_STATE_TOPIC in delta.topics_gone
+        self._image = image
+        if delta is None or any(
+            TRANSACTION_STATE_TOPIC in names
+            for names in (delta.topics, delta.topics_marked, delta.topics_gone)
         ):
-            return
-        if self._follow_leaders(image, self.coordinator.load):
+            self.follow_leaders()
+
+    def follow_leaders(self, topics: Collection[str] | None = None) -> bool:
+        """See `CoordinatorShell.follow_leaders`."""
+        given_up = super().follow_leaders(topics)
+        if given_up:
             self._without_leader.clear()
+        return given_up
+
+    def _load(self, partition: int, leader_epoch: int) -> None:
+        self.coordinator.load(partition, leader_epoch)
 
     def set_version(self, transaction_version: int) -> None:
         """Go on at another level of the feature `transaction.version`."""
@@ -224,6 +211,19 @@ class TransactionRuntime(CoordinatorShell):
         *,
         verify_only: bool,
     ) -> PartitionErrors | asyncio.Future[PartitionErrors]:
+        if self._remote is not None:
+            broker_id = self._coordinator_of(transactional_id)
+            if broker_id == _NOBODY:
+                return dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            if broker_id != self._broker_id:
+                return self._remote.ask(
+                    broker_id,
+                    transactional_id,
+                    producer_id,
+                    producer_epoch,
+                    partitions,
+                    verify_only=verify_only,
+                )
         answer: ResponseFuture[PartitionErrors] = ResponseFuture()
         self.coordinator.add_partitions(
             transactional_id,
@@ -234,6 +234,19 @@ class TransactionRuntime(CoordinatorShell):
             verify_only=verify_only,
         )
         return answer.result(self._loop)
+
+    def _coordinator_of(self, transactional_id: str) -> int:
+        """The broker that coordinates an id, as far as this one knows; -1 for none."""
+        image = self._image
+        topic = image.topic(TRANSACTION_STATE_TOPIC)
+        if topic is None:
+            return _NOBODY
+        index = partition_for(transactional_id, len(topic.partitions))
+        if self.coordinator.runtime.state(index) is not None:
+            # The image may be behind.
+            return self._broker_id
+        state = topic.partitions.get(index)
+        return _NOBODY if state is None or state.leader not in image.brokers else state.leader
 
     # ------------------------------------------------------------------ producer ids
 
@@ -275,7 +288,7 @@ class TransactionRuntime(CoordinatorShell):
         for part in sends.get(_NOBODY, ()):
             self._without_leader[part.transactional_id] = len(part.partitions)
         for part in gone:
-            self._answered(part, dict.fromkeys(part.partitions, ErrorCode.NONE))
+            self._settle_gone(part)
         for leader, parts in sends.items():
             for part in parts:
                 self.send_markers(leader, part, partial(self._answered, part))
@@ -284,12 +297,50 @@ class TransactionRuntime(CoordinatorShell):
         if self.coordinator.partition_count:
             self.coordinator.markers_answered(markers, errors)
 
+    def _settle_gone(self, markers: TransactionMarkers) -> None:
+        """Markers of topics that the image does not have: they count as written where there is no topic."""
+        if self._remote is None:
+            self._answered(markers, dict.fromkeys(markers.partitions, ErrorCode.NONE))
+            return
+        # This broker may not have heard of a topic yet, or was not there when it was deleted.
+        names = {topic for topic, _ in markers.partitions}
+        deleted = self._controller.event_queue.run(lambda: self._deleted(names))
+        if asyncio.isfuture(deleted):
+            deleted.add_done_callback(
+                lambda done: self._drop(
+                    markers, () if done.cancelled() or done.exception() is not None else done.result()
+                )
+            )
+        else:
+            self._drop(markers, deleted)
+
+    def _deleted(self, names: Collection[str]) -> set[str]:
+        """Which topics do not exist, or are to be deleted. May wait for the store, in another thread."""
+        store = self._controller.store
+        try:
+            return {
+                name
+                for name in names
+                if store.exists(paths.topic(name)) is None
+                or store.exists(paths.delete_topic(name)) is not None
+            }
+        except StoreError as error:
+            log.warning("it is not known whether topics of transactions are still there: %s", error)
+            return set()
+
+    def _drop(self, markers: TransactionMarkers, deleted: Collection[str]) -> None:
+        errors = {key: ErrorCode.NONE for key in markers.partitions if key[0] in deleted}
+        self._answered(markers, errors)
+
     def _leader_in_the_image(self, partition: TopicPartition) -> int | None:
-        image = self._replicas.image
-        state = image.partition(*partition)
-        if state is None or partition[0] in image.marked:
+        image = self._image
+        topic = image.topic(partition[0])
+        if topic is None:
             return None
-        return state.leader
+        state = topic.partitions.get(partition[1])
+        if self._remote is None:
+            return None if state is None else state.leader
+        return _NOBODY if state is None or state.leader not in image.brokers else state.leader
 
 
 def _average(values: Collection[float]) -> float:

@@ -34,6 +34,7 @@ def start_transactions(broker: BrokerServices) -> TransactionRuntime:
         loop=broker.loop,
         config=broker.config,
         transaction_version=broker.features.level(TRANSACTION_VERSION),
+        channels=broker.channels,
     )
     transactions.follow(broker.image)
     transactions.register_gauges(broker.metrics)

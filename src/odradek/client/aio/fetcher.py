@@ -171,6 +171,10 @@ class Fetcher:
         except OdradekError as problem:
             log.debug("fetch from broker %d failed: %s", node, problem)
             session.failed()
+            for p in positions:
+                # The nearest replica may be gone for long: its leader is asked, which may name another.
+                if p.preferred_replica == node:
+                    p.preferred_replica = -1
             self._cluster.request_update()
             self._wake_later(self._config.retry_backoff_ms)
             if isinstance(problem, KafkaError) and problem.code == ErrorCode.UNSUPPORTED_VERSION:

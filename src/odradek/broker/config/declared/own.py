@@ -133,3 +133,10 @@ class OwnConfigs(Declarations, section=OWN):
         "partition is offline, told in the log, in metrics and in Metadata, and all others are "
         "served.",
     )
+    odradek_store_socket = string(
+        None,
+        LOW,
+        internal=True,
+        doc="Socket of the metadata store that the workers of one machine share, as given to each of "
+        "them by the process that runs them.",
+    )

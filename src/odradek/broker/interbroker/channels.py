@@ -1,0 +1,111 @@
+"""The channels of one broker of a cluster: to whom, and what for.
+
+Each purpose has a connection of its own, so that what takes long for one does not hold up another, as in
+Kafka.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.interbroker.channel import ChannelBroken
+
+if TYPE_CHECKING:
+    from odradek.broker.config.broker_config import BrokerConfig
+    from odradek.broker.interbroker.channel import InterBrokerChannel, InterBrokerTransport
+    from odradek.cluster.image import ClusterImage
+    from odradek.cluster.nodes import Endpoint
+    from odradek.errors.codes import ErrorCode
+
+_NO_CONTROLLER = -1
+
+
+class InterBrokerChannels:
+    """Finds the channel to a broker, or to the controller. Used in the event loop's thread.
+
+    Attributes:
+        on_controller_refused: told the id of a controller at whose address nobody listens any more.
+        creations: topics that the controller is being asked to create; see `broker.remote_creation`.
+    """
+
+    def __init__(
+        self,
+        transport: InterBrokerTransport,
+        config: BrokerConfig,
+        listener: str,
+        image: Callable[[], ClusterImage],
+    ) -> None:
+        """
+        Args:
+            transport: makes the channels.
+            config: of this broker.
+            listener: the name of the listener that brokers talk to each other by.
+            image: the cluster as this broker knows it.
+        """
+        self._transport = transport
+        self._config = config
+        self._listener = listener
+        self._image = image
+        self._channels: dict[tuple[int, str], InterBrokerChannel] = {}
+        self.on_controller_refused: Callable[[int], None] | None = None
+        self.creations: dict[str, asyncio.Future[ErrorCode]] = {}
+
+    def endpoint(self, broker_id: int) -> Endpoint | None:
+        """Where other brokers reach a broker; None while it is not live."""
+        broker = self._image().brokers.get(broker_id)
+        return None if broker is None else broker.endpoint(self._listener)
+
+    def to_broker(self, broker_id: int, purpose: str) -> InterBrokerChannel:
+        """The channel to a broker for one purpose, such as `markers`; it is kept for the next time."""
+        key = (broker_id, purpose)
+        channel = self._channels.get(key)
+        if channel is None:
+            channel = self._channels[key] = self._transport.channel(
+                broker_id,
+                lambda: self.endpoint(broker_id),
+                f"broker-{self._config.broker_id}-{purpose}",
+                self._config.request_timeout_ms,
+            )
+        return channel
+
+    async def to_controller(self, request: Any, newest: int, purpose: str = "controller") -> Any:
+        """Send a request to the present controller, in the newest version up to `newest` that it serves.
+
+        Args:
+            request, newest: see `InterBrokerChannel.send_negotiated`.
+            purpose: see `to_broker`.
+
+        Returns:
+            The response message, which may say NOT_CONTROLLER.
+
+        Raises:
+            ChannelBroken: there is no controller, or it did not answer; it may have done what was asked.
+            UnsupportedVersionError: it does not serve this.
+        """
+        controller_id = self._image().controller_id
+        if controller_id == _NO_CONTROLLER:
+            raise ChannelBroken("there is no controller now")
+        try:
+            return await self.to_broker(controller_id, purpose).send_negotiated(request, newest)
+        except ChannelBroken as error:
+            if error.refused and self.on_controller_refused is not None:
+                self.on_controller_refused(controller_id)
+            raise
+
+    def forget(self, broker_id: int) -> None:
+        """A broker is gone: close what leads to it."""
+        for key in [key for key in self._channels if key[0] == broker_id]:
+            self._channels.pop(key).close()
+
+    def close(self) -> None:
+        """Close all channels."""
+        for channel in self._channels.values():
+            channel.close()
+        self._channels.clear()
+
+
+def swallow(answer: asyncio.Future[Any]) -> None:
+    """Nobody asks what came of it: keep asyncio from complaining about that."""
+    answer.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -1,0 +1,313 @@
+"""Carries the active controller's requests to the brokers, itself included: one channel and queue for each.
+
+The rules are `cluster.broker_queues`'s and `cluster.control_requests`'s; here are the channels, the timers
+and what follows from answers. All of it runs in the event loop's thread; what the controller is to do is
+posted to its event queue. Kafka: `ControllerChannelManager`, `RequestSendThread`.
+
+A broker at whose address nobody listens is reported, and from then on tried from time to time: one that
+counts as dead for it, but has kept its registration, is reported again when it can be connected to.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.interbroker.channel import ChannelBroken, InterBrokerChannel, InterBrokerTransport
+from odradek.cluster.broker_queues import BrokerQueues
+from odradek.cluster.control_requests import ControlRequest, ControlRequests, Requests, deleted_by
+from odradek.cluster.image import ClusterImage
+from odradek.errors import NotControllerError, OdradekError
+from odradek.errors.codes import ErrorCode
+from odradek.util.repeats import Repeats
+from odradek.wire.messages.api_versions import ApiVersionsRequest
+from odradek.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from odradek.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from odradek.cluster.cluster_controller import ClusterController
+    from odradek.cluster.image import ClusterDelta
+    from odradek.cluster.nodes import Endpoint
+    from odradek.util.timers import TimerHandle, Timers
+
+log = logging.getLogger(__name__)
+repeats = Repeats(log)
+
+PROBE_INTERVAL_MS = 1_000
+"""How often a broker is tried that refused to be connected to."""
+
+
+class _Probe:
+    def __init__(self, epoch: int, endpoint: Endpoint | None) -> None:
+        self.epoch = epoch
+        self.endpoint = endpoint
+        self.timer: TimerHandle | None = None
+        self.channel: InterBrokerChannel | None = None
+
+    def end(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+        if self.channel is not None:
+            self.channel.close()
+
+
+class ControllerChannelManager:
+    """A `cluster.contested_controller.ControlListener`: `controller.add_control_listener(manager)`.
+
+    Args:
+        transport: makes the channels.
+        ibp: `inter.broker.protocol.version`.
+        timers: for what is tried again.
+        listener_name: of the listener over which brokers reach each other.
+        controller: this broker's, which is told what the answers say.
+        request_timeout_ms: how long an answer may take before the channel counts as broken.
+        retry_backoff_ms: the pause before a request is sent again.
+    """
+
+    def __init__(
+        self,
+        transport: InterBrokerTransport,
+        ibp: str,
+        timers: Timers,
+        listener_name: str,
+        controller: ClusterController,
+        *,
+        request_timeout_ms: int = 30_000,
+        retry_backoff_ms: int = 100,
+    ) -> None:
+        self._transport = transport
+        self._ibp = ibp
+        self._timers = timers
+        self._listener_name = listener_name
+        self._controller = controller
+        self._request_timeout_ms = request_timeout_ms
+        self._retry_backoff_ms = retry_backoff_ms
+        self._builder: ControlRequests | None = None
+        self._image = ClusterImage()
+        self._queues = BrokerQueues()
+        self._channels: dict[int, InterBrokerChannel] = {}
+        self._pausing: dict[int, TimerHandle] = {}
+        self._probes: dict[int, _Probe] = {}
+
+    @property
+    def is_started(self) -> bool:
+        """Return whether this broker's controller is the active one."""
+        return self._builder is not None
+
+    def unanswered(self, broker_id: int) -> int:
+        """Return how many requests a broker has not answered yet."""
+        return self._queues.length(broker_id)
+
+    def start(self, image: ClusterImage) -> None:
+        """Tell every broker everything: the controller of this one has taken over."""
+        self.stop()
+        self._builder = ControlRequests(self._ibp, self._listener_name, self._controller.broker_id)
+        self._image = image
+        self._tell(self._builder.everything(image, self._controller.offline_replicas))
+
+    def on_image(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """Tell the brokers what has changed; nothing happens outside of a term."""
+        if self._builder is None:
+            return
+        self._image = image
+        offline, leaving = self._controller.offline_replicas, frozenset(self._controller.shutting_down)
+        self._tell(self._builder.changes(image, delta, offline, leaving))
+
+    def resend(self, broker_id: int) -> None:
+        """Ask a broker for the state of all of its replicas, by LeaderAndIsr."""
+        if self._builder is not None:
+            self._tell(self._builder.resend(self._image, broker_id))
+
+    def stop(self) -> None:
+        """Send nothing more, and forget what was to be sent. Harmless when nothing was started."""
+        self._builder = None
+        self._queues = BrokerQueues()
+        for timer in self._pausing.values():
+            timer.cancel()
+        self._pausing.clear()
+        for probe in self._probes.values():
+            probe.end()
+        self._probes.clear()
+        channels, self._channels = self._channels, {}
+        for channel in channels.values():
+            channel.close()
+
+    # --- sending ------------------------------------------------------------------------------------------
+
+    def _tell(self, requests: Requests) -> None:
+        epochs = {broker: one.epoch for broker, one in self._image.brokers.items()}
+        for broker in self._queues.keep(epochs):
+            channel = self._channels.pop(broker, None)
+            if channel is not None:
+                channel.close()
+        for broker, new in requests.items():
+            self._queues.add(broker, new)
+        for broker in epochs:
+            self._send(broker)
+
+    def _send(self, broker: int) -> None:
+        if broker in self._pausing:
+            return
+        request = self._queues.next(broker)
+        if request is None:
+            return
+        channel = self._channels.get(broker)
+        if channel is None:
+            channel = self._channels[broker] = self._channel(broker, partial(self._endpoint, broker))
+            channel.on_broken = partial(self._look, broker)
+        future = channel.send(request.message, request.version)
+        future.add_done_callback(partial(self._done, broker, request))
+
+    def _channel(self, broker: int, endpoint: Callable[[], Endpoint | None]) -> InterBrokerChannel:
+        client_id = str(self._controller.broker_id)
+        return self._transport.channel(broker, endpoint, client_id, self._request_timeout_ms)
+
+    def _endpoint(self, broker: int) -> Endpoint | None:
+        found = self._image.brokers.get(broker)
+        return None if found is None else found.endpoint(self._listener_name)
+
+    def _done(self, broker: int, request: ControlRequest, future: asyncio.Future[Any]) -> None:
+        error = ChannelBroken("given up") if future.cancelled() else future.exception()
+        if error is not None:
+            self._broken(broker, request, error)
+            return
+        if not self._queues.on_response(broker, request):
+            return
+        probe = self._probes.pop(broker, None)
+        if probe is not None:
+            probe.end()
+            self._post(partial(self._controller.on_broker_reachable, broker))
+        self._answered(broker, request, future.result())
+        self._send(broker)
+
+    def _broken(self, broker: int, request: ControlRequest, error: BaseException) -> None:
+        if not self._queues.on_broken(broker, request):
+            return
+        name = type(request.message).__name__
+        repeats.log(logging.WARNING, broker, "%s does not reach broker %d: %s", name, broker, error)
+        if isinstance(error, ChannelBroken):
+            if error.refused:
+                self._note_refused(broker, request.broker_epoch)
+        else:
+            # Bytes that are no answer: what comes after them is none either.
+            self._channels[broker].reset("the answer could not be read")
+        self._pausing[broker] = self._timers.call_later(
+            self._retry_backoff_ms, partial(self._pause_over, broker)
+        )
+
+    def _look(self, broker: int) -> None:
+        """A connection broke. With nothing to be said it is made again: does anybody listen there?"""
+        channel = self._channels.get(broker)
+        if channel is not None and not self._queues.length(broker):
+            channel.send(ApiVersionsRequest(), 0).add_done_callback(partial(self._looked, broker))
+
+    def _looked(self, broker: int, future: asyncio.Future[Any]) -> None:
+        error = None if future.cancelled() else future.exception()
+        live = self._image.brokers.get(broker)
+        if isinstance(error, ChannelBroken) and error.refused and live is not None:
+            self._note_refused(broker, live.epoch)
+        elif isinstance(error, ChannelBroken) and live is not None and broker not in self._pausing:
+            # It listened, and hung up: the process may be about to end.
+            self._pausing[broker] = self._timers.call_later(
+                self._retry_backoff_ms, partial(self._pause_over, broker)
+            )
+
+    def _note_refused(self, broker: int, epoch: int) -> None:
+        if broker not in self._probes:
+            self._begin_probe(broker, epoch)
+            self._post(partial(self._controller.on_broker_refused, broker, epoch))
+
+    def _pause_over(self, broker: int) -> None:
+        del self._pausing[broker]
+        if self._queues.length(broker):
+            self._send(broker)
+        else:
+            self._look(broker)
+
+    # --- brokers that refuse ------------------------------------------------------------------------------
+
+    def _begin_probe(self, broker: int, epoch: int) -> None:
+        probe = self._probes[broker] = _Probe(epoch, self._endpoint(broker))
+        self._wait(broker, probe)
+
+    def _wait(self, broker: int, probe: _Probe) -> None:
+        probe.timer = self._timers.call_later(PROBE_INTERVAL_MS, partial(self._try, broker, probe))
+
+    def _try(self, broker: int, probe: _Probe) -> None:
+        live = self._image.brokers.get(broker)
+        if live is not None and live.epoch == probe.epoch:
+            # Not given up yet: what is queued for it is tried again and again.
+            self._wait(broker, probe)
+        elif live is not None or self._controller.refused.get(broker) != probe.epoch:
+            del self._probes[broker]
+            probe.end()
+        else:
+            if probe.channel is None:
+                probe.channel = self._channel(broker, lambda: probe.endpoint)
+            future = probe.channel.send(ApiVersionsRequest(), 0)
+            future.add_done_callback(partial(self._tried, broker, probe))
+
+    def _tried(self, broker: int, probe: _Probe, future: asyncio.Future[Any]) -> None:
+        failed = future.cancelled() or future.exception() is not None
+        if self._probes.get(broker) is not probe:
+            return
+        if failed:
+            self._wait(broker, probe)
+            return
+        del self._probes[broker]
+        probe.end()
+        self._post(partial(self._controller.on_broker_reachable, broker))
+
+    # --- answers ------------------------------------------------------------------------------------------
+
+    def _answered(self, broker: int, request: ControlRequest, response: Any) -> None:
+        if response.error_code == ErrorCode.STALE_CONTROLLER_EPOCH:
+            log.info("broker %d knows a newer controller", broker)
+            self._post(self._controller.look_again)
+            return
+        if response.error_code:
+            name = type(request.message).__name__
+            log.warning("broker %d answers %s with error %d", broker, name, response.error_code)
+        message = request.message
+        if isinstance(message, LeaderAndIsrRequest):
+            offline = _offline(message, response)
+            if offline:
+                self._post(partial(self._controller.note_offline, broker, offline))
+        elif isinstance(message, StopReplicaRequest) and not response.error_code:
+            gone = deleted_by(message, request.version) & _stopped(response)
+            if gone:
+                self._post(partial(self._controller.note_deleted, broker, gone))
+
+    def _post(self, work: Callable[[], object]) -> None:
+        self._controller.event_queue.post(partial(_quietly, work))
+
+
+def _quietly(work: Callable[[], object]) -> None:
+    try:
+        work()
+    except NotControllerError:
+        return
+    except OdradekError as error:
+        log.warning("what a broker has answered could not be followed: %s", error)
+
+
+def _offline(request: LeaderAndIsrRequest, response: LeaderAndIsrResponse) -> list[tuple[str, int]]:
+    names = {topic.topic_id: topic.topic_name for topic in request.topic_states}
+    errors = [(one.topic_name, one) for one in response.partition_errors]
+    errors += [
+        (names[topic.topic_id], one)
+        for topic in response.topics
+        if topic.topic_id in names
+        for one in topic.partition_errors
+    ]
+    return [
+        (name, one.partition_index) for name, one in errors if one.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    ]
+
+
+def _stopped(response: StopReplicaResponse) -> set[tuple[str, int]]:
+    return {(one.topic_name, one.partition_index) for one in response.partition_errors if not one.error_code}

@@ -1,0 +1,308 @@
+"""The fetchers of a broker: who copies what from whom, and when.
+
+There are `num.replica.fetchers` fetchers for each leader, each with a channel of its own and one request
+under way; a partition always goes to the same one of them. What is asked, and what becomes of an answer, is
+decided in `odradek.replication.replica_fetcher`. Kafka: `ReplicaFetcherManager`, `ReplicaFetcherThread`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from odradek.replication.leadership import ZERO_TOPIC_ID
+from odradek.replication.replica_fetcher import FetchLimits, ReplicaFetcher
+from odradek.util.repeats import Repeats
+from odradek.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from odradek.broker.config.broker_config import BrokerConfig
+    from odradek.broker.interbroker.channel import InterBrokerChannel, InterBrokerTransport
+    from odradek.broker.slices import Slicer
+    from odradek.cluster.nodes import Endpoint
+    from odradek.replication.replica_fetcher import Replica
+    from odradek.util.clock import Clock
+    from odradek.util.timers import TimerHandle, Timers
+    from odradek.util.topic_partition import TopicPartition
+
+logger = logging.getLogger(__name__)
+repeats = Repeats(logger)
+
+MAX_ASKED_ANEW = 1_000
+"""A fetcher of more partitions than this lets a newcomer wait for the end of the fetch under way, as Kafka's
+do: to name them all once more costs the leader more than the newcomer gains."""
+
+FetcherKey = tuple[int, int]
+"""The leader's broker id, and which one of its fetchers."""
+
+
+class Assignment(NamedTuple):
+    """A partition that is to be followed.
+
+    Attributes:
+        replica: the partition, which follows already (`make_follower`).
+        leader_id: whom it follows; -1 for nobody.
+        leader_epoch: of that leader.
+        topic_id: 16 bytes, zeros where the topic has none.
+    """
+
+    replica: Replica
+    leader_id: int
+    leader_epoch: int
+    topic_id: bytes = ZERO_TOPIC_ID
+
+
+def fetcher_number(key: TopicPartition, count: int) -> int:
+    """Which of a leader's `count` fetchers copies a partition."""
+    topic, index = key
+    return (31 * zlib.crc32(topic.encode()) + index) % count
+
+
+class _Running:
+    """One fetcher with its channel: it sends, waits, and takes what comes."""
+
+    def __init__(
+        self,
+        fetcher: ReplicaFetcher,
+        channel: InterBrokerChannel,
+        clock: Clock,
+        timers: Timers,
+        slicer: Slicer,
+    ) -> None:
+        self.fetcher = fetcher
+        self._channel = channel
+        self._clock = clock
+        self._timers = timers
+        self._slicer = slicer
+        self._timer: TimerHandle | None = None
+        self._is_busy = False
+        self._stopped = False
+        self._fetch: asyncio.Future[Any] | None = None
+        """The fetch under way."""
+        self._gives_up = False
+
+    def hurry(self) -> None:
+        """As `wake`; a fetch that the leader may hold is given up, as it knows nothing of newcomers."""
+        fetch = self._fetch
+        if fetch is None or fetch.done() or self._stopped or len(self.fetcher) > MAX_ASKED_ANEW:
+            self.wake()
+            return
+        self._gives_up = True
+        self._channel.reset("there are more partitions to fetch")
+
+    def wake(self) -> None:
+        """Send what is to be sent, unless a request is under way."""
+        if self._is_busy or self._stopped:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        now_ms = self._clock.monotonic_ms()
+        request = self.fetcher.next_request(now_ms)
+        if request is None:
+            wait_ms = self.fetcher.wait_ms(now_ms)
+            if wait_ms is not None:
+                self._timer = self._timers.call_later(max(1.0, wait_ms), self.wake)
+            return
+        self._is_busy = True
+        answer = self._channel.send(request.message, request.version)
+        self._fetch = answer if request.message.API_KEY == ApiKey.FETCH else None
+        answer.add_done_callback(self._arrived)
+
+    def stop(self) -> None:
+        """Send nothing any more, and take nothing."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._channel.close()
+
+    def _arrived(self, answered: asyncio.Future[Any]) -> None:
+        self._fetch = None
+        gives_up, self._gives_up = self._gives_up, False
+        error = None if answered.cancelled() else answered.exception()
+        if self._stopped:
+            return
+        if gives_up and error is not None:
+            self.fetcher.given_up()
+            self._is_busy = False
+            self.wake()
+            return
+        if answered.cancelled() or error is not None:
+            self._go_on(error or asyncio.CancelledError())
+            return
+        steps = self.fetcher.take(answered.result(), self._clock.now_ms(), self._clock.monotonic_ms())
+        try:
+            taken = self._slicer.run(steps)
+        except Exception as failure:
+            self._go_on(failure)
+            return
+        if isinstance(taken, asyncio.Future):
+            taken.add_done_callback(self._taken)
+        else:
+            self._go_on(None)
+
+    def _taken(self, done: asyncio.Future[None]) -> None:
+        self._go_on(asyncio.CancelledError() if done.cancelled() else done.exception())
+
+    def _go_on(self, error: BaseException | None) -> None:
+        self._is_busy = False
+        if self._stopped:
+            return
+        if error is not None:
+            leader_id = self.fetcher.leader_id
+            repeats.log(
+                logging.WARNING,
+                (leader_id, type(error).__name__),
+                "the fetch from broker %d came to nothing: %s: %s",
+                leader_id,
+                type(error).__name__,
+                error,
+            )
+            self.fetcher.broken(self._clock.monotonic_ms())
+        self.wake()
+
+
+class ReplicaFetcherManager:
+    """See the module's docstring. Used in the event loop's thread."""
+
+    def __init__(
+        self,
+        transport: InterBrokerTransport,
+        config: BrokerConfig,
+        clock: Clock,
+        timers: Timers,
+        slicer: Slicer,
+        *,
+        broker_id: int,
+        ibp: str,
+        endpoint_of: Callable[[int], Endpoint | None],
+        broker_epoch: Callable[[], int] = lambda: -1,
+    ) -> None:
+        """
+        Args:
+            transport: makes the channels.
+            config: `num.replica.fetchers`, `replica.fetch.*`, `replica.socket.timeout.ms`.
+            clock, timers: for pauses.
+            slicer: takes long answers in slices.
+            broker_id: this broker.
+            ibp: `inter.broker.protocol.version`.
+            endpoint_of: where a broker is now, by the listener that brokers use among themselves.
+            broker_epoch: of this broker.
+        """
+        self._transport = transport
+        self._clock = clock
+        self._timers = timers
+        self._slicer = slicer
+        self._broker_id = broker_id
+        self._ibp = ibp
+        self._endpoint_of = endpoint_of
+        self._broker_epoch = broker_epoch
+        self._count = max(1, config.num_replica_fetchers)
+        self._timeout_ms = config.replica_socket_timeout_ms
+        self._limits = FetchLimits(
+            max_bytes=config.replica_fetch_max_bytes,
+            response_max_bytes=config.replica_fetch_response_max_bytes,
+            wait_max_ms=config.replica_fetch_wait_max_ms,
+            min_bytes=config.replica_fetch_min_bytes,
+            backoff_ms=config.replica_fetch_backoff_ms,
+        )
+        self._running: dict[FetcherKey, _Running] = {}
+        self._where: dict[TopicPartition, FetcherKey] = {}
+        self._stopped = False
+
+    def __len__(self) -> int:
+        """How many fetchers there are."""
+        return len(self._running)
+
+    def add(self, assignments: Iterable[Assignment]) -> None:
+        """Follow partitions from now on; those followed elsewhere move. The same epoch again is no change."""
+        if self._stopped:
+            return
+        touched: dict[FetcherKey, None] = {}
+        for replica, leader_id, leader_epoch, topic_id in assignments:
+            key = replica.key
+            at = (leader_id, fetcher_number(key, self._count))
+            before = self._where.get(key)
+            if before is not None and (before != at or leader_id < 0):
+                self.remove([key])
+            if leader_id < 0 or leader_id == self._broker_id:
+                continue
+            running = self._running.get(at) or self._start(at)
+            running.fetcher.add(replica, leader_epoch, topic_id)
+            self._where[key] = at
+            touched[at] = None
+        for at in touched:
+            self._running[at].hurry()
+
+    def remove(self, keys: Iterable[TopicPartition]) -> None:
+        """Follow partitions no more; what is under way for them counts no more. `add` may follow."""
+        for key in keys:
+            at = self._where.pop(key, None)
+            if at is not None:
+                self._running[at].fetcher.remove(key)
+
+    def shutdown_idle_fetchers(self) -> None:
+        """Stop the fetchers that have nothing to follow; called when a LeaderAndIsr has been worked on."""
+        for at, running in list(self._running.items()):
+            if not len(running.fetcher):
+                running.stop()
+                del self._running[at]
+
+    def resize(self, count: int) -> None:
+        """Have `count` fetchers for each leader from now on (`num.replica.fetchers`)."""
+        if count == self._count or count < 1:
+            return
+        self._count = count
+        again = [
+            Assignment(one.replica, at[0], one.leader_epoch, one.topic_id)
+            for at, running in self._running.items()
+            for one in running.fetcher.followed
+        ]
+        self.add(again)
+        self.shutdown_idle_fetchers()
+
+    def stop(self) -> None:
+        """Stop all fetchers for good."""
+        self._stopped = True
+        for running in self._running.values():
+            running.stop()
+        self._running.clear()
+        self._where.clear()
+
+    # ------------------------------------------------------------------ gauges
+
+    @property
+    def max_lag(self) -> int:
+        """Kafka's `ReplicaFetcherManager,name=MaxLag`: records that a partition is behind its leader."""
+        return max((running.fetcher.max_lag for running in self._running.values()), default=0)
+
+    @property
+    def failed_partitions_count(self) -> int:
+        """Kafka's `FailedPartitionsCount`: partitions that wait for a newer leader epoch."""
+        return sum(running.fetcher.failed_count for running in self._running.values())
+
+    def lags(self) -> Iterator[tuple[TopicPartition, int]]:
+        """Kafka's `FetcherLagMetrics,name=ConsumerLag` of each partition that has been fetched."""
+        for running in self._running.values():
+            for one in running.fetcher.followed:
+                if one.lag is not None:
+                    yield one.replica.key, one.lag
+
+    def _start(self, at: FetcherKey) -> _Running:
+        leader_id, number = at
+        fetcher = ReplicaFetcher(
+            self._broker_id, leader_id, self._ibp, self._limits, broker_epoch=self._broker_epoch
+        )
+        channel = self._transport.channel(
+            leader_id,
+            lambda: self._endpoint_of(leader_id),
+            client_id=f"broker-{self._broker_id}-fetcher-{number}",
+            timeout_ms=self._timeout_ms,
+        )
+        running = _Running(fetcher, channel, self._clock, self._timers, self._slicer)
+        self._running[at] = running
+        return running

@@ -1,0 +1,328 @@
+"""Channels as they are between processes: a TCP connection each. See `channel` for the seam."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from odradek.broker.interbroker.channel import ChannelBroken, EndpointOf
+from odradek.errors import OdradekError, ProtocolError, UnsupportedVersionError
+from odradek.errors.codes import ErrorCode
+from odradek.util.gathered_writes import gathering_write
+from odradek.wire.api import ApiKey
+from odradek.wire.framing import FrameReceiver, ReceiveBuffers
+from odradek.wire.headers import decode_response, encode_request
+from odradek.wire.messages.api_versions import ApiVersionsRequest
+
+if TYPE_CHECKING:
+    from odradek.cluster.nodes import Endpoint
+
+log = logging.getLogger(__name__)
+
+MAX_RESPONSE_BYTES = 1 << 30
+"""A larger frame is none of a broker's: what a follower gets is bounded by its fetch, or is one batch."""
+
+
+class AsyncioTransport:
+    """Makes channels over TCP; see `InterBrokerTransport`. Made in the event loop's thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._buffers = ReceiveBuffers()
+
+    def channel(
+        self, broker_id: int, endpoint: EndpointOf, client_id: str, timeout_ms: int
+    ) -> AsyncioChannel:
+        """See `InterBrokerTransport.channel`."""
+        return AsyncioChannel(self._loop, self._buffers, broker_id, endpoint, client_id, timeout_ms)
+
+
+class _Asked:
+    """A request that was sent, or waits to be."""
+
+    __slots__ = ("answer", "correlation_id", "deadline", "key", "version")
+
+    def __init__(
+        self, answer: asyncio.Future[Any], key: int, version: int, correlation_id: int, deadline: float
+    ) -> None:
+        self.answer = answer
+        self.key = key
+        self.version = version
+        self.correlation_id = correlation_id
+        self.deadline = deadline
+
+
+class AsyncioChannel:
+    """See `InterBrokerChannel`.
+
+    Attributes:
+        broker_id: whose channel it is.
+        is_connected: whether there is a connection now.
+        on_broken: see `InterBrokerChannel`.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        buffers: ReceiveBuffers,
+        broker_id: int,
+        endpoint: EndpointOf,
+        client_id: str,
+        timeout_ms: int,
+    ) -> None:
+        self.broker_id = broker_id
+        self.on_broken: Callable[[], object] | None = None
+        self._loop = loop
+        self._buffers = buffers
+        self._endpoint = endpoint
+        self._client_id = client_id
+        self._timeout_s = timeout_ms / 1000
+        self._wire: _Wire | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._waiting: list[tuple[Any, int, asyncio.Future[Any]]] = []
+        self._correlation_id = 0
+        self._is_closed = False
+
+    @property
+    def is_connected(self) -> bool:
+        """See the class."""
+        return self._wire is not None
+
+    def send(self, request: Any, version: int) -> asyncio.Future[Any]:
+        """See `InterBrokerChannel.send`."""
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        if self._is_closed:
+            answer.set_exception(ChannelBroken(f"the channel to broker {self.broker_id} is closed"))
+        elif self._wire is not None:
+            self._write(self._wire, request, version, answer)
+        else:
+            self._waiting.append((request, version, answer))
+            if self._connecting is None:
+                self._connecting = self._loop.create_task(self._connect())
+        return answer
+
+    def send_negotiated(self, request: Any, newest: int) -> asyncio.Future[Any]:
+        """See `InterBrokerChannel.send_negotiated`."""
+        return self._loop.create_task(self._negotiate(request, newest))
+
+    async def _negotiate(self, request: Any, newest: int) -> Any:
+        wire = self._wire
+        if wire is None or wire.versions is None:
+            served = await self.send(ApiVersionsRequest(), 0)
+            wire = self._wire
+            if wire is None:
+                raise ChannelBroken(f"the connection to broker {self.broker_id} broke")
+            if served.error_code:
+                raise ProtocolError(
+                    f"broker {self.broker_id} does not tell its versions: {ErrorCode(served.error_code).name}"
+                )
+            wire.versions = {
+                one.api_key: range(one.min_version, one.max_version + 1) for one in served.api_keys
+            }
+        key = int(request.API_KEY)
+        theirs = wire.versions.get(key, range(0))
+        version = min(newest, theirs.stop - 1)
+        if version not in theirs:
+            raise UnsupportedVersionError(
+                f"broker {self.broker_id} does not serve {ApiKey(key).api_name} up to version {newest}"
+            )
+        return await self.send(request, version)
+
+    def reset(self, reason: str) -> None:
+        """See `InterBrokerChannel.reset`."""
+        self._break(ChannelBroken(f"the channel to broker {self.broker_id} was given up: {reason}"))
+
+    def close(self) -> None:
+        """See `InterBrokerChannel.close`."""
+        self._is_closed = True
+        self.reset("it is closed")
+
+    # ------------------------------------------------------------------ the connection
+
+    async def _connect(self) -> None:
+        refusals: list[bool] = []
+        reason = "nobody knows its address"
+        try:
+            endpoint = self._endpoint()
+            if endpoint is not None:
+                reason = f"{endpoint.host}:{endpoint.port}: no address"
+                async with asyncio.timeout(self._timeout_s):
+                    addresses = await self._loop.getaddrinfo(
+                        endpoint.host, endpoint.port, type=socket.SOCK_STREAM
+                    )
+                    for address in dict.fromkeys(str(one[4][0]) for one in addresses):
+                        try:
+                            await self._open(address, endpoint)
+                        except OSError as error:
+                            refusals.append(isinstance(error, ConnectionRefusedError))
+                            reason = f"{address}:{endpoint.port}: {error.strerror or error}"
+                        else:
+                            return
+        except (OSError, TimeoutError) as error:
+            refusals.append(False)
+            reason = f"{reason.partition(': ')[0]}: {error or 'no connection in time'}"
+        except asyncio.CancelledError:
+            return  # given up: `_break` has told everybody
+        except Exception as error:
+            # A host that is no name, a port that is no number: whoever waits has to learn it all the same.
+            refusals.append(False)
+            reason = f"{reason.partition(': ')[0]}: {error}"
+        self._connecting = None
+        self._break(
+            ChannelBroken(
+                f"broker {self.broker_id} cannot be reached: {reason}",
+                refused=bool(refusals) and all(refusals),
+            )
+        )
+
+    async def _open(self, address: str, endpoint: Endpoint) -> None:
+        wire = _Wire(self._buffers, self._on_lost, self._timeout_s, self._loop)
+        await self._loop.create_connection(lambda: wire, address, endpoint.port)
+        self._connecting = None
+        self._wire = wire
+        if wire.is_lost:
+            self._break(ChannelBroken(f"broker {self.broker_id} hung up"))
+            return
+        waiting, self._waiting = self._waiting, []
+        for request, version, answer in waiting:
+            if not answer.done():
+                self._write(wire, request, version, answer)
+
+    def _write(self, wire: _Wire, request: Any, version: int, answer: asyncio.Future[Any]) -> None:
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        key = int(request.API_KEY)
+        try:
+            parts = encode_request(key, version, self._correlation_id, self._client_id, request)
+        except (OdradekError, ValueError) as error:
+            answer.set_exception(error)
+            return
+        wire.write(
+            parts,
+            _Asked(answer, key, version, self._correlation_id, self._loop.time() + self._timeout_s),
+        )
+
+    def _on_lost(self, wire: _Wire, error: OdradekError) -> None:
+        if wire is self._wire:
+            self._break(
+                error
+                if isinstance(error, ProtocolError)
+                else ChannelBroken(f"the connection to broker {self.broker_id} broke: {error}")
+            )
+            if self.on_broken is not None and not self._is_closed:
+                self.on_broken()
+
+    def _break(self, error: OdradekError) -> None:
+        connecting, self._connecting = self._connecting, None
+        if connecting is not None:
+            connecting.cancel()
+        wire, self._wire = self._wire, None
+        waiting, self._waiting = self._waiting, []
+        answers = [answer for _, _, answer in waiting]
+        if wire is not None:
+            answers = [one.answer for one in wire.give_up()] + answers
+        for answer in answers:
+            if not answer.done():
+                answer.set_exception(error)
+
+
+class _Wire(asyncio.BufferedProtocol):
+    """One connection. Answers come in the order of the requests.
+
+    Attributes:
+        versions: what the broker serves, once it was asked.
+        is_lost: whether the connection is gone.
+    """
+
+    def __init__(
+        self,
+        buffers: ReceiveBuffers,
+        on_lost: Callable[[_Wire, OdradekError], None],
+        timeout_s: float,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.versions: dict[int, range] | None = None
+        self.is_lost = False
+        self._receiver = FrameReceiver(MAX_RESPONSE_BYTES, buffers)
+        self._on_lost = on_lost
+        self._timeout_s = timeout_s
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._under_way: deque[_Asked] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See `asyncio.BaseProtocol`."""
+        # uvloop's transports are transports without being subclasses.
+        self._transport = made = cast(asyncio.Transport, transport)
+        self._writelines = gathering_write(made)
+
+    def write(self, parts: list[Any], asked: _Asked) -> None:
+        """Send a request whose answer is awaited behind those of the others."""
+        self._under_way.append(asked)
+        self._writelines(parts)
+        if self._timer is None:
+            self._timer = self._loop.call_at(asked.deadline, self._check_deadline)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """See `asyncio.BufferedProtocol`."""
+        return self._receiver.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """See `asyncio.BufferedProtocol`."""
+        try:
+            for frame in self._receiver.received(nbytes):
+                self._take(frame)
+        except OdradekError as error:
+            self._lose(error)
+        except Exception as error:
+            log.exception("an answer of another broker could not be taken")
+            self._lose(ProtocolError(str(error)))
+
+    def _take(self, frame: memoryview) -> None:
+        if not self._under_way:
+            raise ProtocolError("an answer to a request that was not sent")
+        asked = self._under_way[0]
+        # Whoever waits is called later; by then the memory of the frame serves the next.
+        kept = self._receiver.own(frame) if asked.key == ApiKey.FETCH else frame
+        correlation_id, message = decode_response(kept, asked.key, asked.version)
+        if correlation_id != asked.correlation_id:
+            raise ProtocolError(f"an answer to request {correlation_id}, not to {asked.correlation_id}")
+        self._under_way.popleft()
+        if not asked.answer.done():
+            asked.answer.set_result(message)
+
+    def _check_deadline(self) -> None:
+        self._timer = None
+        if not self._under_way:
+            return
+        oldest = self._under_way[0]
+        if self._loop.time() >= oldest.deadline:
+            self._lose(ChannelBroken(f"no answer in {self._timeout_s:g} s to {ApiKey(oldest.key).api_name}"))
+        else:
+            self._timer = self._loop.call_at(oldest.deadline, self._check_deadline)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See `asyncio.BaseProtocol`."""
+        self._lose(ChannelBroken(str(exc) if exc is not None else "it hung up"))
+
+    def _lose(self, error: OdradekError) -> None:
+        if not self.is_lost:
+            self.is_lost = True
+            self._on_lost(self, error)
+            self.give_up()
+
+    def give_up(self) -> list[_Asked]:
+        """Close the connection; what was under way is returned, and no longer awaited here."""
+        self.is_lost = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._transport is not None:
+            self._transport.abort()
+        left = list(self._under_way)
+        self._under_way.clear()
+        return left

@@ -1,0 +1,482 @@
+"""What makes a broker a member of a cluster of several: its half of docs/cluster.md.
+
+It puts together what a broker that is alone has no need of: the image that the controller tells
+(`metadata`), what the controller says (`state_changes`), the fetchers that follow other leaders, the leader's
+wishes for its in-sync sets, and, while this broker is the controller, the channels to all brokers.
+`odradek.broker.app` starts and stops it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from odradek.broker.interbroker.alter_partition_manager import AlterPartitionManager
+from odradek.broker.interbroker.channel import ChannelBroken
+from odradek.broker.interbroker.channels import InterBrokerChannels
+from odradek.broker.interbroker.controller_channel_manager import ControllerChannelManager
+from odradek.broker.interbroker.replica_fetcher_manager import ReplicaFetcherManager
+from odradek.broker.interbroker.transport import AsyncioTransport
+from odradek.broker.interbroker.zk_isr_manager import CHECK_INTERVAL_MS, ZkIsrManager
+from odradek.broker.metadata_cache import MetadataCache
+from odradek.broker.process.loop_timers import Periodic
+from odradek.broker.state_changes import StateChanges
+from odradek.cluster import paths
+from odradek.cluster.inter_broker_versions import writes_isr_itself
+from odradek.cluster.store import NodeExists, SessionExpired
+from odradek.errors import OdradekError
+from odradek.errors.codes import ErrorCode
+from odradek.wire.messages.api_versions import ApiVersionsRequest
+from odradek.wire.messages.controlled_shutdown import ControlledShutdownRequest
+
+if TYPE_CHECKING:
+    from odradek.broker.config.broker_config import BrokerConfig
+    from odradek.broker.interbroker.channel import InterBrokerTransport
+    from odradek.broker.replica_manager import ReplicaManager
+    from odradek.broker.slices import Slicer
+    from odradek.cluster.cluster_controller import ClusterController
+    from odradek.cluster.image import ClusterDelta, ClusterImage
+    from odradek.cluster.nodes import BrokerRegistration
+    from odradek.cluster.store import MetadataStore
+    from odradek.log.folders.log_manager import LogManager
+    from odradek.util.clock import Clock
+    from odradek.util.timers import Timers
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_REGISTER_AGAIN_S = 0.25
+_REJOIN_S = 0.5
+_LOOK_PAUSE_S = 0.1
+_LOOK_AGAIN_MS = 5_000
+_KNOWN_WITHIN_S = 10.0
+_NEWEST_CONTROLLED_SHUTDOWN = 3
+_WATCH = "watch"
+
+
+class ClusterAccess(NamedTuple):
+    """How a broker gets to its cluster.
+
+    Attributes:
+        open_store: opens a session with the metadata store; again when one has expired. May wait.
+        transport: makes channels to other brokers; real connections when None.
+    """
+
+    open_store: Callable[[], MetadataStore]
+    transport: InterBrokerTransport | None = None
+
+
+class Membership:
+    """One broker's membership. Made and used in the event loop's thread.
+
+    Attributes:
+        metadata: the cluster as the controller tells it.
+        channels: to the other brokers.
+        fetchers: follow the leaders of other partitions; there from `begin` on.
+        state_changes: does what the controller says.
+        is_told: whether the controller has told of this broker, and of the topics that there were.
+        on_told: called when it has.
+    """
+
+    def __init__(
+        self,
+        access: ClusterAccess,
+        config: BrokerConfig,
+        controller: ClusterController,
+        clock: Clock,
+        timers: Timers,
+        slicer: Slicer,
+    ) -> None:
+        """
+        Args:
+            access: how to get to the cluster.
+            config: of this broker.
+            controller: this broker's; it has opened the metadata store.
+            clock, timers: time.
+            slicer: takes long answers of leaders in slices.
+        """
+        self._timers = timers
+        self._slicer = slicer
+        self._access = access
+        self._config = config
+        self._controller = controller
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._transport = access.transport or AsyncioTransport(self._loop)
+        listener = inter_broker_listener(config)
+        self.metadata = MetadataCache(controller.cluster_id, controller.image.configs)
+        self.channels = InterBrokerChannels(self._transport, config, listener, lambda: self.metadata.image)
+        self.channels.on_controller_refused = self._on_controller_refused
+        self._to_brokers = ControllerChannelManager(
+            self._transport,
+            config.inter_broker_protocol_version,
+            timers,
+            listener,
+            controller,
+            request_timeout_ms=config.controller_socket_timeout_ms,
+        )
+        controller.add_control_listener(self._to_brokers)
+        controller.add_config_listener(self._on_configs)
+        self._isr_changes: AlterPartitionManager | ZkIsrManager
+        self.is_told = False
+        self.on_told: Callable[[], object] | None = None
+        self._expected: set[str] | None = None
+        self._watched_controller = -1
+        self._periodic: list[Periodic] = []
+        self._looked_at = -1.0
+        self._rejoining: asyncio.Task[None] | None = None
+        self._expired: MetadataStore | None = None
+        self._is_member = False
+        self._stopped = False
+        self._changed = asyncio.Event()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Return whether `let_go` was called, perhaps while `join` has not returned yet."""
+        return self._stopped
+
+    def begin(
+        self, replicas: ReplicaManager, logs: LogManager, on_leadership: Callable[[set[str]], object]
+    ) -> None:
+        """Be ready for what the controller will say.
+
+        Args:
+            replicas, logs: what it will be about.
+            on_leadership: told of topics of which this broker has begun or ceased to lead partitions.
+        """
+        self._replicas = replicas
+        self.fetchers = ReplicaFetcherManager(
+            self._transport,
+            self._config,
+            self._clock,
+            self._timers,
+            self._slicer,
+            broker_id=self._config.broker_id,
+            ibp=self._config.inter_broker_protocol_version,
+            endpoint_of=self.channels.endpoint,
+            broker_epoch=self._broker_epoch,
+        )
+        self.state_changes = StateChanges(
+            broker_id=self._config.broker_id,
+            replicas=replicas,
+            logs=logs,
+            metadata=self.metadata,
+            store=lambda: self._controller.store,
+            fetchers=self.fetchers,
+            broker_epoch=self._broker_epoch,
+        )
+        self.state_changes.on_leadership = on_leadership
+        if writes_isr_itself(self._config.inter_broker_protocol_version):
+            self._isr_changes = ZkIsrManager(
+                broker_id=self._config.broker_id,
+                run_in_store=self._run_in_store,
+                replicas=replicas,
+                clock=self._clock,
+                controller_epoch=lambda: self.state_changes.controller_epoch,
+                is_eligible=self._is_live,
+            )
+        else:
+            self._isr_changes = AlterPartitionManager(
+                broker_id=self._config.broker_id,
+                channels=self.channels,
+                replicas=replicas,
+                clock=self._clock,
+                broker_epoch=self._broker_epoch,
+                is_eligible=self._is_live,
+            )
+        replicas.on_isr_wanted = self._isr_changes.want
+        replicas.is_eligible = self._is_live
+        replicas.follows_image = False
+        self.metadata.add_listener(self._on_metadata)
+
+    async def join(self, registration: Callable[[], BrokerRegistration]) -> None:
+        """Register, and return when the controller has told of this broker, or has not in a while.
+
+        Returns early once `let_go` was called.
+
+        Args:
+            registration: this broker as others are to know it.
+
+        Raises:
+            NodeExists: another broker has this id, and keeps it for longer than a session lasts.
+            StoreError: the store cannot be reached.
+        """
+        self._registration = registration
+        self._expected = await self._run_in_store(_topics)
+        await self._register()
+        if self._stopped:
+            return
+        self._is_member = True
+        if self._expired is self._controller.store:
+            self._on_expired(self._expired)
+        self._periodic = [
+            Periodic(
+                self._loop, "in-sync replicas", self._config.replica_lag_time_max_ms / 2, self._shrink_isrs
+            ),
+            # What could not be followed, as the metadata store was out of reach.
+            Periodic(self._loop, "controller", _LOOK_AGAIN_MS, self._look_again),
+        ]
+        if isinstance(self._isr_changes, ZkIsrManager):
+            propagate = self._isr_changes.maybe_propagate_isr_changes
+            self._periodic.append(Periodic(self._loop, "notices of ISRs", CHECK_INTERVAL_MS, propagate))
+        if self._config.auto_leader_rebalance_enable:
+            interval_ms = 1000 * self._config.leader_imbalance_check_interval_seconds
+            self._periodic.append(Periodic(self._loop, "preferred leaders", interval_ms, self._rebalance))
+        deadline = self._loop.time() + _KNOWN_WITHIN_S
+        while not self.is_told and self._loop.time() < deadline and not self._stopped:
+            await asyncio.sleep(0.005)
+        # What it has not been told by now, of a topic that was deleted perhaps, nobody is to wait for.
+        self._be_told()
+
+    async def _register(self) -> None:
+        """Register; the session of this broker's life before may have to end first, or the new one ends."""
+        self._listen_for_expiry(self._controller.store)
+        deadline = self._loop.time() + 1.5 * self._config.zookeeper_session_timeout_ms / 1000
+        is_told = False
+        register: Callable[[], None] = self._start_controller
+        while not self._stopped:
+            try:
+                await self._controller.event_queue.run(register)
+                return
+            except (NodeExists, SessionExpired) as error:
+                if self._loop.time() > deadline:
+                    raise
+                if isinstance(error, SessionExpired):
+                    register = self._open_and_rejoin
+                if not is_told:
+                    log.warning("%s It is waited for", error)
+                is_told = True
+                await asyncio.sleep(_REGISTER_AGAIN_S)
+
+    def _start_controller(self) -> None:
+        self._controller.start(self._registration())
+
+    def _broker_epoch(self) -> int:
+        return self._controller.broker_epoch
+
+    def _is_live(self, broker_id: int) -> bool:
+        return broker_id in self.metadata.image.brokers
+
+    # ------------------------------------------------------------------ following the cluster
+
+    def _on_configs(self, configs: Mapping[str, Mapping[str, str]]) -> None:
+        self.metadata.update_configs(configs)
+
+    def _on_metadata(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        self._changed.set()
+        for gone in delta.brokers_gone:
+            self.channels.forget(gone)
+            if gone == self._watched_controller:
+                self._watched_controller = -1
+        if delta.controller is not None or delta.brokers:
+            self._watch_controller(image.controller_id)
+        if self._says_all(image):
+            self._be_told()
+
+    def _be_told(self) -> None:
+        if not self.is_told:
+            self.is_told = True
+            if self.on_told is not None:
+                self.on_told()
+
+    def _says_all(self, image: ClusterImage) -> bool:
+        """A broker that has come is told of the brokers first, of the topics when it leads and follows."""
+        return (
+            self._expected is not None
+            and self._config.broker_id in image.brokers
+            and self._expected <= image.topics.keys()
+        )
+
+    def _watch_controller(self, controller_id: int) -> None:
+        """Keep a connection to the controller, by whose breaking its death is seen at once."""
+        if controller_id == self._config.broker_id or self.channels.endpoint(controller_id) is None:
+            self._watched_controller = -1
+            return
+        if controller_id == self._watched_controller:
+            return
+        self._watched_controller = controller_id
+        channel = self.channels.to_broker(controller_id, _WATCH)
+        channel.on_broken = partial(self._watch_broke, controller_id)
+        self._look_at_controller(controller_id)
+
+    def _watch_broke(self, controller_id: int) -> None:
+        """Look at once, but not without pause at one that takes connections and ends them."""
+        pause_ms = 1000 * _LOOK_PAUSE_S if self._loop.time() < self._looked_at + _LOOK_PAUSE_S else 0.0
+        self._timers.call_later(pause_ms, partial(self._look_at_controller, controller_id))
+
+    def _look_at_controller(self, controller_id: int) -> None:
+        if controller_id == self._watched_controller and not self._stopped:
+            self._looked_at = self._loop.time()
+            answer = self.channels.to_broker(controller_id, _WATCH).send(ApiVersionsRequest(), 0)
+            answer.add_done_callback(partial(self._saw_controller, controller_id))
+
+    def _saw_controller(self, controller_id: int, answer: asyncio.Future[object]) -> None:
+        error = None if answer.cancelled() else answer.exception()
+        if isinstance(error, ChannelBroken) and error.refused:
+            self._on_controller_refused(controller_id)
+
+    def _on_controller_refused(self, controller_id: int) -> None:
+        if controller_id == self.metadata.image.controller_id and not self._stopped:
+            self._watched_controller = -1
+            self._controller.event_queue.post(partial(self._controller.remove_dead_controller, controller_id))
+
+    def _shrink_isrs(self) -> None:
+        now_ms = self._clock.now_ms()
+        for partition in self._replicas:
+            partition.shrink_isr(now_ms)
+
+    def _run_in_store(self, work: Callable[[MetadataStore], T]) -> Awaitable[T]:
+        running: Awaitable[T] = self._controller.event_queue.run(lambda: work(self._controller.store))
+        return running
+
+    def _look_again(self) -> None:
+        self._controller.event_queue.post(self._controller.look_again)
+
+    def _rebalance(self) -> None:
+        if self._controller.is_active:
+            percentage = self._config.leader_imbalance_per_broker_percentage
+            self._controller.event_queue.post(partial(self._controller.rebalance_leaders, percentage))
+
+    # ------------------------------------------------------------------ the session with the store
+
+    def _listen_for_expiry(self, store: MetadataStore) -> None:
+        store.on_expired(partial(self._expired_elsewhere, store))
+
+    def _expired_elsewhere(self, store: MetadataStore) -> None:
+        # The store tells in a thread of its own, perhaps after this broker has stopped.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._on_expired, store)
+
+    def _on_expired(self, store: MetadataStore) -> None:
+        # Also that of a session which has just replaced another: `_rejoin` looks at it before it ends.
+        self._expired = store
+        self._changed.set()
+        if not self._is_member or self._rejoining is not None or store is not self._controller.store:
+            return
+        log.warning("the session with the metadata store has expired, registering anew")
+        self._rejoining = self._loop.create_task(self._rejoin())
+
+    async def _rejoin(self) -> None:
+        """Register anew in another session, as often as it takes."""
+        try:
+            while self._is_member:
+                try:
+                    await self._controller.event_queue.run(self._open_and_rejoin)
+                except Exception as error:
+                    # Whatever it is: nobody else would try again.
+                    is_bug = not isinstance(error, OdradekError)
+                    log.warning("cannot register anew yet: %s", error, exc_info=is_bug)
+                    await asyncio.sleep(_REJOIN_S)
+                    continue
+                if self._expired is not self._controller.store:
+                    log.info("registered anew broker_epoch=%d", self._controller.broker_epoch)
+                    return
+        finally:
+            self._rejoining = None
+
+    def _open_and_rejoin(self) -> None:
+        before = self._controller.store
+        self._controller.session_ended()
+        store = self._access.open_store()
+        try:
+            self._listen_for_expiry(store)
+            self._controller.store = store
+            self._controller.start(self._registration())
+        except BaseException:
+            store.close()
+            raise
+        finally:
+            with suppress(Exception):
+                before.close()
+        if self._stopped:
+            # Nobody else knows of this session.
+            store.close()
+
+    # ------------------------------------------------------------------ the end
+
+    async def leave(self) -> None:
+        """Have what this broker leads moved away, as far as somebody else can lead it.
+
+        From here on a session that ends is not replaced: others take over by that.
+        """
+        self._is_member = False
+        if self._rejoining is not None:
+            self._rejoining.cancel()
+        if not self._config.controlled_shutdown_enable:
+            return
+        tries = max(1, self._config.controlled_shutdown_max_retries)
+        for left in reversed(range(tries)):
+            if not self._has_to_move():
+                return
+            asked = self.metadata.image.controller_id
+            try:
+                response = await self.channels.to_controller(
+                    ControlledShutdownRequest(
+                        broker_id=self._config.broker_id, broker_epoch=self._controller.broker_epoch
+                    ),
+                    _NEWEST_CONTROLLED_SHUTDOWN,
+                )
+            except (ChannelBroken, OdradekError) as error:
+                log.info("leaderships are not moved away yet: %s", error)
+            else:
+                remaining = len(response.remaining_partitions)
+                if not response.error_code and not remaining:
+                    return
+                log.info(
+                    "leaderships are not moved away yet error=%s partitions=%d",
+                    ErrorCode(response.error_code).name,
+                    remaining,
+                )
+            if left:
+                await self._rest(asked, self._config.controlled_shutdown_retry_backoff_ms / 1000)
+
+    async def _rest(self, asked: int, seconds: float) -> None:
+        """Wait to ask again; no longer when nobody else is left, or there is another controller to ask."""
+        deadline = self._loop.time() + seconds
+        while self._has_to_move():
+            if self.metadata.image.controller_id != asked:
+                return
+            self._changed.clear()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._changed.wait()
+            except TimeoutError:
+                return
+
+    def _has_to_move(self) -> bool:
+        # Without a session it is gone already for all others, and leads nothing.
+        return (
+            self._expired is not self._controller.store
+            and any(one != self._config.broker_id for one in self.metadata.image.brokers)
+            and self._replicas.leader_count > 0
+        )
+
+    def let_go(self) -> None:
+        """End all that goes on with other brokers; nothing is unregistered. Harmless twice."""
+        self._stopped = True
+        self._is_member = False
+        if self._rejoining is not None:
+            self._rejoining.cancel()
+        for periodic in self._periodic:
+            periodic.stop()
+        self._periodic.clear()
+        if hasattr(self, "fetchers"):
+            self.fetchers.stop()
+            self._isr_changes.stop()
+            self.state_changes.let_go()
+        self._to_brokers.stop()
+        self.channels.close()
+
+
+def _topics(store: MetadataStore) -> set[str]:
+    return set(store.children(paths.TOPICS)).difference(store.children(paths.DELETE_TOPICS))
+
+
+def inter_broker_listener(config: BrokerConfig) -> str:
+    """The name of the listener that brokers talk to each other by."""
+    return config.inter_broker_listener_name or config.security_inter_broker_protocol

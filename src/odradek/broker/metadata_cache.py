@@ -1,0 +1,181 @@
+"""A broker's image of a cluster of several: what the controller's UpdateMetadata requests have said.
+
+Kafka: `ZkMetadataCache`. Configs are not among it: each broker reads those from the metadata store itself.
+
+Invariants:
+
+- the live brokers are those of the last request, as in Kafka;
+- a partition that is said to be led by -2 is being deleted, and is no longer there for clients;
+- an image is never changed in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from odradek.cluster.control_requests import SECURITY_PROTOCOL_IDS
+from odradek.cluster.image import (
+    BrokerImage,
+    ClusterDelta,
+    ClusterImage,
+    EntityPath,
+    PartitionImage,
+    TopicImage,
+)
+from odradek.cluster.nodes import (
+    LEADER_DURING_DELETION,
+    NO_TOPIC_ID,
+    BrokerRegistration,
+    Endpoint,
+)
+from odradek.wire.messages.update_metadata import UpdateMetadataTopicState
+
+if TYPE_CHECKING:
+    from odradek.wire.messages.update_metadata import (
+        UpdateMetadataBroker,
+        UpdateMetadataPartitionState,
+        UpdateMetadataRequest,
+    )
+
+ImageListener = Callable[[ClusterImage, ClusterDelta], None]
+
+FULL = 2
+"""`type` of a request that names all topics (version 8): those that it does not name are gone."""
+
+SECURITY_PROTOCOLS = {number: name for name, number in SECURITY_PROTOCOL_IDS.items()}
+_UNKNOWN_EPOCH = -1
+"""Of all brokers: UpdateMetadata does not tell their epochs."""
+
+
+class MetadataCache:
+    """The cluster as the controller has told it. Used in the event loop's thread.
+
+    Attributes:
+        image: the cluster as it is now.
+        offline_replicas: (broker, topic, partition) of replicas that live brokers cannot use.
+    """
+
+    def __init__(self, cluster_id: str, configs: Mapping[EntityPath, Mapping[str, str]]) -> None:
+        """
+        Args:
+            cluster_id: of the metadata store.
+            configs: of the metadata store.
+        """
+        self.image = ClusterImage(cluster_id=cluster_id).apply(ClusterDelta(configs=configs))
+        self.offline_replicas: frozenset[tuple[int, str, int]] = frozenset()
+        self._listeners: list[ImageListener] = []
+
+    def add_listener(self, listener: ImageListener) -> None:
+        """Have `listener` called with every change, in order."""
+        self._listeners.append(listener)
+
+    def update(self, request: UpdateMetadataRequest, version: int) -> None:
+        """Take over what a controller says that is no older than the last one.
+
+        Args:
+            request: what it says.
+            version: of the request.
+        """
+        image = self.image
+        brokers = {
+            one.id: BrokerImage(one.id, _UNKNOWN_EPOCH, _registration(one, version))
+            for one in request.live_brokers
+        }
+        topics: dict[str, TopicImage] = {}
+        gone: dict[str, TopicImage] = {}
+        offline = set(self.offline_replicas)
+        named = set()
+        for states in request.topic_states if version >= 5 else _grouped(request):
+            name = states.topic_name
+            named.add(name)
+            before = topics.get(name) or (None if name in gone else image.topics.get(name))
+            if (
+                before is not None
+                and NO_TOPIC_ID not in (states.topic_id, before.topic_id)
+                and states.topic_id != before.topic_id
+            ):
+                if all(one.leader == LEADER_DURING_DELETION for one in states.partition_states):
+                    continue  # of a topic of the same name that was before
+                before = None
+            topic_id = states.topic_id
+            if topic_id == NO_TOPIC_ID and before is not None:
+                topic_id = before.topic_id
+            partitions = {} if before is None else dict(before.partitions)
+            for one in states.partition_states:
+                index = one.partition_index
+                offline -= {(broker, name, index) for broker in one.replicas}
+                if one.leader == LEADER_DURING_DELETION:
+                    partitions.pop(index, None)
+                    continue
+                partitions[index] = _partition(one)
+                offline |= {(broker, name, index) for broker in one.offline_replicas if broker in brokers}
+            if partitions:
+                topics[name] = TopicImage(name, topic_id, dict(sorted(partitions.items())))
+                gone.pop(name, None)
+            elif name in image.topics:
+                topics.pop(name, None)
+                gone[name] = image.topics[name]
+        if version >= 8 and request.type == FULL:
+            gone |= {name: topic for name, topic in image.topics.items() if name not in named}
+        offline = {one for one in offline if one[0] in brokers and one[1] not in gone}
+        if offline != self.offline_replicas:
+            self.offline_replicas = frozenset(offline)
+        controller = (request.controller_id, request.controller_epoch)
+        known = (image.controller_id, image.controller_epoch)
+        self._apply(
+            ClusterDelta(
+                brokers={b: new for b, new in brokers.items() if image.brokers.get(b) != new},
+                brokers_gone=frozenset(image.brokers) - brokers.keys(),
+                topics=topics,
+                topics_gone=gone,
+                controller=None if controller == known else controller,
+            )
+        )
+
+    def update_configs(self, configs: Mapping[EntityPath, Mapping[str, str]]) -> None:
+        """Take over the configs of entities that have changed, read from the metadata store."""
+        self._apply(ClusterDelta(configs=configs))
+
+    def _apply(self, delta: ClusterDelta) -> None:
+        if not delta:
+            return
+        self.image = image = self.image.apply(delta)
+        for listener in self._listeners:
+            listener(image, delta)
+
+
+def _registration(broker: UpdateMetadataBroker, version: int) -> BrokerRegistration:
+    if version == 0:
+        endpoints: tuple[Endpoint, ...] = (Endpoint("PLAINTEXT", broker.v0_host, broker.v0_port),)
+    else:
+        endpoints = tuple(
+            Endpoint(
+                # A listener was called after its protocol, before it had a name of its own.
+                one.listener or SECURITY_PROTOCOLS.get(one.security_protocol, "PLAINTEXT"),
+                one.host,
+                one.port,
+                SECURITY_PROTOCOLS.get(one.security_protocol, "PLAINTEXT"),
+            )
+            for one in broker.endpoints
+        )
+    return BrokerRegistration(endpoints, broker.rack if version >= 2 else None)
+
+
+def _partition(state: UpdateMetadataPartitionState) -> PartitionImage:
+    return PartitionImage(
+        tuple(state.replicas),
+        tuple(state.isr),
+        state.leader,
+        state.leader_epoch,
+        state.zk_version,
+        state.controller_epoch,
+    )
+
+
+def _grouped(request: UpdateMetadataRequest) -> Iterable[UpdateMetadataTopicState]:
+    topics: dict[str, UpdateMetadataTopicState] = {}
+    for one in request.ungrouped_partition_states:
+        topic = topics.setdefault(one.topic_name, UpdateMetadataTopicState(topic_name=one.topic_name))
+        topic.partition_states.append(one)
+    return topics.values()

@@ -1,0 +1,361 @@
+"""What a controller tells a broker of a cluster of several: LeaderAndIsr, StopReplica, UpdateMetadata.
+
+One request is worked on at a time, in the order in which they came (Kafka's `replicaStateChangeLock`):
+folders are made and deletions synced beside the event loop, leaderships change in it, some partitions at a
+turn.
+
+- A request that comes before this broker is registered waits until it is.
+- A request of an older controller epoch is STALE_CONTROLLER_EPOCH, one to an earlier life of this broker
+  STALE_BROKER_EPOCH; nothing of it is done.
+- A partition whose leader epoch is older than the replica's is STALE_CONTROLLER_EPOCH, as in Kafka; one that
+  is not assigned to this broker UNKNOWN_TOPIC_OR_PARTITION; of a topic of another id INCONSISTENT_TOPIC_ID.
+- After the stop everything is STALE_BROKER_EPOCH: this life of the broker is over.
+- A replica whose log cannot be used is KAFKA_STORAGE_ERROR. So is one that is to be deleted, until its folder
+  is there to be deleted: it would come back otherwise.
+
+Kafka: `ReplicaManager.becomeLeaderOrFollower`, `ReplicaManager.stopReplicas`,
+`ReplicaManager.maybeUpdateMetadataCache`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from odradek.broker.control_messages import (
+    NO_EPOCH,
+    leader_and_isr_response,
+    replicas_to_stop,
+    topic_states,
+)
+from odradek.broker.interbroker.replica_fetcher_manager import Assignment
+from odradek.cluster import loading
+from odradek.cluster.image import PartitionImage, TopicImage
+from odradek.cluster.store import StoreError
+from odradek.errors.codes import ErrorCode
+from odradek.wire.messages.leader_and_isr import (
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicState,
+)
+from odradek.wire.messages.stop_replica import StopReplicaPartitionError, StopReplicaResponse
+
+if TYPE_CHECKING:
+    from odradek.broker.metadata_cache import MetadataCache
+    from odradek.broker.replica_manager import ReplicaManager
+    from odradek.cluster.store import MetadataStore
+    from odradek.log.folders.log_manager import LogManager
+    from odradek.util.topic_partition import TopicPartition
+    from odradek.wire.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest
+    from odradek.wire.messages.stop_replica import StopReplicaRequest
+    from odradek.wire.messages.update_metadata import UpdateMetadataRequest
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+EPOCH_DURING_DELETION = -2
+_UNKNOWN_BROKER_EPOCH = -1
+_LOOK_AGAIN_S = 0.005
+
+PARTITIONS_AT_ONCE = 20
+"""Partitions that change before others on the event loop get their turn: some 5 ms."""
+
+
+class Fetchers(Protocol):
+    """What follows leaders: `interbroker.replica_fetcher_manager.ReplicaFetcherManager`."""
+
+    def add(self, assignments: Iterable[Assignment]) -> None:
+        """Fetch these partitions from their leaders, instead of what was fetched of them until now."""
+        ...
+
+    def remove(self, keys: Iterable[TopicPartition]) -> None:
+        """Fetch nothing of these partitions any more; harmless for those that are not followed."""
+        ...
+
+    def shutdown_idle_fetchers(self) -> None:
+        """Stop the fetchers that have nothing to follow."""
+        ...
+
+
+class StateChanges:
+    """Does what the controller says. Used in the event loop's thread.
+
+    Attributes:
+        controller_epoch: the highest that a request has come with.
+        on_leadership: called when this broker has begun or ceased to lead or follow some partitions, with
+            their topics.
+    """
+
+    def __init__(
+        self,
+        *,
+        broker_id: int,
+        replicas: ReplicaManager,
+        logs: LogManager,
+        metadata: MetadataCache,
+        store: Callable[[], MetadataStore],
+        fetchers: Fetchers,
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        """
+        Args:
+            broker_id: this broker.
+            replicas, logs: what changes.
+            metadata: takes what UpdateMetadata says.
+            store: where configs of new topics stand; read in another thread.
+            fetchers: what follows leaders.
+            broker_epoch: of this broker's registration; -1 while it has none.
+        """
+        self.controller_epoch = 0
+        self.on_leadership: Callable[[set[str]], object] | None = None
+        self._broker_id = broker_id
+        self._replicas = replicas
+        self._logs = logs
+        self._metadata = metadata
+        self._store = store
+        self._fetchers = fetchers
+        self._broker_epoch = broker_epoch
+        self._one_at_a_time = asyncio.Lock()
+        self._running: set[asyncio.Task[Any]] = set()
+        self._stopped = False
+
+    def check_sender(
+        self, request: LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
+    ) -> ErrorCode:
+        """Return why a request is not to be heeded, NONE if it is."""
+        if self._stopped:
+            return ErrorCode.STALE_BROKER_EPOCH
+        if request.broker_epoch != _UNKNOWN_BROKER_EPOCH and request.broker_epoch < self._broker_epoch():
+            return ErrorCode.STALE_BROKER_EPOCH
+        if request.controller_epoch < self.controller_epoch:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        self.controller_epoch = request.controller_epoch
+        return ErrorCode.NONE
+
+    async def _registration(self) -> None:
+        """Wait until this broker is registered.
+
+        Before that nobody can tell whether a request is for this life of the broker or for the one before, in
+        which it may have had more records (KIP-380).
+        """
+        while self._broker_epoch() < 0 and not self._stopped:
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
+    # ------------------------------------------------------------------ UpdateMetadata
+
+    def update_metadata(
+        self, request: UpdateMetadataRequest, version: int
+    ) -> ErrorCode | asyncio.Future[ErrorCode]:
+        """Take note of the cluster as the controller sees it: at once, if this broker is registered."""
+        if self._broker_epoch() < 0 and not self._stopped:
+            return self._run(self._update_once_registered(request, version))
+        return self._update_metadata(request, version)
+
+    async def _update_once_registered(self, request: UpdateMetadataRequest, version: int) -> ErrorCode:
+        await self._registration()
+        return self._update_metadata(request, version)
+
+    def _update_metadata(self, request: UpdateMetadataRequest, version: int) -> ErrorCode:
+        error = self.check_sender(request)
+        if error is ErrorCode.NONE:
+            self._metadata.update(request, version)
+        return error
+
+    # ------------------------------------------------------------------ LeaderAndIsr
+
+    def lead_or_follow(
+        self, request: LeaderAndIsrRequest, version: int
+    ) -> asyncio.Future[LeaderAndIsrResponse]:
+        """Lead and follow partitions as the request says; a future of the response."""
+        return self._run(self._lead_or_follow(request, version))
+
+    async def _lead_or_follow(self, request: LeaderAndIsrRequest, version: int) -> LeaderAndIsrResponse:
+        topics = topic_states(request, version)
+        async with self._one_at_a_time:
+            await self._registration()
+            error = self.check_sender(request)
+            errors: dict[TopicPartition, ErrorCode] = {}
+            if error is ErrorCode.NONE:
+                await self._prepare(topics)
+                errors = await self._take_up(topics)
+        return leader_and_isr_response(
+            topics, version, error, lambda topic, index: errors[topic.topic_name, index]
+        )
+
+    async def _prepare(self, topics: Sequence[LeaderAndIsrTopicState]) -> None:
+        """Have the folders of new replicas made, and read the configs of their topics, beside the loop."""
+        fresh = [
+            (topic.topic_name, one.partition_index, topic.topic_id if any(topic.topic_id) else None)
+            for topic in topics
+            for one in topic.partition_states
+            if self._broker_id in one.replicas
+            and self._replicas.find(topic.topic_name, one.partition_index) is None
+        ]
+        if not fresh:
+            return
+        names = dict.fromkeys(name for name, _, _ in fresh)
+
+        def work() -> dict[str, dict[str, str]]:
+            self._logs.prepare(fresh)
+            return {f"topics/{name}": loading.load_config(self._store(), f"topics/{name}") for name in names}
+
+        try:
+            configs = await asyncio.get_running_loop().run_in_executor(None, work)
+        except StoreError as error:
+            # The notice of a change, or the next start, says them again.
+            log.warning("configs of new topics cannot be read, the broker's defaults hold: %s", error)
+            return
+        known = self._metadata.image
+        changed = {entity: one for entity, one in configs.items() if known.config(entity) != one}
+        if changed:
+            self._metadata.update_configs(changed)
+
+    async def _take_up(self, topics: Sequence[LeaderAndIsrTopicState]) -> dict[TopicPartition, ErrorCode]:
+        errors: dict[TopicPartition, ErrorCode] = {}
+        followed: list[Assignment] = []
+        changed: set[str] = set()
+        count = 0
+        for topic in topics:
+            image = TopicImage(topic.topic_name, topic.topic_id, {})
+            for state in topic.partition_states:
+                key = (topic.topic_name, state.partition_index)
+                try:
+                    errors[key] = self._take_up_one(image, state, followed)
+                except Exception:
+                    # What the others follow has to be fetched all the same.
+                    log.exception("%s-%d could not be taken up", *key)
+                    errors[key] = ErrorCode.UNKNOWN_SERVER_ERROR
+                if errors[key] in (ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR):
+                    # A replica that is lost is led no more.
+                    changed.add(topic.topic_name)
+                count += 1
+                if count % PARTITIONS_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+        self._fetchers.add(followed)
+        self._fetchers.shutdown_idle_fetchers()
+        self._tell(changed)
+        return errors
+
+    def _tell(self, topics: set[str]) -> None:
+        """Tell who listens; its bugs must not hide from the controller what has been done."""
+        if topics and self.on_leadership is not None:
+            try:
+                self.on_leadership(topics)
+            except Exception:
+                log.exception("leaderships of %s could not be followed", ", ".join(sorted(topics)))
+
+    def _take_up_one(
+        self, topic: TopicImage, state: LeaderAndIsrPartitionState, followed: list[Assignment]
+    ) -> ErrorCode:
+        key = (topic.name, state.partition_index)
+        if self._broker_id not in state.replicas:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        partition = self._replicas.find(*key)
+        before = None
+        if partition is not None:
+            own_id = partition.log.topic_id
+            if own_id is not None and any(topic.topic_id) and own_id != topic.topic_id:
+                return ErrorCode.INCONSISTENT_TOPIC_ID
+            if state.leader_epoch < partition.leader_epoch:
+                return ErrorCode.STALE_CONTROLLER_EPOCH
+            before = (partition.leader_id, partition.leader_epoch)
+            if state.leader_epoch == partition.leader_epoch and (
+                state.partition_epoch < partition.partition_epoch
+            ):
+                return ErrorCode.NONE  # what it says of the ISR is known to be over
+        leads = state.leader == self._broker_id
+        if leads:
+            # Before it may append: nothing that a fetch brings may come in between.
+            self._fetchers.remove([key])
+        image = PartitionImage(
+            tuple(state.replicas),
+            tuple(state.isr),
+            state.leader,
+            state.leader_epoch,
+            state.partition_epoch,
+            state.controller_epoch,
+            tuple(state.adding_replicas),
+            tuple(state.removing_replicas),
+            state.leader_recovery_state,
+        )
+        error = self._replicas.take_up(topic, state.partition_index, image, is_new=state.is_new)
+        if error is not ErrorCode.NONE:
+            self._fetchers.remove([key])
+        elif not leads and before != (state.leader, state.leader_epoch):
+            self._fetchers.remove([key])
+            taken_up = self._replicas.find(*key)
+            if state.leader >= 0 and taken_up is not None:
+                followed.append(Assignment(taken_up, state.leader, state.leader_epoch, topic.topic_id))
+        return error
+
+    # ------------------------------------------------------------------ StopReplica
+
+    def stop_replicas(self, request: StopReplicaRequest, version: int) -> asyncio.Future[StopReplicaResponse]:
+        """Stop replicas, and delete those that the request says; a future of the response."""
+        return self._run(self._stop_replicas(request, version))
+
+    async def _stop_replicas(self, request: StopReplicaRequest, version: int) -> StopReplicaResponse:
+        response = StopReplicaResponse(partition_errors=[])
+        async with self._one_at_a_time:
+            await self._registration()
+            error = self.check_sender(request)
+            response.error_code = int(error)
+            if error is not ErrorCode.NONE:
+                return response
+            stopped: set[str] = set()
+            deleted = False
+            for count, (topic, index, epoch, delete) in enumerate(replicas_to_stop(request, version), 1):
+                error = self._stop_one(topic, index, epoch, delete)
+                response.partition_errors.append(
+                    StopReplicaPartitionError(topic_name=topic, partition_index=index, error_code=int(error))
+                )
+                stopped.add(topic)
+                deleted |= delete
+                if count % PARTITIONS_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+            self._tell(stopped)
+            if deleted:
+                # The controller forgets the topic upon this answer: nothing may come back after it.
+                failed = await asyncio.get_running_loop().run_in_executor(None, self._logs.sync_names)
+                if failed:
+                    for one in response.partition_errors:
+                        one.error_code = one.error_code or int(ErrorCode.KAFKA_STORAGE_ERROR)
+        return response
+
+    def _stop_one(self, topic: str, index: int, epoch: int, delete: bool) -> ErrorCode:
+        partition = self._replicas.find(topic, index)
+        # A deletion may come with the epoch that is known already.
+        if (
+            partition is not None
+            and epoch not in (NO_EPOCH, EPOCH_DURING_DELETION)
+            and (epoch < partition.leader_epoch or (epoch == partition.leader_epoch and not delete))
+        ):
+            return ErrorCode.FENCED_LEADER_EPOCH
+        self._fetchers.remove([(topic, index)])
+        if not delete:
+            self._replicas.stop(topic, index)
+            return ErrorCode.NONE
+        self._replicas.delete(topic, index)
+        return ErrorCode.NONE if self._logs.is_gone((topic, index)) else ErrorCode.KAFKA_STORAGE_ERROR
+
+    # ------------------------------------------------------------------ the end
+
+    def _run(self, work: Coroutine[Any, Any, R]) -> asyncio.Future[R]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
+
+    async def stop(self) -> None:
+        """Take no requests any more, and wait for the one that is under way: the logs may be closed then."""
+        self._stopped = True
+        while self._running:
+            await asyncio.wait(self._running)
+
+    def let_go(self) -> None:
+        """Do nothing any more, as the end of a process does. Harmless after `stop`, and twice."""
+        self._stopped = True
+        for task in list(self._running):
+            task.cancel()

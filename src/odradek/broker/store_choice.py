@@ -1,0 +1,62 @@
+"""Which metadata store a broker uses: its own file, the one that workers of a machine share, or ZooKeeper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odradek.broker.folders.store_file import STORE_FILE
+from odradek.cluster.config_def import ConfigError
+from odradek.cluster.embedded import EmbeddedStore
+
+if TYPE_CHECKING:
+    from odradek.broker.config.broker_config import BrokerConfig
+    from odradek.cluster.store import MetadataStore
+    from odradek.util.clock import Clock
+
+
+def is_shared(config: BrokerConfig) -> bool:
+    """Return whether the store that `config` names is one that other brokers may use as well."""
+    return bool(config.odradek_store_socket or config.zookeeper_connect)
+
+
+def open_store(config: BrokerConfig, data_dir: Path, clock: Clock) -> tuple[MetadataStore, bool]:
+    """Open the metadata store of a broker, which closes it.
+
+    Args:
+        config: its configs: `odradek.store.socket`, else `zookeeper.connect`, else a file of its own.
+        data_dir: the first data folder, where the file is.
+        clock: gives the file's nodes their times.
+
+    Returns:
+        A new session, and whether other brokers may use the same store: `is_shared`.
+
+    Raises:
+        StoreError: it cannot be reached, or the file is in use or damaged.
+        ConfigError: something is asked of the way to ZooKeeper that there is not.
+    """
+    if config.odradek_store_socket:
+        from odradek.cluster.remote_store import RemoteStore
+
+        return RemoteStore(config.odradek_store_socket), True
+    if config.zookeeper_connect:
+        return _zookeeper(config, config.zookeeper_connect), True
+    return EmbeddedStore(data_dir / STORE_FILE, clock), False
+
+
+def _zookeeper(config: BrokerConfig, connect: str) -> MetadataStore:
+    if config.zookeeper_ssl_client_enable:
+        raise ConfigError(
+            "zookeeper.ssl.client.enable: TLS to ZooKeeper is not available. Set it to false, if what is "
+            "said there may be read by everybody on the way. Nothing was started."
+        )
+    from odradek.cluster.zookeeper import ZooKeeperStore
+
+    session_timeout_ms = config.zookeeper_session_timeout_ms
+    connection_timeout_ms = config.zookeeper_connection_timeout_ms
+    return ZooKeeperStore(
+        connect,
+        session_timeout_ms=session_timeout_ms,
+        connection_timeout_ms=session_timeout_ms if connection_timeout_ms is None else connection_timeout_ms,
+        set_acl=config.zookeeper_set_acl,
+    )

@@ -1,0 +1,208 @@
+"""Transaction markers for partitions that other brokers lead: WriteTxnMarkers, one request at a time to each.
+
+    ask ──► queue of the broker ──(nothing under way)──► WriteTxnMarkers ──► deliver, per entry
+                └─ full ──► no answer                        └─ broken ──► no answer
+
+What got no answer is given out anew by the coordinator after a pause, to whoever leads by then; so nothing
+is tried again here. While a request is under way, what comes for the same broker gathers for the next one.
+Kafka: `TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from odradek.cluster.inter_broker_versions import request_version
+from odradek.errors.codes import ErrorCode
+from odradek.util.repeats import Repeats
+from odradek.wire.api import ApiKey
+from odradek.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.interbroker.channels import InterBrokerChannels
+    from odradek.broker.transactions.marker_sender import MarkerSender
+    from odradek.coordinators.transactions.coordinator import PartitionErrors
+    from odradek.coordinators.transactions.markers import TransactionMarkers
+    from odradek.wire.messages.write_txn_markers import WriteTxnMarkersResponse
+
+log = logging.getLogger(__name__)
+repeats = Repeats(log)
+
+PURPOSE = "markers"
+"""Names the connections that markers go over."""
+
+MAX_PARTITIONS_PER_REQUEST = 5_000
+"""A request has no more, but for one transaction that has more by itself."""
+
+MAX_PARTITIONS_WAITING = 50_000
+"""So many partitions' markers wait for one broker; what comes beyond gets no answer, and comes again."""
+
+Deliver = Callable[["PartitionErrors"], None]
+_Entry = tuple["TransactionMarkers", Deliver]
+
+
+class _Queue:
+    """What waits for one broker.
+
+    Attributes:
+        entries: in the order in which they came.
+        partitions: of all of them.
+        is_busy: whether a request is under way, or about to be sent.
+    """
+
+    __slots__ = ("entries", "is_busy", "partitions")
+
+    def __init__(self) -> None:
+        self.entries: deque[_Entry] = deque()
+        self.partitions = 0
+        self.is_busy = False
+
+
+class RemoteMarkers:
+    """`MarkerSender` of a broker in a cluster of several. Used in the event loop's thread."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        local: MarkerSender,
+        channels: InterBrokerChannels,
+        loop: asyncio.AbstractEventLoop,
+        inter_broker_protocol_version: str,
+        owes: Callable[[TransactionMarkers], bool],
+    ) -> None:
+        """
+        Args:
+            broker_id: this broker.
+            local: takes what it leads itself.
+            channels: to the others.
+            loop: gathers what is asked for in one of its turns.
+            inter_broker_protocol_version: which version of the request they understand.
+            owes: whether markers are still to be written; asked right before they are sent.
+        """
+        self._broker_id = broker_id
+        self._local = local
+        self._channels = channels
+        self._loop = loop
+        self._version = request_version(ApiKey.WRITE_TXN_MARKERS, inter_broker_protocol_version)
+        self._owes = owes
+        self._queues: dict[int, _Queue] = {}
+
+    @property
+    def waiting(self) -> int:
+        """How many partitions' markers wait to be sent."""
+        return sum(queue.partitions for queue in self._queues.values())
+
+    def __call__(self, broker_id: int, markers: TransactionMarkers, deliver: Deliver) -> None:
+        """See `MarkerSender`."""
+        if broker_id == self._broker_id:
+            self._local(broker_id, markers, deliver)
+            return
+        if broker_id < 0:
+            deliver({})
+            return
+        queue = self._queues.setdefault(broker_id, _Queue())
+        size = len(markers.partitions)
+        if queue.entries and queue.partitions + size > MAX_PARTITIONS_WAITING:
+            repeats.log(
+                logging.WARNING, broker_id, "too many transaction markers wait for broker %d", broker_id
+            )
+            deliver({})
+            return
+        queue.entries.append((markers, deliver))
+        queue.partitions += size
+        if not queue.is_busy:
+            queue.is_busy = True
+            # Those of the same turn go together.
+            self._loop.call_soon(self._send_next, broker_id, queue)
+
+    def _send_next(self, broker_id: int, queue: _Queue) -> None:
+        batch = self._take(queue)
+        if not batch:
+            queue.is_busy = False
+            if self._queues.get(broker_id) is queue:
+                del self._queues[broker_id]
+            return
+        request = WriteTxnMarkersRequest(markers=[_marker(markers) for markers, _ in batch])
+        answer = self._channels.to_broker(broker_id, PURPOSE).send(request, self._version)
+        answer.add_done_callback(partial(self._answered, broker_id, queue, batch))
+
+    def _take(self, queue: _Queue) -> list[_Entry]:
+        """What goes into the next request. Answers name producers, so each is in it once."""
+        batch: list[_Entry] = []
+        left: deque[_Entry] = deque()
+        producers: set[int] = set()
+        partitions = 0
+        while queue.entries:
+            entry = queue.entries.popleft()
+            markers = entry[0]
+            size = len(markers.partitions)
+            if not self._owes(markers):
+                # Given up, or the next leader's to write.
+                queue.partitions -= size
+            elif markers.producer_id in producers:
+                left.append(entry)
+            elif batch and partitions + size > MAX_PARTITIONS_PER_REQUEST:
+                left.append(entry)
+                break
+            else:
+                queue.partitions -= size
+                partitions += size
+                producers.add(markers.producer_id)
+                batch.append(entry)
+        queue.entries.extendleft(reversed(left))
+        return batch
+
+    def _answered(
+        self, broker_id: int, queue: _Queue, batch: list[_Entry], answer: asyncio.Future[Any]
+    ) -> None:
+        found: dict[int, PartitionErrors] = {}
+        error = None if answer.cancelled() else answer.exception()
+        if error is not None:
+            repeats.log(
+                logging.INFO, broker_id, "transaction markers not written broker=%d: %s", broker_id, error
+            )
+        elif not answer.cancelled():
+            found = _errors(answer.result())
+        for markers, deliver in batch:
+            errors = found.get(markers.producer_id, {})
+            deliver({key: errors[key] for key in markers.partitions if key in errors})
+        self._send_next(broker_id, queue)
+
+
+def _marker(markers: TransactionMarkers) -> WritableTxnMarker:
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(markers.partitions):
+        topics.setdefault(topic, []).append(index)
+    return WritableTxnMarker(
+        producer_id=markers.producer_id,
+        producer_epoch=markers.producer_epoch,
+        transaction_result=markers.commit,
+        topics=[
+            WritableTxnMarkerTopic(name=topic, partition_indexes=indexes) for topic, indexes in topics.items()
+        ],
+        coordinator_epoch=markers.coordinator_epoch,
+        transaction_version=markers.transaction_version,
+    )
+
+
+def _errors(response: WriteTxnMarkersResponse) -> dict[int, PartitionErrors]:
+    found: dict[int, PartitionErrors] = {}
+    for marker in response.markers:
+        errors = found.setdefault(marker.producer_id, {})
+        for topic in marker.topics:
+            for one in topic.partitions:
+                try:
+                    error = ErrorCode(one.error_code)
+                except ValueError:
+                    error = ErrorCode.UNKNOWN_SERVER_ERROR
+                errors[topic.name, one.partition_index] = error
+    return found
