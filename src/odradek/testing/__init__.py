@@ -1,4 +1,5 @@
-"""A broker inside a test: `with odradek.testing.Broker() as broker: broker.bootstrap_servers`.
+"""A broker inside a test: `with odradek.testing.Broker() as broker: broker.bootstrap_servers`; a cluster of
+them: `with odradek.testing.Cluster(3) as cluster`.
 
 pytest finds the fixture `odradek_broker` by itself once odradek is installed.
 """
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from odradek.broker.kafka_versions.release import names as kafka_versions
     from odradek.testing.broker import Broker
+    from odradek.testing.cluster import Cluster
 
-__all__ = ["Broker", "kafka_versions"]
+__all__ = ["Broker", "Cluster", "kafka_versions"]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,6 +22,10 @@ def __getattr__(name: str) -> Any:
         from odradek.testing.broker import Broker
 
         return Broker
+    if name == "Cluster":
+        from odradek.testing.cluster import Cluster
+
+        return Cluster
     if name == "kafka_versions":
         from odradek.broker.kafka_versions.release import names
 

@@ -177,14 +177,20 @@ class Broker:
             "log.dirs": str(self.data),
             "listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
         }
-        broker = AppBroker(BrokerConfig(properties))
+        broker = self._make(properties)
         await broker.start()
         self.broker = broker
         ready.set()
         try:
             await self._finished.wait()
         finally:
-            await broker.stop()
+            await self._stop(broker)
+
+    def _make(self, properties: dict[str, str]) -> AppBroker:
+        return AppBroker(BrokerConfig(properties))
+
+    async def _stop(self, broker: AppBroker) -> None:
+        await broker.stop()
 
     # ------------------------------------------------------------------ what tests ask for
 
@@ -240,13 +246,16 @@ class Broker:
         Raises:
             KafkaError: it exists, or its name or configs are not allowed.
         """
-        self.call(lambda broker: _create_topic(broker, name, partitions, configs or {}))
+        self.call(lambda broker: create_topic(broker, name, partitions, configs or {}))
 
     def metrics(self) -> dict[Any, float]:
         """All metrics now, see `odradek.broker.metrics.Metrics.snapshot`."""
         return self.call(lambda broker: broker.metrics.snapshot())
 
 
-def _create_topic(broker: AppBroker, name: str, partitions: int, configs: dict[str, str]) -> Any:
-    wanted = NewTopic(name, partitions, 1, configs=configs)
+def create_topic(
+    broker: AppBroker, name: str, partitions: int, configs: dict[str, str], replication_factor: int = 1
+) -> Any:
+    """Have a broker that is the controller create a topic; a future of it."""
+    wanted = NewTopic(name, partitions, replication_factor, configs=configs)
     return broker.controller.event_queue.run(lambda: broker.controller.create_topic(wanted))

@@ -1,0 +1,489 @@
+"""Brokers of one cluster in this process, over a metadata store in memory, with faults at hand."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.app import Broker as AppBroker
+from odradek.broker.config.broker_config import BrokerConfig
+from odradek.broker.interbroker.channel import ChannelBroken
+from odradek.broker.interbroker.transport import AsyncioTransport
+from odradek.broker.membership import ClusterAccess
+from odradek.cluster.memory import MemoryServer, MemoryStore
+from odradek.cluster.store import StoreUnavailable
+from odradek.testing.broker import Broker, create_topic
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from odradek.broker.interbroker.channel import EndpointOf, InterBrokerChannel
+    from odradek.cluster.image import ClusterImage, PartitionImage
+    from odradek.cluster.store import MetadataStore
+
+_WAIT_S = 30.0
+_LOOK_S = 0.005
+
+CLUSTER_DEFAULTS = {
+    "default.replication.factor": "3",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.num.partitions": "5",
+    "replica.fetch.backoff.ms": "50",
+    "controlled.shutdown.retry.backoff.ms": "100",
+}
+"""Where the brokers of a cluster in a test differ from those that are alone. There are no more replicas than
+brokers."""
+
+
+class Cluster:
+    """Some brokers of one cluster for tests.
+
+        with Cluster(3) as cluster:
+            producer = Producer(bootstrap_servers=cluster.bootstrap_servers)
+            cluster.kill(cluster.leader("clicks"))
+
+    Their ids are 0, 1, 2 …; each has a thread and an event loop of its own, and they talk to each other over
+    real connections on 127.0.0.1. Configs are keywords, as those of `Broker`, and hold for all of them.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        data: Path | str | None = None,
+        session_timeout_ms: int = 1_000,
+        racks: Sequence[str] = (),
+        folders: int = 1,
+        **config: Any,
+    ) -> None:
+        """
+        Args:
+            brokers: how many.
+            data: where their data folders are made; kept when given.
+            session_timeout_ms: how long after `kill` or `isolate` the metadata store waits for a broker.
+            racks: `broker.rack` of each; none have one without it.
+            folders: how many data folders each has.
+            config: configs of all brokers.
+
+        Raises:
+            ValueError: fewer than one broker, or another number of racks.
+        """
+        if brokers < 1:
+            raise ValueError(f"a cluster of {brokers} brokers: it takes one at least")
+        if racks and len(racks) != brokers:
+            raise ValueError(f"{len(racks)} racks for {brokers} brokers")
+        self._racks = racks
+        self._folders = folders
+        self._given_data = Path(data) if data is not None else None
+        self._temporary: str | None = None
+        self._session_timeout_ms = session_timeout_ms
+        self.server = MemoryServer()
+        self._cuts: set[tuple[int, int]] = set()
+        replicas = str(min(3, brokers))
+        self._config = {
+            **{name: replicas if "factor" in name else text for name, text in CLUSTER_DEFAULTS.items()},
+        }
+        self._keywords = config
+        self.brokers = [_Member(self, number) for number in range(brokers)]
+
+    # ------------------------------------------------------------------ life
+
+    def __enter__(self) -> Cluster:
+        """Start."""
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop, and leave nothing behind."""
+        self.close()
+
+    def start(self) -> None:
+        """Start all brokers, and return when each of them knows all the others.
+
+        Raises:
+            StartError: one cannot start; the message says why.
+        """
+        root = self._given_data
+        if root is None:
+            self._temporary = tempfile.mkdtemp(prefix="odradek-cluster-")
+            root = Path(self._temporary)
+        for member in self.brokers:
+            member.data = root / f"broker-{member.number}"
+            member.start()
+        self.wait_until(lambda: all(len(self.image(one).brokers) == len(self.brokers) for one in self.live))
+
+    def close(self) -> None:
+        """Stop all brokers at once, and remove their data unless its folder was named."""
+        self.heal()
+        threads = [threading.Thread(target=member.end) for member in self.brokers if member.is_running]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for member in self.brokers:
+            member.expire()
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            self._temporary = None
+
+    # ------------------------------------------------------------------ what tests ask for
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What clients are given: all brokers, also those that do not run now."""
+        return ",".join(member.address for member in self.brokers)
+
+    @property
+    def live(self) -> list[int]:
+        """The ids of the brokers that run."""
+        return [member.number for member in self.brokers if member.is_running]
+
+    def broker(self, broker_id: int) -> Broker:
+        """One of the brokers, for what `Broker` has: `call`, `metrics`, `port` …"""
+        return self.brokers[broker_id]
+
+    def image(self, broker_id: int) -> ClusterImage:
+        """The cluster as a broker sees it now."""
+        return self.brokers[broker_id].call(lambda broker: broker.image)
+
+    @property
+    def controller(self) -> int:
+        """The id of the controller, once there is one."""
+        found: int = self.wait_until(
+            lambda: next(
+                (one for one in self.live if self.brokers[one].call(lambda b: b.controller.is_active)), None
+            )
+        )
+        return found
+
+    def partition(self, topic: str, index: int = 0) -> PartitionImage:
+        """A partition as the controller sees it."""
+        found = self.brokers[self.controller].call(lambda b: b.controller.image.partition(topic, index))
+        if found is None:
+            raise KeyError(f"{topic}-{index}")
+        return found
+
+    def leader(self, topic: str, index: int = 0) -> int:
+        """The id of the broker that leads a partition, once one does and knows it."""
+
+        def look() -> int | None:
+            for one in self.live:
+                found = self.brokers[one].call(lambda b: b.replicas.find(topic, index))
+                if found is not None and found.is_leader and self._leads(topic, index, one):
+                    return one
+            return None
+
+        found: int = self.wait_until(look)
+        return found
+
+    def _leads(self, topic: str, index: int, broker_id: int) -> bool:
+        partition = self.brokers[self.controller].call(lambda b: b.controller.image.partition(topic, index))
+        return partition is not None and partition.leader == broker_id
+
+    def wait_for_isr(self, topic: str, isr: set[int], index: int = 0) -> None:
+        """Wait until a partition's in-sync replicas are these."""
+
+        def look() -> bool:
+            # Who has just ceased to be the controller knows of no partitions any more.
+            found = self.brokers[self.controller].call(lambda b: b.controller.image.partition(topic, index))
+            return found is not None and set(found.isr) == isr
+
+        self.wait_until(look)
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        configs: dict[str, str] | None = None,
+        *,
+        replication_factor: int | None = None,
+    ) -> None:
+        """Create a topic without a client, and return when it is led and all brokers know it.
+
+        Raises:
+            KafkaError: it exists, or its name or configs are not allowed.
+        """
+        factor = min(3, len(self.live)) if replication_factor is None else replication_factor
+        self.brokers[self.controller].call(
+            lambda broker: create_topic(broker, name, partitions, configs or {}, factor)
+        )
+
+        def is_there() -> bool:
+            images = [self.image(one).topic(name) for one in self.live]
+            return all(image is not None and len(image.partitions) == partitions for image in images) and all(
+                self.leader(name, index) >= 0 for index in range(partitions)
+            )
+
+        self.wait_until(is_there)
+
+    def wait_until(self, look: Callable[[], Any]) -> Any:
+        """Look again and again until something true comes of it, which is returned.
+
+        Raises:
+            TimeoutError: nothing has in half a minute.
+        """
+        deadline = time.monotonic() + _WAIT_S
+        while True:
+            found = look()
+            if found is not None and found is not False:
+                return found
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not within {_WAIT_S:g} s")
+            time.sleep(_LOOK_S)
+
+    # ------------------------------------------------------------------ faults
+
+    def kill(self, broker_id: int) -> None:
+        """End a broker as `kill -9` does: nothing is flushed, nobody is told."""
+        self.brokers[broker_id].kill()
+
+    def stop(self, broker_id: int) -> None:
+        """Stop a broker in good order: what it leads moves away first."""
+        self.brokers[broker_id].end()
+
+    def restart(self, broker_id: int) -> None:
+        """Start a broker that was killed or stopped, with the same data on the same port."""
+        self.brokers[broker_id].start_again()
+
+    def pause(self, broker_id: int) -> None:
+        """Have a broker do nothing, as SIGSTOP does: connections to it are taken and stay silent."""
+        self.brokers[broker_id].pause()
+
+    def resume(self, broker_id: int) -> None:
+        """Let a paused broker go on."""
+        self.brokers[broker_id].resume()
+
+    def expire(self, broker_id: int) -> None:
+        """End a broker's session with the metadata store, which it has not heard of yet."""
+        self.brokers[broker_id].expire()
+
+    def cut(self, one: int, other: int, *, one_way: bool = False) -> None:
+        """Let nothing through between two brokers: what is asked gets no answer.
+
+        Args:
+            one, other: their ids.
+            one_way: only what `one` asks of `other` is lost.
+        """
+        self._cuts.add((one, other))
+        if not one_way:
+            self._cuts.add((other, one))
+
+    def isolate(self, broker_id: int) -> None:
+        """Cut a broker off from all others, and from the metadata store: its session ends after a while."""
+        for other in range(len(self.brokers)):
+            if other != broker_id:
+                self.cut(broker_id, other)
+        self.brokers[broker_id].cut_off()
+
+    def heal(self) -> None:
+        """Take all cuts back."""
+        self._cuts.clear()
+        for member in self.brokers:
+            member.cut_off(False)
+
+    def is_cut(self, one: int, other: int) -> bool:
+        """Return whether what `one` asks of `other` is lost now."""
+        return (one, other) in self._cuts
+
+
+class _Member(Broker):
+    """One broker of a cluster."""
+
+    def __init__(self, cluster: Cluster, number: int) -> None:
+        super().__init__(**cluster._keywords)
+        self.number = number
+        self._cluster = cluster
+        self._sessions: list[MemoryStore] = []
+        self._paused: threading.Event | None = None
+        self._killed = False
+        self._cut_off = False
+        self._timers: list[threading.Timer] = []
+
+    @property
+    def is_running(self) -> bool:
+        return self.broker is not None
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self._port}"
+
+    def _make(self, properties: dict[str, str]) -> AppBroker:
+        own = {
+            **self._cluster._config,
+            **properties,
+            "broker.id": str(self.number),
+        }
+        if self._cluster._folders > 1:
+            assert self.data is not None
+            own["log.dirs"] = ",".join(str(self.data / f"{one}") for one in range(self._cluster._folders))
+        if self._cluster._racks:
+            own["broker.rack"] = self._cluster._racks[self.number]
+        transport = _FaultyTransport(AsyncioTransport(asyncio.get_running_loop()), self._cluster, self.number)
+        return AppBroker(BrokerConfig(own), cluster=ClusterAccess(self._open_store, transport))
+
+    def _open_store(self) -> MetadataStore:
+        if self._cut_off:
+            raise StoreUnavailable("/", "the metadata store is out of reach")
+        session = MemoryStore(self._cluster.server)
+        self._sessions.append(session)
+        return session
+
+    def start(self) -> None:
+        self._killed = False
+        super().start()
+        self._port = self.port
+
+    def start_again(self) -> None:
+        self.expire()
+        self.start()
+
+    def end(self) -> None:
+        self.resume()
+        super().stop()
+        self.expire()
+
+    def kill(self) -> None:
+        self.resume()
+        self._killed = True
+        self.call(lambda broker: broker.abandon())
+        super().stop()
+        self._expire_later()
+
+    async def _stop(self, broker: AppBroker) -> None:
+        if not self._killed:
+            await broker.stop()
+
+    def _expire_later(self) -> None:
+        sessions, self._sessions = self._sessions, []
+
+        def expire() -> None:
+            for session in sessions:
+                session.expire()
+
+        timer = threading.Timer(self._cluster._session_timeout_ms / 1000, expire)
+        timer.daemon = True
+        timer.start()
+        self._timers.append(timer)
+
+    def expire(self) -> None:
+        timers, self._timers = self._timers, []
+        for timer in timers:
+            timer.cancel()
+            timer.function()
+        sessions, self._sessions = self._sessions, []
+        for session in sessions:
+            session.expire()
+
+    def pause(self) -> None:
+        if self._paused is None:
+            assert self._loop is not None
+            paused = self._paused = threading.Event()
+            begun = threading.Event()
+
+            def stand_still() -> None:
+                begun.set()
+                paused.wait()
+
+            self._loop.call_soon_threadsafe(stand_still)
+            begun.wait(_WAIT_S)
+
+    def resume(self) -> None:
+        paused, self._paused = self._paused, None
+        if paused is not None:
+            paused.set()
+
+    def cut_off(self, cut: bool = True) -> None:
+        if cut and not self._cut_off:
+            self._expire_later()
+        self._cut_off = cut
+
+
+class _FaultyTransport:
+    """Channels that lose what is asked while two brokers are cut off from each other."""
+
+    def __init__(self, inner: AsyncioTransport, cluster: Cluster, number: int) -> None:
+        self._inner = inner
+        self._cluster = cluster
+        self._number = number
+
+    def channel(
+        self, broker_id: int, endpoint: EndpointOf, client_id: str, timeout_ms: int
+    ) -> InterBrokerChannel:
+        inner = self._inner.channel(broker_id, endpoint, client_id, timeout_ms)
+        return _FaultyChannel(inner, lambda: self._cluster.is_cut(self._number, broker_id), timeout_ms)
+
+
+class _FaultyChannel:
+    def __init__(self, inner: InterBrokerChannel, is_cut: Callable[[], bool], timeout_ms: int) -> None:
+        self._inner = inner
+        self._is_cut = is_cut
+        self._timeout_s = timeout_ms / 1000
+
+    @property
+    def on_broken(self) -> Callable[[], object] | None:
+        return self._inner.on_broken
+
+    @on_broken.setter
+    def on_broken(self, callback: Callable[[], object] | None) -> None:
+        self._inner.on_broken = callback
+
+    def send(self, request: Any, version: int) -> asyncio.Future[Any]:
+        if self._is_cut():
+            return self._silence()
+        return self._watched(self._inner.send(request, version))
+
+    def send_negotiated(self, request: Any, newest: int) -> asyncio.Future[Any]:
+        if self._is_cut():
+            return self._silence()
+        return self._watched(self._inner.send_negotiated(request, newest))
+
+    def reset(self, reason: str) -> None:
+        self._inner.reset(reason)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def _watched(self, answer: asyncio.Future[Any]) -> asyncio.Future[Any]:
+        """The same answer, unless the two have been cut off from each other before it came."""
+        outer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def pass_on(done: asyncio.Future[Any]) -> None:
+            error = None if done.cancelled() else done.exception()
+            if outer.done():
+                return
+            if self._is_cut():
+                self._break_later(outer)
+            elif error is not None:
+                outer.set_exception(error)
+            elif done.cancelled():
+                outer.cancel()
+            else:
+                outer.set_result(done.result())
+
+        answer.add_done_callback(pass_on)
+        return outer
+
+    def _silence(self) -> asyncio.Future[Any]:
+        outer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._break_later(outer)
+        return outer
+
+    def _break_later(self, outer: asyncio.Future[Any]) -> None:
+        def break_off() -> None:
+            if not outer.done():
+                outer.set_exception(ChannelBroken("no answer in time"))
+
+        asyncio.get_running_loop().call_later(self._timeout_s, break_off)
