@@ -6,8 +6,10 @@
 # make kills    Spark's exactly-once writes, KILLS (100) times killed at any step: is each row there once?
 # make soak     a broker under everything at once for SOAK_MINUTES (60): is it as it was at the end?
 # make histories transactions under crashes, judged, for SOAK_MINUTES (60): was every promise kept?
+# make faults   brokers of a cluster killed, paused, bounced, their ZooKeeper too (minutes): docs/fault_tests.md
 # make profile  where a broker's time goes: a flame graph, and the microseconds of each step of a request
 # make bench    the brokers beside Apache Kafka and kfake under one load: benchmarks/RESULTS.md (ONLY=section,…)
+# make zookeeper  a ZooKeeper in the foreground, empty, on 127.0.0.1:2181 (PORT=…), from the jars of PySpark
 # make interop  real clients, brokers and connectors of other ecosystems (Maven, npm, Go where present)
 # make compatibility  the same, and docs/compatibility.md is written anew from what they did
 
@@ -24,7 +26,7 @@ BUILT  := pyproject.toml setup.py constraints.txt $(wildcard src/odradek/*.pyx) 
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint types contracts unit fuzz kills soak histories profile bench interop compatibility interpreted format clean
+.PHONY: help demo test quick lint types contracts unit fuzz kills soak histories faults profile bench zookeeper interop compatibility interpreted format clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -84,7 +86,7 @@ contracts: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.dev
-	$(BIN)/pytest --ignore=tests/interop $(SHARED) $(IN_ORDER) $(PYTEST)
+	$(BIN)/python tests/again.py --ignore=tests/interop $(SHARED) $(IN_ORDER) $(PYTEST)
 
 fuzz: $(VENV)/.dev
 	for round in $$(seq $(FUZZ_ROUNDS)); do \
@@ -102,14 +104,20 @@ soak: $(VENV)/.dev
 histories: $(VENV)/.dev
 	$(BIN)/python -m odradek.testing.workload --minutes $(SOAK_MINUTES) $(HISTORIES)
 
+faults: $(VENV)/.dev
+	ODRADEK_FAULT_REPORT=docs/fault_tests.md $(BIN)/pytest -m faults tests/scenarios/test_cluster_faults.py $(PYTEST)
+
 profile: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.profiling $(PROFILE)
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks --only '$(ONLY)' $(BENCH)
 
+zookeeper: $(VENV)/.dev
+	@$(BIN)/python tests/zookeeper_server.py $(PORT)
+
 interop: $(VENV)/.dev
-	$(BIN)/pytest tests/interop $(SHARED) $(IN_ORDER) --compatibility build/compatibility.md $(PYTEST)
+	$(BIN)/python tests/again.py tests/interop $(SHARED) $(IN_ORDER) --compatibility build/compatibility.md $(PYTEST)
 
 compatibility: interop
 	cp build/compatibility.md docs/compatibility.md

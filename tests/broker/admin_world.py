@@ -55,6 +55,8 @@ class World:
         port: int = 9092,
     ) -> None:
         self.clock = ManualClock()
+        self.state_changes = None
+        self.channels = None
         self.server = MemoryServer(self.clock)
         self.config = BrokerConfig({"broker.id": str(broker_id), **(properties or {})})
         self.store = MemoryStore(self.server)

@@ -8,6 +8,7 @@ from typing import Any
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages import (
+    alter_partition,
     controlled_shutdown,
     create_acls,
     create_delegation_token,
@@ -68,6 +69,7 @@ KEYS = _REFUSALS.keys() | {
     ApiKey.STOP_REPLICA,
     ApiKey.UPDATE_METADATA,
     ApiKey.CONTROLLED_SHUTDOWN,
+    ApiKey.ALTER_PARTITION,
 }
 
 
@@ -134,3 +136,28 @@ async def leave_the_cluster(sweeper: Sweeper, version: int) -> None:
     own = sweeper.broker.broker_id
     answer = await fine(sweeper, controlled_shutdown.ControlledShutdownRequest(broker_id=own), version)
     assert answer.remaining_partitions == []
+
+
+@walk(ApiKey.ALTER_PARTITION)
+async def change_the_isr(sweeper: Sweeper, version: int) -> None:
+    broker = sweeper.broker
+    own, known = broker.broker_id, broker.image.topics[TOPIC].partitions[0]
+    members: dict[str, Any] = (
+        {"new_isr": [own]}
+        if version < 3
+        else {"new_isr_with_epochs": [alter_partition.BrokerState(broker_id=own)]}
+    )
+    partition = alter_partition.PartitionData(
+        partition_index=0, leader_epoch=known.leader_epoch, partition_epoch=known.partition_epoch, **members
+    )
+    topic = alter_partition.TopicData(topic_name=TOPIC, partitions=[partition])
+    if version >= 2:
+        topic.topic_id = topic_id(sweeper)
+    request = alter_partition.AlterPartitionRequest(
+        broker_id=own, broker_epoch=broker.image.brokers[own].epoch, topics=[topic]
+    )
+    answer = await fine(sweeper, request, version)
+    (changed,) = answer.topics[0].partitions
+    assert (changed.leader_id, changed.isr) == (own, [own])
+    request.broker_epoch -= 1
+    assert error_codes(await sweeper.ask(request, version)) == [ErrorCode.STALE_BROKER_EPOCH]

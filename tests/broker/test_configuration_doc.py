@@ -31,8 +31,8 @@ INTRODUCTION = """# Configuration
 
 The names, types and defaults are those of Apache Kafka 4.4, and of older releases for what it has no more;
 limits are the widest that any release has. A `server.properties` of Kafka can be used as it is, but for
-what asks for security or for other brokers. A broker that is told to be a release (`odradek.kafka.version`)
-has that one's defaults. The broker takes its configs from
+what asks for security or for a quorum of KRaft. A broker that is told to be a release
+(`odradek.kafka.version`) has that one's defaults. The broker takes its configs from
 
 - `odradek server --config FILE` (Java's properties format) and `--set name=value`, which is stronger;
 - keywords of `odradek.testing.Broker`, with underscores: `num_partitions=3`;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import logging
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,20 @@ def test_text_has_no_lines_of_strangers() -> None:
     line = TextFormatter().format(record("client_id=%s", "a\nERROR forged", level=logging.WARNING))
     assert line.endswith(" WARN broker.x client_id=a\\nERROR forged")
     assert "\n" not in line
+
+
+def test_a_workers_lines_have_its_number() -> None:
+    try:
+        raise ValueError("why")
+    except ValueError:
+        broken = record("broken topic=%s", "t")
+        broken.exc_info = sys.exc_info()
+    lines = TextFormatter(worker=1).format(broken).splitlines()
+    assert lines[0].endswith(" INFO broker.x broken topic=t")
+    assert len(lines) > 1
+    assert all(line.startswith("[worker 1] ") for line in lines)
+    entry = json.loads(JsonFormatter(worker=0).format(record("worker=%s", "x")))
+    assert (entry["worker"], entry["worker_"]) == (0, "x")
 
 
 def test_no_fact_has_a_reserved_name() -> None:

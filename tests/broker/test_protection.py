@@ -32,7 +32,6 @@ from odradek.testing import Broker
         ("principal.builder.class", "a.b.Builder"),
         ("create.topic.policy.class.name", "a.b.Policy"),
         ("alter.config.policy.class.name", "a.b.Policy"),
-        ("zookeeper.connect", "zk1:2181,zk2:2181/kafka"),
         ("process.roles", "broker"),
         ("controller.quorum.voters", "1@a:9093,2@b:9093,3@c:9093"),
         ("controller.quorum.bootstrap.servers", "a:9093,b:9093"),

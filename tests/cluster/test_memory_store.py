@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 
 import pytest
 
@@ -139,3 +140,23 @@ def _model(model: dict[str, tuple[bytes | None, int]], op: Op) -> type[StoreErro
     else:
         del model[op.path]
     return None
+
+
+def test_sessions_in_several_threads_hear_of_every_change_in_order() -> None:
+    server = MemoryServer()
+    seen: list[int] = []
+    watching = MemoryStore(server)
+    watching.create("/n")
+    watching.watch_persistent("/n", lambda event: seen.append(watching.get("/n")[1].version))
+
+    def write() -> None:
+        store = MemoryStore(server)
+        for _ in range(200):
+            store.set("/n", b"x")
+
+    threads = [threading.Thread(target=write) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == list(range(1, 801))

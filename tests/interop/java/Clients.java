@@ -1,4 +1,4 @@
-// Kafka's Java clients since 0.9 in the roles that `go/role` describes, and `offsets`, `admin` besides.
+// Kafka's Java clients since 0.9 in the roles that `go/role` describes, and `stream`, `offsets`, `admin` besides.
 //
 // One source for every release: what stands between `//#if >= 2.0` (or `< 2.0`) and `//#end` is compiled for
 // those releases alone (`programs.java_program`).
@@ -56,6 +56,7 @@ public class Clients {
             case "consume": consume(topic, last); break;
             case "offsets": offsets(topic, Long.parseLong(last)); break;
             //#if >= 0.11
+            case "stream": stream(topic); break;
             case "create": create(topic); break;
             case "admin": administer(topic, last); break;
             case "delete": delete(topic, last); break;
@@ -108,6 +109,28 @@ public class Clients {
             }
         }
     }
+
+    //#if >= 0.11
+    /** Values as they come on standard input: value i goes to partition i modulo 4; the end awaits all answers. */
+    static void stream(String topic) throws Exception {
+        Map<String, Object> settings = settings();
+        settings.put("acks", "all");
+        settings.put("retries", Integer.MAX_VALUE);
+        settings.put("enable.idempotence", true);
+        settings.put("key.serializer", "org.apache.kafka.common.serialization.StringSerializer");
+        settings.put("value.serializer", "org.apache.kafka.common.serialization.StringSerializer");
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        List<Future<RecordMetadata>> sent = new ArrayList<>();
+        try (KafkaProducer<String, String> producer = new KafkaProducer<>(settings)) {
+            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+                sent.add(producer.send(new ProducerRecord<>(topic, sent.size() % PARTITIONS, null, line)));
+            }
+            for (Future<RecordMetadata> one : sent) {
+                one.get(LIMIT_S, TimeUnit.SECONDS);
+            }
+        }
+    }
+    //#end
 
     static KafkaConsumer<String, String> consumer(Map<String, Object> more) {
         Map<String, Object> settings = settings();

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sort"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,7 +23,7 @@ const limit = 60 * time.Second
 type client struct{ bootstrap, version string }
 
 func (c client) open(options ...kgo.Opt) (*kgo.Client, error) {
-	options = append(options, kgo.SeedBrokers(c.bootstrap), kgo.RetryTimeout(limit))
+	options = append(options, kgo.SeedBrokers(strings.Split(c.bootstrap, ",")...), kgo.RetryTimeout(limit))
 	if c.version != "newest" && c.version != "server-side" {
 		version := kversion.FromString(c.version)
 		if version == nil {

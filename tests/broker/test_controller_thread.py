@@ -1,0 +1,124 @@
+"""The controller's thread: what is posted from anywhere runs there in order, and ends with the broker."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from odradek.broker.controller_thread import ControllerThread
+from odradek.cluster.image import ClusterDelta, ClusterImage
+
+
+class Replicas:
+    """Follows nothing."""
+
+    in_pieces = False
+
+    def prepare(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        pass
+
+    def apply_further(self) -> bool:
+        return False
+
+
+class Logs:
+    """Has nothing to sync."""
+
+    def sync_names(self) -> None:
+        pass
+
+
+def _thread(loop: asyncio.AbstractEventLoop, replicas: Replicas | None) -> ControllerThread:
+    anything: Any = ControllerThread
+    made: ControllerThread = anything(loop, replicas, Logs())
+    return made
+
+
+@pytest.mark.parametrize("replicas", [Replicas(), None])
+def test_posted_work_runs_in_order_in_the_thread_and_may_publish(
+    caplog: pytest.LogCaptureFixture, replicas: Replicas | None
+) -> None:
+    seen: list[tuple[str, bool]] = []
+
+    async def run() -> None:
+        thread = _thread(asyncio.get_running_loop(), replicas)
+        loop_thread = threading.get_ident()
+
+        def note(what: str) -> None:
+            seen.append((what, threading.get_ident() == loop_thread))
+
+        def publish() -> None:
+            note("work")
+            thread.publish(ClusterImage(), ClusterDelta(), lambda: note("change"))
+
+        def fail() -> None:
+            raise ValueError("a bug")
+
+        thread.post(publish)
+        thread.post(fail)
+        from_outside = threading.Thread(target=thread.post, args=(lambda: note("outside"),))
+        from_outside.start()
+        from_outside.join()
+        await thread.run(lambda: note("asked"))
+        thread.post(publish)
+        await thread.stop()
+        thread.post(lambda: note("too late"))
+        thread.let_go()
+
+    asyncio.run(run())
+    first = [("work", False), ("change", True), ("outside", False), ("asked", False)]
+    # What was posted just before the stop is either done whole or not begun.
+    assert seen in (first, [*first, ("work", False), ("change", True)])
+    assert "work for the controller failed" in caplog.text
+
+
+def test_work_that_waits_for_a_loop_which_has_ended_is_given_up() -> None:
+    """Else its thread would wait for ever, and the end of the process for the thread."""
+    ended = threading.Event()
+    begun = threading.Event()
+
+    async def run() -> None:
+        thread = _thread(asyncio.get_running_loop(), None)
+
+        def publish() -> None:
+            begun.set()
+            try:
+                thread.publish(ClusterImage(), ClusterDelta(), lambda: None)
+            finally:
+                ended.set()
+
+        thread.post(publish)
+        begun.wait()
+        thread.let_go()
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(run())
+    loop.close()
+    assert ended.wait(10)
+
+
+def test_nothing_waits_for_the_loop_once_the_thread_is_let_go() -> None:
+    failures: list[BaseException] = []
+
+    async def run() -> None:
+        thread = _thread(asyncio.get_running_loop(), None)
+        go_on, ended = threading.Event(), threading.Event()
+
+        def publish() -> None:
+            go_on.wait()
+            try:
+                thread.publish(ClusterImage(), ClusterDelta(), lambda: None)
+            except BaseException as error:
+                failures.append(error)
+            ended.set()
+
+        thread.post(publish)
+        thread.let_go()
+        go_on.set()
+        assert ended.wait(10)
+
+    asyncio.run(run())
+    assert len(failures) <= 1  # it may not have been begun at all

@@ -1,0 +1,409 @@
+"""A broker of a cluster: how it joins, what becomes of it when its session ends, and how it leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.broker import membership
+from odradek.broker.app import Broker, StartError
+from odradek.broker.config.broker_config import BrokerConfig
+from odradek.broker.folders import failures
+from odradek.broker.membership import ClusterAccess
+from odradek.cluster import paths
+from odradek.cluster.memory import MemoryServer, MemoryStore
+from odradek.cluster.store import StoreUnavailable
+
+WAIT_S = 60
+
+
+class Member:
+    """One broker of a cluster of one, and its sessions with the metadata store.
+
+    Attributes:
+        sessions: all of them, the last at the end.
+        before_open: called before each session is opened.
+    """
+
+    def __init__(self, data: Path, server: MemoryServer | None = None, **config: str) -> None:
+        self.server = server or MemoryServer()
+        self.sessions: list[MemoryStore] = []
+        self.before_open: Callable[[], None] = lambda: None
+        given = {
+            "log.dirs": str(data),
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "zookeeper.session.timeout.ms": "200",
+            "offsets.topic.replication.factor": "1",
+        }
+        names = {name.replace("_", "."): text for name, text in config.items()}
+        self.broker = Broker(BrokerConfig({**given, **names}), cluster=ClusterAccess(self.open))
+
+    def open(self) -> MemoryStore:
+        self.before_open()
+        self.sessions.append(MemoryStore(self.server))
+        return self.sessions[-1]
+
+    @property
+    def registered(self) -> int | None:
+        """The epoch under which the broker stands in the store."""
+        looking = MemoryStore(self.server)
+        stat = looking.exists(paths.broker_id(self.broker.broker_id))
+        looking.close()
+        return None if stat is None else stat.czxid
+
+    @property
+    def open_sessions(self) -> int:
+        return len(self.server.sessions)
+
+    def is_member(self) -> bool:
+        """The broker is registered, knows it, and controls its cluster of one."""
+        controller = self.broker.controller
+        return controller.is_active and self.registered == controller.broker_epoch
+
+
+async def until(look: Callable[[], object]) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while not look():
+            await asyncio.sleep(0.005)
+
+
+def run(scenario: Coroutine[Any, Any, None]) -> None:
+    """Run it, and see to it that it leaves no task and no complaint behind."""
+    complaints: list[Any] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        await scenario
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
+    assert complaints == []
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "_REJOIN_S", 0.01)
+    monkeypatch.setattr(membership, "_REGISTER_AGAIN_S", 0.01)
+
+
+def in_member(data: Path, use: Callable[[Member], Awaitable[None]], **config: str) -> None:
+    """Start a broker, use it, stop it: nothing is left of it in the store."""
+
+    async def scenario() -> None:
+        member = Member(data, broker_id="0", **config)
+        await member.broker.start()
+        await until(member.is_member)
+        await use(member)
+        await member.broker.stop()
+        assert member.registered is None and member.open_sessions == 0
+
+    run(scenario())
+
+
+# ---------------------------------------------------------------------- sessions that end
+
+
+def test_a_session_that_ends_is_followed_by_another(tmp_path: Path) -> None:
+    async def use(member: Member) -> None:
+        before = member.registered
+        member.sessions[0].expire()
+        await until(lambda: len(member.sessions) == 2 and member.is_member())
+        assert member.registered != before
+
+    in_member(tmp_path, use)
+
+
+def test_a_session_that_ends_as_soon_as_it_has_begun_is_followed_by_another_as_well(tmp_path: Path) -> None:
+    async def use(member: Member) -> None:
+        start = member.broker.controller.start
+
+        def start_and_expire(registration: Any) -> None:
+            start(registration)
+            if len(member.sessions) == 2:
+                member.sessions[-1].expire()
+
+        member.broker.controller.start = start_and_expire  # type: ignore[method-assign]
+        member.sessions[0].expire()
+        await until(lambda: len(member.sessions) == 3 and member.is_member())
+        assert member.open_sessions == 1
+
+    in_member(tmp_path, use)
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("/"), OSError("no network"), ValueError("a bug")])
+def test_a_store_that_is_away_is_tried_until_it_is_back(tmp_path: Path, error: Exception) -> None:
+    tried = 0
+
+    def fail() -> None:
+        nonlocal tried
+        tried += 1
+        if tried <= 3:
+            raise error
+
+    async def use(member: Member) -> None:
+        member.before_open = fail
+        member.sessions[0].expire()
+        await until(lambda: len(member.sessions) == 2 and member.is_member())
+        assert tried == 4
+
+    in_member(tmp_path, use)
+
+
+def test_a_session_that_ends_while_the_broker_joins_is_replaced(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        member = Member(tmp_path, broker_id="0")
+        opened = MemoryStore.watch_persistent
+
+        def expire(store: MemoryStore, path: str, watcher: Any, recursive: bool = False) -> None:
+            # It is registered by now, and nothing else.
+            if store is member.sessions[0]:
+                store.expire()
+            opened(store, path, watcher, recursive)
+
+        MemoryStore.watch_persistent = expire  # type: ignore[method-assign]
+        try:
+            await member.broker.start()
+        finally:
+            MemoryStore.watch_persistent = opened  # type: ignore[method-assign]
+        await until(member.is_member)
+        assert len(member.sessions) == 2
+        await member.broker.stop()
+        assert member.open_sessions == 0
+
+    run(scenario())
+
+
+def test_a_session_that_ends_while_the_broker_leaves_is_not_replaced(tmp_path: Path) -> None:
+    async def use(member: Member) -> None:
+        stopping = asyncio.ensure_future(member.broker.stop())
+        await asyncio.sleep(0)
+        member.sessions[0].expire()
+        await stopping
+        assert len(member.sessions) == 1
+
+    in_member(tmp_path, use)
+
+
+def test_a_broker_that_stops_while_it_tries_to_come_back_stays_away(tmp_path: Path) -> None:
+    async def use(member: Member) -> None:
+        def fail() -> None:
+            raise StoreUnavailable("/")
+
+        member.before_open = fail
+        member.sessions[0].expire()
+        await until(lambda: member.broker.controller.broker_epoch < 0)
+
+    in_member(tmp_path, use)
+
+
+def test_a_stop_ends_though_the_store_is_away(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        member = Member(tmp_path, broker_id="0")
+        await member.broker.start()
+        await until(member.is_member)
+
+        def away(*args: Any) -> Any:
+            raise StoreUnavailable("/")
+
+        store: Any = member.sessions[0]
+        store.get = store.exists = store.children = store.multi = store.unwatch = away
+        await member.broker.stop()
+        again = Member(tmp_path, member.server, broker_id="0")
+        await again.broker.start()
+        await again.broker.stop()
+
+    run(scenario())
+
+
+def test_the_loss_of_a_folder_is_noted_until_the_store_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failures, "NOTE_AGAIN_MS", 10)
+    tried = 0
+
+    async def use(member: Member) -> None:
+        controller: Any = member.broker.controller
+        notify = controller.notify_log_dir_failure
+
+        def fail_at_first() -> None:
+            nonlocal tried
+            tried += 1
+            if tried <= 3:
+                raise StoreUnavailable("/")
+            notify()
+
+        controller.notify_log_dir_failure = fail_at_first
+        member.broker.logs.fail_directory(tmp_path / "b", "the disk is gone")
+        await until(lambda: tried == 4)
+
+    in_member(tmp_path / "a", use, log_dirs=f"{tmp_path / 'a'},{tmp_path / 'b'}")
+    assert tried == 4
+
+
+# ---------------------------------------------------------------------- joining
+
+
+def test_a_topic_that_goes_while_the_broker_joins_leaves_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a topic that there was in the store before, and is no more, no controller will ever tell."""
+    monkeypatch.setattr(membership, "_topics", lambda store: {"deleted-meanwhile"})
+    monkeypatch.setattr(membership, "_KNOWN_WITHIN_S", 0.05)
+
+    async def use(member: Member) -> None:
+        assert member.broker.knows_cluster
+
+    in_member(tmp_path, use)
+
+
+def test_a_second_broker_of_the_same_id_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
+    async def use(member: Member) -> None:
+        second = Member(tmp_path / "second", member.server, broker_id="0")
+        with pytest.raises(StartError, match="a broker with id 0 is registered already"):
+            await second.broker.start()
+        assert member.is_member() and member.open_sessions == 1
+
+    in_member(tmp_path / "first", use)
+
+
+def test_a_broker_waits_for_the_session_of_its_life_before(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        before = Member(tmp_path, broker_id="0")
+        await before.broker.start()
+        await until(before.is_member)
+        before.broker.abandon()
+        again = Member(tmp_path, before.server, broker_id="0", zookeeper_session_timeout_ms="60000")
+        starting = asyncio.ensure_future(again.broker.start())
+        await until(lambda: again.sessions)
+        before.sessions[0].expire()
+        await starting
+        await until(again.is_member)
+        await again.broker.stop()
+
+    run(scenario())
+
+
+def test_a_stop_while_joining_ends_the_start(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        server = MemoryServer()
+        other = Member(tmp_path / "other", server, broker_id="0")
+        await other.broker.start()
+        member = Member(tmp_path / "own", server, broker_id="0", zookeeper_session_timeout_ms="600000")
+        starting = asyncio.ensure_future(member.broker.start())
+        await until(lambda: member.broker.listeners and member.broker.channels is not None)
+        await asyncio.sleep(0.02)
+        await member.broker.stop()
+        async with asyncio.timeout(WAIT_S):
+            with pytest.raises(StartError, match="was stopped"):
+                await starting
+        assert not any(session in server.sessions.values() for session in member.sessions)
+        await other.broker.stop()
+
+    run(scenario())
+
+
+def test_a_start_that_is_cancelled_lets_everything_go(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        server = MemoryServer()
+        other = Member(tmp_path / "other", server, broker_id="0")
+        await other.broker.start()
+        member = Member(tmp_path / "own", server, broker_id="0", zookeeper_session_timeout_ms="600000")
+        starting = asyncio.ensure_future(member.broker.start())
+        await until(lambda: member.broker.channels is not None)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        assert not any(session in server.sessions.values() for session in member.sessions)
+        await other.broker.stop()
+
+    run(scenario())
+
+
+def test_who_cannot_reach_the_store_does_not_start_and_changes_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        member = Member(tmp_path, broker_id="0")
+
+        def fail() -> None:
+            raise StoreUnavailable("/", "the metadata store cannot be reached")
+
+        member.before_open = fail
+        with pytest.raises(StartError, match="the metadata store cannot be reached"):
+            await member.broker.start()
+        again = Member(tmp_path, member.server, broker_id="0")
+        await again.broker.start()
+        await again.broker.stop()
+
+    run(scenario())
+
+
+def test_a_session_is_closed_when_the_start_comes_to_nothing_right_after(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        member = Member(tmp_path, broker_id_generation_enable="false")
+        with pytest.raises(StartError, match=r"broker\.id is not given"):
+            await member.broker.start()
+        assert len(member.sessions) == 1 and member.open_sessions == 0
+
+    run(scenario())
+    assert "could not be stopped in good order" not in caplog.text
+
+
+def test_ids_are_generated_one_by_one_and_kept(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        server = MemoryServer()
+        found = []
+        for folder in ("a", "b", "a"):
+            member = Member(tmp_path / folder, server)
+            await member.broker.start()
+            found.append(member.broker.broker_id)
+            await until(member.is_member)
+            await member.broker.stop()
+        assert found == [1001, 1002, 1001]
+
+    run(scenario())
+
+
+def test_the_folder_of_another_cluster_or_broker_is_not_used(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        first = Member(tmp_path, broker_id="0")
+        await first.broker.start()
+        await first.broker.stop()
+        others = Member(tmp_path / "others", broker_id="7")
+        await others.broker.start()
+        member = Member(tmp_path, others.server, broker_id="0")
+        with pytest.raises(StartError, match="cluster"):
+            await member.broker.start()
+        member = Member(tmp_path, first.server, broker_id="1")
+        with pytest.raises(StartError, match="broker"):
+            await member.broker.start()
+        assert others.open_sessions == 1 and first.open_sessions == 0
+        await others.broker.stop()
+        again = Member(tmp_path, first.server, broker_id="0")
+        await again.broker.start()
+        await again.broker.stop()
+
+    run(scenario())
+
+
+def test_who_is_abandoned_leaves_no_thread_of_the_controller(tmp_path: Path) -> None:
+    def threads() -> list[str]:
+        return [one.name for one in threading.enumerate() if one.name.startswith("controller")]
+
+    async def scenario() -> None:
+        member = Member(tmp_path, broker_id="0")
+        await member.broker.start()
+        await until(member.is_member)
+        member.sessions[0].expire()
+        member.broker.abandon()
+        await until(lambda: not threads())
+        for session in member.sessions:
+            session.expire()
+
+    run(scenario())

@@ -1,0 +1,74 @@
+"""Which metadata store a broker opens for which configs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from odradek.broker.config.broker_config import BrokerConfig
+from odradek.broker.store_choice import is_shared, open_store
+from odradek.cluster.config_def import ConfigError
+from odradek.cluster.embedded import EmbeddedStore
+from odradek.cluster.remote_store import RemoteStore
+from odradek.cluster.store import StoreUnavailable
+from odradek.cluster.store_server import StoreServer
+from odradek.util.clock import ManualClock
+
+
+def test_a_broker_without_a_word_has_a_file_of_its_own(tmp_path: Path) -> None:
+    config = BrokerConfig({})
+    store, shared = open_store(config, tmp_path, ManualClock())
+    assert isinstance(store, EmbeddedStore)
+    assert not shared
+    assert not is_shared(config)
+    assert (tmp_path / "metadata.sqlite").exists()
+    store.close()
+
+
+def test_a_worker_has_a_session_with_the_shared_store(tmp_path: Path) -> None:
+    embedded = EmbeddedStore(tmp_path / "metadata.sqlite")
+    server = StoreServer(embedded, tmp_path / "s")
+    server.start()
+    config = BrokerConfig({"odradek.store.socket": str(tmp_path / "s"), "zookeeper.connect": "nowhere:1"})
+    store, shared = open_store(config, tmp_path / "worker", ManualClock())
+    assert isinstance(store, RemoteStore)
+    assert shared
+    assert is_shared(config)
+    store.create("/a")
+    assert embedded.exists("/a") is not None
+    store.close()
+    server.stop()
+    embedded.close()
+    with pytest.raises(StoreUnavailable, match="cannot be reached"):
+        open_store(config, tmp_path, ManualClock())
+
+
+def test_what_is_promised_of_the_way_to_zookeeper_is_kept_or_refused(tmp_path: Path) -> None:
+    config = BrokerConfig({"zookeeper.connect": "nowhere:1", "zookeeper.ssl.client.enable": "true"})
+    assert is_shared(config)
+    with pytest.raises(ConfigError, match="TLS to ZooKeeper"):
+        open_store(config, tmp_path, ManualClock())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_zookeeper_is_connected_to_as_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[str, dict[str, object]]] = []
+
+    class Noted:
+        def __init__(self, connect: str, **options: object) -> None:
+            calls.append((connect, options))
+
+    monkeypatch.setattr("odradek.cluster.zookeeper.ZooKeeperStore", Noted)
+    given = {
+        "zookeeper.connect": "h:1/x",
+        "zookeeper.session.timeout.ms": "7000",
+        "zookeeper.set.acl": "true",
+    }
+    for further, connecting in (({}, 7000), ({"zookeeper.connection.timeout.ms": "5"}, 5)):
+        _, shared = open_store(BrokerConfig(given | further), tmp_path, ManualClock())
+        assert shared
+        assert calls.pop() == (
+            "h:1/x",
+            {"session_timeout_ms": 7000, "connection_timeout_ms": connecting, "set_acl": True},
+        )

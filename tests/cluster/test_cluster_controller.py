@@ -1,0 +1,598 @@
+"""Several controllers over one store: who is active, and what becomes of what it does when it dies."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from odradek.cluster import contested_controller, nodes, paths, topic_nodes
+from odradek.cluster.admin import NewTopic
+from odradek.cluster.cluster_controller import ClusterController
+from odradek.cluster.nodes import (
+    BrokerRegistration,
+    Endpoint,
+    ReplicaAssignment,
+    TopicNode,
+    encode_reassignments,
+    encode_topic,
+)
+from odradek.cluster.reassignment import is_moving
+from odradek.cluster.store import StoreUnavailable
+from odradek.errors import (
+    BrokerNotAvailableError,
+    EligibleLeadersNotAvailableError,
+    IneligibleReplicaError,
+    InvalidReplicaAssignmentError,
+    KafkaError,
+    NoReassignmentInProgressError,
+    NotControllerError,
+    StaleBrokerEpochError,
+    TopicExistsError,
+    UnknownTopicOrPartitionError,
+)
+from seeds import each_seed
+
+from .brokers import MortalStore, World
+
+
+def test_one_broker_is_the_controller_and_the_next_takes_over() -> None:
+    world = World()
+    world.create("t", [1, 2, 3], [2, 3, 1])
+    world.check()
+    assert world.active.broker_id == 1
+    world.kill(1)
+    world.check()
+    assert world.active.broker_id == 2
+    assert world.active.epoch == 2
+    assert [p.leader for p in world.active.image.topics["t"].partitions.values()] == [2, 2]
+    assert {b: c.image.controller_id for b, c in world.controllers.items()} == {2: 2, 3: 2}
+
+
+def test_configs_reach_every_broker_by_their_notices() -> None:
+    world = World((1, 2))
+    heard: list[dict[str, object]] = []
+    world.controllers[2].add_config_listener(lambda configs: heard.append(dict(configs)))
+    world.create("t", [1])
+    world.active.alter_config("topics/t", {"retention.ms": "5"})
+    world.settle()
+    assert heard == [{"topics/t": {"retention.ms": "5"}}]
+    assert world.controllers[2].image.topic_config("t") == {"retention.ms": "5"}
+    third = world.begin(3)
+    assert third.image.topic_config("t") == {"retention.ms": "5"}
+
+
+def test_a_deposed_controller_writes_nothing_and_says_so() -> None:
+    world = World()
+    world.create("t", [1, 2])
+    old = world.active
+    resigned: list[int] = []
+    old.on_resigned(lambda: resigned.append(1))
+    assert world.controllers[2].remove_dead_controller(1)
+    assert not world.controllers[2].remove_dead_controller(1)
+    # The second hears of it first.
+    world.posted.rotate(-1)
+    while not world.controllers[2].is_active:
+        broker, work = world.posted.popleft()
+        if broker != 1:
+            work()
+        else:
+            world.posted.append((broker, work))
+    assert old.is_active
+    # What it reads is not what it may say: its requests stay those of its own epoch.
+    old._refresh()
+    assert (old.image.controller_id, old.image.controller_epoch) == (1, 1)
+    with pytest.raises(NotControllerError):
+        old.reassign("t", 0, [2, 1])
+    assert not old.is_active
+    assert resigned == [1]
+    assert old.image.topics == {}
+    world.settle()
+    world.check()
+    assert world.active.broker_id == 2
+    with pytest.raises(NotControllerError):
+        old.create_topic(NewTopic("u", 1, 1))
+
+
+def test_the_removal_of_a_controller_that_has_changed_meanwhile_does_nothing() -> None:
+    world = World()
+    assert not world.controllers[3].remove_dead_controller(2)
+    assert world.controllers[3].remove_dead_controller(1)
+    world.settle()
+    world.check()
+
+
+def test_a_session_that_ends_and_a_new_one() -> None:
+    world = World()
+    world.create("t", [1, 2, 3])
+    one = world.controllers[1]
+    world.stores[1].expire()
+    one.session_ended()
+    world.settle()
+    assert world.active.broker_id == 2
+    assert one.image.topics == {}
+    one.store = world.stores[1] = MortalStore(world.server)
+    one.start(BrokerRegistration((Endpoint("PLAINTEXT", "h", 9001),)))
+    world.settle()
+    world.check()
+    assert sorted(world.active.image.brokers) == [1, 2, 3]
+    one.stop()
+    world.settle()
+    assert sorted(world.active.image.brokers) == [2, 3]
+
+
+def test_a_refused_broker_is_dead_until_it_is_reached_or_registers_anew() -> None:
+    world = World()
+    world.create("t", [3, 1, 2])
+    active = world.active
+    epoch = active.image.brokers[3].epoch
+    active.on_broker_refused(3, epoch - 1)
+    active.on_broker_refused(1)
+    assert sorted(active.image.brokers) == [1, 2, 3]
+    active.on_broker_refused(3, epoch)
+    assert sorted(active.image.brokers) == [1, 2]
+    partition = active.image.topics["t"].partitions[0]
+    assert (partition.leader, partition.leader_epoch) == (1, 1)
+    # Another change of the brokers does not bring it back.
+    world.begin(4)
+    assert sorted(active.image.brokers) == [1, 2, 4]
+    active._refresh()
+    assert sorted(active.image.brokers) == [1, 2, 4]
+    active.on_broker_reachable(3)
+    assert sorted(active.image.brokers) == [1, 2, 3, 4]
+    world.check()
+    active.on_broker_refused(3)
+    world.kill(3)
+    world.begin(3)
+    assert active.image.brokers[3].epoch > epoch
+    assert active.refused == {}
+    world.check()
+
+
+def test_deletion_waits_for_every_replica_and_a_dead_one_until_its_return() -> None:
+    world = World()
+    world.create("t", [1, 2], [2, 3])
+    world.kill(3)
+    assert world.active.delete_topics(["t"]) == {"t": None}
+    world.settle()
+    assert world.active.image.marked == {"t"}
+    with pytest.raises(TopicExistsError):
+        world.create("t", [1])
+    world.begin(3)
+    assert world.active.image.topics == {}
+    assert world.reader.exists("/brokers/topics/t") is None
+    assert world.reader.exists("/admin/delete_topics/t") is None
+    assert world.reader.exists("/config/topics/t") is None
+    world.create("t", [1])
+    world.check()
+
+
+def test_a_broker_that_does_not_answer_keeps_a_topic_marked_and_the_next_controller_asks_again() -> None:
+    world = World()
+    world.deaf.add(2)
+    world.create("t", [2, 3])
+    world.active.delete_topics(["t"])
+    world.settle()
+    assert world.active.image.marked == {"t"}
+    world.deaf.clear()
+    world.kill(1)
+    assert world.active.image.topics == {}
+    world.check()
+
+
+def test_a_mark_without_a_topic_is_removed() -> None:
+    world = World()
+    world.reader.create("/admin/delete_topics/nothing")
+    world.settle()
+    assert world.reader.children("/admin/delete_topics") == []
+
+
+def test_a_reassignment_ends_when_its_target_is_in_sync() -> None:
+    world = World()
+    world.create("t", [1, 2])
+    world.active.reassign("t", 0, [3, 1])
+    world.settle()
+    partition = world.active.image.topics["t"].partitions[0]
+    assert (partition.replicas, partition.adding, partition.removing) == ((3, 1, 2), (3,), (2,))
+    assert (partition.leader, partition.leader_epoch) == (1, 1)
+    world.take_told()
+    world.join_isr("t", 0, 1, 2, 3)
+    partition = world.active.image.topics["t"].partitions[0]
+    assert (partition.replicas, partition.adding, partition.removing) == ((3, 1), (), ())
+    assert (set(partition.isr), partition.leader_epoch) == ({1, 3}, 2)
+    assert (2, "StopReplica") in world.take_told()
+    world.check()
+    world.active.reassign("t", 0, [2])
+    world.join_isr("t", 0, 1, 2, 3)
+    partition = world.active.image.topics["t"].partitions[0]
+    assert (partition.replicas, partition.isr, partition.leader) == ((2,), (2,), 2)
+    world.check()
+
+
+def test_a_reassignment_taken_back_and_those_that_cannot_be() -> None:
+    world = World()
+    world.create("t", [1, 2])
+    active = world.active
+    with pytest.raises(NoReassignmentInProgressError):
+        active.reassign("t", 0, None)
+    with pytest.raises(NoReassignmentInProgressError):
+        active.reassign("nothing", 0, None, partition_last=True)
+    with pytest.raises(UnknownTopicOrPartitionError):
+        active.reassign("nothing", 0, [1])
+    with pytest.raises(InvalidReplicaAssignmentError):
+        active.reassign("t", 0, [9], partition_last=True)
+    active.reassign("t", 0, [3])
+    active.reassign("t", 0, [3, 2])
+    partition = active.image.topics["t"].partitions[0]
+    assert (partition.replicas, partition.adding, partition.removing) == ((3, 2, 1), (3,), (1,))
+    active.reassign("t", 0, None)
+    partition = active.image.topics["t"].partitions[0]
+    # The first step has changed the order, as with Kafka.
+    assert (partition.replicas, partition.adding, partition.removing) == ((2, 1), (), ())
+    assert (3, "StopReplica") in world.take_told()
+    # Another order only.
+    active.reassign("t", 0, [1, 2])
+    partition = active.image.topics["t"].partitions[0]
+    assert (partition.replicas, partition.leader_epoch, is_moving(partition)) == ((1, 2), 4, False)
+    world.check()
+
+
+def test_old_tools_ask_by_nodes_that_are_removed_when_it_is_done() -> None:
+    world = World()
+    world.create("t", [1, 2], [1, 2])
+    asked = [("t", 0, (3, 2)), ("t", 7, (1,)), ("t", 1, (2, 1))]
+    world.reader.create(paths.REASSIGN_PARTITIONS, encode_reassignments(asked))
+    world.settle()
+    data, _ = world.reader.get(paths.REASSIGN_PARTITIONS)
+    assert data == encode_reassignments(asked[:1])
+    world.everybody_catches_up()
+    assert world.reader.exists(paths.REASSIGN_PARTITIONS) is None
+    replicas = [p.replicas for p in world.active.image.topics["t"].partitions.values()]
+    assert replicas == [(3, 2), (2, 1)]
+    world.reader.create(
+        paths.PREFERRED_REPLICA_ELECTION,
+        b'{"version":1,"partitions":[{"topic":"t","partition":1},{"topic":"x","partition":0}]}',
+    )
+    world.settle()
+    assert world.reader.exists(paths.PREFERRED_REPLICA_ELECTION) is None
+    assert world.active.image.topics["t"].partitions[1].leader == 2
+    world.reader.create(paths.PREFERRED_REPLICA_ELECTION, b"{}")
+    world.settle()
+    assert world.reader.exists(paths.PREFERRED_REPLICA_ELECTION) is None
+    world.check()
+
+
+def partitions_of(world: World, topic: str) -> dict[int, tuple[tuple[int, ...], int]]:
+    """Replicas and leader of each partition, as the active controller sees them."""
+    return {i: (p.replicas, p.leader) for i, p in world.active.image.topics[topic].partitions.items()}
+
+
+def old_topic(rows: dict[int, list[int]]) -> bytes:
+    """A topic's node as tools up to 2.3 write it: they know no topic ids."""
+    return nodes.dump({"version": 1, "partitions": {str(index): row for index, row in rows.items()}})
+
+
+def test_old_tools_add_partitions_by_writing_the_topics_node() -> None:
+    world = World()
+    world.create("t", [1, 2])
+    topic_id = world.active.image.topics["t"].topic_id
+    world.take_told()
+    world.reader.set(paths.topic("t"), old_topic({0: [1, 2], 1: [2, 3], 2: [3, 1]}))
+    world.settle()
+    assert partitions_of(world, "t") == {0: ((1, 2), 1), 1: ((2, 3), 2), 2: ((3, 1), 3)}
+    assert world.active.image.topics["t"].topic_id == topic_id
+    assert (3, "LeaderAndIsr") in world.take_told()
+    world.check()
+    # What the controller writes itself it does not take for news.
+    world.active.reassign("t", 2, [1, 3])
+    world.settle()
+    assert not any(kind == "StopReplica" for _, kind in world.take_told())
+    world.check()
+
+
+def test_topics_of_old_tools_get_an_id_and_can_grow() -> None:
+    world = World()
+    world.reader.create(paths.topic("t"), old_topic({0: [2, 1]}))
+    world.settle()
+    assert world.active.image.topics["t"].topic_id != nodes.NO_TOPIC_ID
+    world.check()
+    world.reader.set(paths.topic("t"), old_topic({0: [2, 1], 1: [3, 1]}))
+    world.settle()
+    assert partitions_of(world, "t") == {0: ((2, 1), 2), 1: ((3, 1), 3)}
+    world.check()
+
+
+def test_partitions_that_were_added_under_another_controller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_nodes, "WATCHES_AT_ONCE", 1)
+    world = World()
+    names = ["a", "b", "c"]
+    for name in names:
+        world.create(name, [2, 3])
+    world.kill(1)
+    assert world.active.broker_id == 2
+    for name in names:
+        topic = world.active.image.topics[name]
+        whole = {0: ReplicaAssignment((2, 3)), 1: ReplicaAssignment((3, 2))}
+        world.reader.set(paths.topic(name), encode_topic(TopicNode(whole, topic.topic_id)))
+    world.settle()
+    for name in names:
+        assert partitions_of(world, name) == {0: ((2, 3), 2), 1: ((3, 2), 3)}
+    world.check()
+
+
+def test_what_is_written_into_a_topic_that_goes_is_not_looked_at() -> None:
+    world = World()
+    world.create("t", [1, 2])
+    world.deaf = {2}
+    world.active.delete_topics(["t"])
+    world.reader.set(paths.topic("t"), old_topic({0: [1, 2], 1: [2, 3]}))
+    world.settle()
+    assert list(world.active.image.topics["t"].partitions) == [0]
+    active = world.active
+    active.note_deleted(2, [("t", 0)])
+    world.settle()
+    assert "t" not in active.image.topics
+    world.check()
+    # The next of that name is another one, and is followed as well.
+    world.deaf = set()
+    world.create("t", [1, 2])
+    world.reader.set(paths.topic("t"), b"nonsense")
+    world.settle()
+    world.reader.set(paths.topic("t"), old_topic({0: [1, 2], 1: [2, 3]}))
+    world.settle()
+    assert partitions_of(world, "t") == {0: ((1, 2), 1), 1: ((2, 3), 2)}
+    world.check()
+
+
+def test_a_controller_that_has_resigned_follows_no_topics() -> None:
+    world = World()
+    world.create("t", [1, 2])
+    old = world.active
+    world.controllers[2].remove_dead_controller(1)
+    # The second hears of it first.
+    while not world.controllers[2].is_active:
+        broker, work = world.posted.popleft()
+        if broker == 2:
+            work()
+        else:
+            world.posted.append((broker, work))
+    world.settle()
+    assert world.active is not old
+    world.reader.set(paths.topic("t"), old_topic({0: [1, 2], 1: [2, 3]}))
+    assert {broker for broker, _ in world.posted} == {world.active.broker_id}
+    world.settle()
+    assert partitions_of(world, "t") == {0: ((1, 2), 1), 1: ((2, 3), 2)}
+    world.check()
+
+
+def test_a_broker_that_wants_to_leave_leads_nothing_any_more() -> None:
+    world = World()
+    world.create("t", [2, 1], [1, 2])
+    world.create("alone", [2])
+    epoch = world.active.image.brokers[2].epoch
+    with pytest.raises(StaleBrokerEpochError):
+        world.active.controlled_shutdown(2, epoch - 1)
+    with pytest.raises(BrokerNotAvailableError):
+        world.active.controlled_shutdown(9, -1)
+    world.take_told()
+    assert world.active.controlled_shutdown(2, epoch) == []
+    assert (2, "StopReplica") in world.take_told()
+    partitions = world.active.image.topics["t"].partitions
+    assert [(p.leader, p.isr) for p in partitions.values()] == [(1, (1,)), (1, (1,))]
+    with pytest.raises(IneligibleReplicaError):
+        world.join_isr("t", 0, 1, 2)
+    assert world.active.rebalance_leaders() == 0
+    assert world.active.controlled_shutdown(1, -1) == [("t", 0), ("t", 1)]
+    world.kill(2)
+    world.begin(2)
+    assert list(world.active.shutting_down) == [1]
+    world.check()
+
+
+def test_leaders_go_back_when_too_many_are_away() -> None:
+    world = World()
+    world.create("t", *[[2, 1]] * 10, [1, 2])
+    world.kill(2)
+    world.begin(2)
+    world.everybody_catches_up()
+    assert world.active.rebalance_leaders(100) == 0
+    assert world.active.rebalance_leaders(10) == 10
+    assert world.active.rebalance_leaders(10) == 0
+    assert world.controllers[2].rebalance_leaders() == 0
+    assert [p.leader for p in world.active.image.topics["t"].partitions.values()] == [2] * 10 + [1]
+    world.check()
+
+
+def test_a_failed_folder_is_asked_about_and_loses_its_leads() -> None:
+    world = World()
+    world.create("t", [2, 1], [1, 2])
+    world.take_told()
+    world.controllers[2].notify_log_dir_failure()
+    world.settle()
+    assert world.take_told() == [(2, "LeaderAndIsr")]
+    assert world.reader.children(paths.LOG_DIR_EVENTS) == []
+    world.active.note_offline(2, [("t", 0), ("t", 1)])
+    partitions = world.active.image.topics["t"].partitions
+    assert [(p.leader, p.isr) for p in partitions.values()] == [(1, (1,)), (1, (1,))]
+    # It is offline until the broker is back: it cannot lead even when it is the only one.
+    with pytest.raises(EligibleLeadersNotAvailableError):
+        world.create("u", [2])
+        world.active.note_offline(2, [("u", 0)])
+        world.active.elect_leader("u", 0, unclean=True)
+    world.begin(4)
+    assert world.active.image.topics["u"].partitions[0].leader == -1
+    world.kill(2)
+    world.begin(2)
+    assert world.active.offline_replicas == frozenset()
+    world.check()
+
+
+def test_isrs_that_leaders_wrote_themselves_are_read_after_their_notice() -> None:
+    world = World()
+    world.create("t", [1, 2])
+    data, _ = world.reader.get("/brokers/topics/t/partitions/0/state")
+    assert data is not None
+    world.reader.set("/brokers/topics/t/partitions/0/state", data.replace(b"[1,2]", b"[1]"))
+    notice = b'{"version":1,"partitions":[{"topic":"t","partition":0}]}'
+    world.reader.create(f"{paths.ISR_CHANGES}/isr_change_", notice, sequence=True)
+    world.settle()
+    assert world.active.image.topics["t"].partitions[0].isr == (1,)
+    assert world.reader.children(paths.ISR_CHANGES) == []
+    world.check()
+
+
+def test_taking_over_many_partitions_writes_them_in_large_transactions() -> None:
+    world = World()
+    world.create("t", *[[1, 2]] * 1200)
+    world.kill(3)
+    store = world.stores[2]
+    writes: list[int] = []
+    multi = store.multi
+    store.multi = lambda ops: (writes.append(len(ops)), multi(ops))[1]  # type: ignore[method-assign, assignment, func-returns-value]
+    world.kill(1)
+    world.check()
+    assert max(writes) <= contested_controller.WRITES_PER_TRANSACTION + 1
+    assert len(writes) <= 1200 / contested_controller.WRITES_PER_TRANSACTION + 6
+
+
+def test_what_could_not_be_followed_is_looked_at_again() -> None:
+    world = World()
+    world.create("t", [3, 1])
+    store = world.stores[1]
+    multi = store.multi
+
+    def unavailable(ops: object) -> list[object]:
+        raise StoreUnavailable("/")
+
+    store.multi = unavailable  # type: ignore[method-assign, assignment]
+    world.kill(3)
+    assert 3 in world.active.image.brokers
+    store.multi = multi  # type: ignore[method-assign]
+    world.active.look_again()
+    assert 3 not in world.active.image.brokers
+    world.check()
+
+
+def _create(controller: ClusterController) -> None:
+    controller.create_topics([NewTopic("new", assignment={i: [1, 2] for i in range(7)})])
+
+
+def _delete(controller: ClusterController) -> None:
+    controller.delete_topics(["t"])
+
+
+def _reassign(controller: ClusterController) -> None:
+    for index in range(3):
+        controller.reassign("t", index, [3, 2])
+
+
+def _lose_a_broker(controller: ClusterController) -> None:
+    controller.on_broker_refused(2)
+
+
+def _leave(controller: ClusterController) -> None:
+    controller.controlled_shutdown(2)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("work", [_create, _delete, _reassign, _lose_a_broker, _leave])
+def test_the_controllers_death_at_any_write(
+    work: Callable[[ClusterController], None], after: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Small ones, so that there are many places to die at.
+    monkeypatch.setattr(contested_controller, "WRITES_PER_TRANSACTION", 2)
+    died = 0
+    for n in range(1, 40):
+        world = World((1, 2, 3))
+        world.create("t", [1, 2], [2, 1], [3, 1])
+        world.stores[1].writes_left, world.stores[1].after = n, after
+        world.do(1, work)
+        died += 1 not in world.controllers
+        world.settle()
+        assert world.active.broker_id == (1 if 1 in world.controllers else 2), n
+        if 1 not in world.controllers:
+            world.begin(1)
+        world.everybody_catches_up()
+        world.check()
+        topics = world.active.image.topics
+        assert not world.active.image.marked, n
+        assert not any(is_moving(p) for topic in topics.values() for p in topic.partitions.values()), n
+        if work is _delete and n > 1:
+            assert "t" not in topics
+        if work is _create and "new" in topics:
+            assert len(topics["new"].partitions) == 7
+            assert {p.leader for p in topics["new"].partitions.values()} <= {1, 2}
+    assert died >= 1
+
+
+@each_seed(15)
+def test_a_random_life_of_a_cluster_ends_well(seed: int) -> None:
+    rng = random.Random(seed)
+    world = World((1, 2, 3, 4))
+    made = 0
+    for _ in range(60):
+        if not any(controller.is_active for controller in world.controllers.values()):
+            world.begin(next(broker for broker in (1, 2, 3, 4) if broker not in world.controllers))
+        _random_step(rng, world, made := made + 1)
+        if world.controllers:
+            world.check()
+    world.deaf.clear()
+    for broker in (1, 2, 3, 4):
+        if broker in world.controllers:
+            world.kill(broker)
+        world.begin(broker)
+    world.everybody_catches_up()
+    world.everybody_catches_up()
+    world.check()
+    assert not world.active.image.marked
+    for topic in world.active.image.topics.values():
+        for partition in topic.partitions.values():
+            assert not is_moving(partition)
+            assert set(partition.isr) == set(partition.replicas)
+    assert world.reader.exists(paths.REASSIGN_PARTITIONS) is None
+
+
+def _random_step(rng: random.Random, world: World, number: int) -> None:
+    active = world.active.broker_id
+    live = sorted(world.active.image.brokers)
+    topics = sorted(world.active.image.topics.keys() - world.active.image.marked)
+    topic = rng.choice(topics) if topics else ""
+    choice = rng.randrange(12)
+    if rng.random() < 0.3:
+        store = world.stores[active]
+        store.writes_left, store.after = rng.randint(1, 5), rng.random() < 0.5
+
+    def quietly(work: Callable[[ClusterController], object]) -> None:
+        def run(controller: ClusterController) -> None:
+            with suppress(KafkaError):
+                work(controller)
+
+        world.do(active, run)
+
+    if choice == 0 and len(world.controllers) > 1:
+        world.kill(rng.choice(sorted(world.controllers)))
+    elif choice <= 2:
+        absent = [broker for broker in (1, 2, 3, 4) if broker not in world.controllers]
+        if absent:
+            world.begin(rng.choice(absent))
+    elif choice <= 5:
+        rows = {i: rng.sample(live, min(2, len(live))) for i in range(rng.randint(1, 3))}
+        quietly(lambda c: c.create_topics([NewTopic(f"t{number}", assignment=rows)]))
+    elif choice == 6 and topic:
+        world.deaf = set(rng.sample([1, 2, 3, 4], rng.randint(0, 2)))
+        quietly(lambda c: c.delete_topics([topic]))
+    elif choice <= 8 and topic:
+        target = rng.sample(live, rng.randint(1, len(live)))
+        quietly(lambda c: c.reassign(topic, 0, rng.choice([target, target, None])))
+    elif choice == 9:
+        quietly(lambda c: c.controlled_shutdown(rng.choice(live)))
+    elif choice == 10:
+        broker = rng.choice(live)
+        quietly(lambda c: c.on_broker_refused(broker))
+        if rng.random() < 0.5 and active in world.controllers:
+            quietly(lambda c: c.on_broker_reachable(broker))
+    else:
+        with suppress(KafkaError, ValueError):
+            world.everybody_catches_up()

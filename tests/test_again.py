@@ -1,0 +1,44 @@
+"""What fails once is run again alone; what fails twice, or with many others, has failed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+AGAIN = Path(__file__).with_name("again.py")
+
+ONCE = """
+from pathlib import Path
+def test_one():
+    seen = Path("seen")
+    if not seen.exists():
+        seen.touch()
+        assert False, "the first time"
+def test_other():
+    pass
+"""
+ALWAYS = "def test_one():\n    assert False\n"
+
+
+@pytest.mark.parametrize(
+    ("tests", "files", "code", "runs"),
+    [(ONCE, 1, 0, 2), (ALWAYS, 1, 1, 2), (ALWAYS, 4, 1, 1), ("def test_one(): pass", 4, 0, 1)],
+)
+def test_failures(tmp_path: Path, tests: str, files: int, code: int, runs: int) -> None:
+    for number in range(files):
+        (tmp_path / f"test_it{number or ''}.py").write_text(tests)
+    done = subprocess.run(
+        [sys.executable, str(AGAIN), "-q", "-c", "/dev/null", "--rootdir", ".", "."],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert len(re.findall(r"(?:passed|failed) in [\d.]+s", done.stdout)) == runs, done.stdout
+    assert ("FAILED ONCE, PASSED ALONE" in done.stdout) == (tests == ONCE)
+    assert done.stdout.count("test_it.py::test_one") >= (2 if runs == 2 else 0)
