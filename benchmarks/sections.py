@@ -57,6 +57,9 @@ SECTIONS = [
     Section(
         "transactions", "benchmarks.transactions_section", "records in transactions, and idempotent ones"
     ),
+    Section(
+        "cluster", "benchmarks.cluster_section", "three brokers, three replicas, a leader that dies", False
+    ),
     Section("convert", "benchmarks.records_convert", "records of today for clients of 0.10, and back"),
     Section("client", "benchmarks.client_section", "Producer and Consumer beside other Python clients"),
     Section("spark-read", "benchmarks.spark_section", "a topic read by Spark, beside Spark's own connector"),

@@ -1,0 +1,225 @@
+"""The clusters that are measured: three brokers each, as processes on loopback, their data in memory."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers import ROOT, SkippedError, in_memory
+from interop import kafka_peer
+from zookeeper_server import Unavailable, ZooKeeperServer
+
+OURS = "odradek"
+KAFKA_ZK = "Apache Kafka, ZooKeeper"
+KAFKA_KRAFT = "Apache Kafka, KRaft"
+
+BROKERS = 3
+READY_WITHIN_S = 120
+ZK_VERSION = "3.9.1"
+
+COMMON = {
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+    "log.segment.delete.delay.ms": "1000",
+}
+
+
+class Cluster:
+    """Three brokers with the ids 1, 2 and 3.
+
+    Attributes:
+        name, version: for the tables.
+        ports, pids: by broker id.
+    """
+
+    def __init__(self, name: str, directory: Path) -> None:
+        self.name = name
+        self.version = ""
+        self.directory = directory
+        self.ports = dict(enumerate(kafka_peer.free_ports(BROKERS), 1))
+        self.pids: dict[int, int] = {}
+        self._children: dict[int, subprocess.Popen[bytes]] = {}
+        self._zookeeper: ZooKeeperServer | None = None
+
+    @property
+    def servers(self) -> str:
+        """`host:port` of all brokers."""
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+
+    def start(self) -> None:
+        """Start all brokers and wait until each knows all. Raises `SkippedError` where they cannot run."""
+        self._prepare()
+        for broker_id in self.ports:
+            self._spawn(broker_id)
+        self._await_all()
+
+    def _prepare(self) -> None:
+        """Start what the brokers need, and write what they read."""
+        try:
+            zookeeper = self._zookeeper = ZooKeeperServer(self.directory / "zookeeper")
+            zookeeper.start()
+        except Unavailable as why:
+            raise SkippedError(str(why)) from None
+        for broker_id, port in self.ports.items():
+            self._write(
+                broker_id,
+                {
+                    "broker.id": str(broker_id),
+                    "zookeeper.connect": zookeeper.address,
+                    "zookeeper.session.timeout.ms": "6000",
+                    "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+                },
+            )
+
+    def _write(self, broker_id: int, settings: dict[str, str]) -> None:
+        lines = {**COMMON, "log.dirs": str(self.directory / f"data-{broker_id}"), **settings}
+        self._properties(broker_id).write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+
+    def _properties(self, broker_id: int) -> Path:
+        return self.directory / f"broker-{broker_id}.properties"
+
+    def _command(self, broker_id: int) -> Sequence[str]:
+        raise NotImplementedError
+
+    def _spawn(self, broker_id: int) -> None:
+        with (self.directory / f"broker-{broker_id}.log").open("ab") as log:
+            child = subprocess.Popen(
+                self._command(broker_id), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        self._children[broker_id], self.pids[broker_id] = child, child.pid
+
+    def _await_all(self) -> None:
+        deadline = time.monotonic() + READY_WITHIN_S
+        for broker_id, port in self.ports.items():
+            while not kafka_peer.answers_metadata(port, named=True):
+                if self._children[broker_id].poll() is not None or time.monotonic() > deadline:
+                    tail = (self.directory / f"broker-{broker_id}.log").read_text()[-2000:]
+                    raise RuntimeError(f"{self.name}, broker {broker_id}, did not become ready:\n{tail}")
+                time.sleep(0.05)
+
+    def kill(self, broker_id: int) -> None:
+        """End a broker as a crash does."""
+        child = self._children.pop(broker_id)
+        child.kill()
+        child.wait()
+
+    def start_again(self, broker_id: int) -> None:
+        """Start a broker that was killed, and wait until it answers."""
+        self._spawn(broker_id)
+        self._await_all()
+
+    def resident_mib(self) -> float:
+        """Memory of all brokers."""
+        pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in self.pids.values())
+        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+    def stop(self) -> None:
+        """End all brokers, and what they needed."""
+        for child in self._children.values():
+            child.send_signal(signal.SIGTERM)
+        for child in self._children.values():
+            try:
+                child.wait(20)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait(10)
+        self._children.clear()
+        if self._zookeeper is not None:
+            self._zookeeper.kill()
+
+
+class Odradek(Cluster):
+    """This checkout, over ZooKeeper."""
+
+    def start(self) -> None:
+        from odradek import __version__
+
+        commit = subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
+        )
+        self.version = f"{__version__} {commit.stdout.strip()}"
+        super().start()
+
+    def _command(self, broker_id: int) -> Sequence[str]:
+        words = [sys.executable, "-m", "odradek", "server", "--config", str(self._properties(broker_id))]
+        return [*words, "--log-level", "warning"]
+
+
+class KafkaOverZooKeeper(Cluster):
+    """The last release of Kafka that knows ZooKeeper."""
+
+    def start(self) -> None:
+        if why := kafka_peer.missing_toolchain():
+            raise SkippedError(why)
+        self.version = ZK_VERSION
+        super().start()
+
+    def _command(self, broker_id: int) -> Sequence[str]:
+        words = kafka_peer.java_command(
+            self.version, "kafka.Kafka", heap="1g", collector=kafka_peer.SERVER_COLLECTOR, server=True
+        )
+        return [*words, str(self._properties(broker_id))]
+
+
+class KafkaKRaft(KafkaOverZooKeeper):
+    """The newest Kafka: each node is broker and controller."""
+
+    def start(self) -> None:
+        if why := kafka_peer.missing_toolchain():
+            raise SkippedError(why)
+        self.version = kafka_peer.NEWEST
+        Cluster.start(self)
+
+    def _prepare(self) -> None:
+        controllers = dict(zip(self.ports, kafka_peer.free_ports(BROKERS), strict=True))
+        voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in controllers.items())
+        for node_id, port in self.ports.items():
+            listeners = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controllers[node_id]}"
+            self._write(
+                node_id,
+                {
+                    "node.id": str(node_id),
+                    "process.roles": "broker,controller",
+                    "listeners": listeners,
+                    "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+                    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+                    "controller.listener.names": "CONTROLLER",
+                    "controller.quorum.voters": voters,
+                },
+            )
+            storage = kafka_peer.java_command(self.version, "kafka.tools.StorageTool")
+            words = [*storage, "format", "--ignore-formatted", "-t", "4L6g3nShT-eMCtK--X86sw"]
+            subprocess.run([*words, "-c", str(self._properties(node_id))], check=True, capture_output=True)
+
+
+CLUSTERS: dict[str, type[Cluster]] = {
+    OURS: Odradek,
+    KAFKA_KRAFT: KafkaKRaft,
+    KAFKA_ZK: KafkaOverZooKeeper,
+}
+
+
+@contextmanager
+def running(name: str, skipped: dict[str, str]) -> Iterator[Any]:
+    """Start one cluster, None where it cannot run: its reason is in `skipped` then."""
+    import tempfile
+
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", dir=in_memory())))
+        cluster = CLUSTERS[name](name, folder)
+        stack.callback(cluster.stop)
+        try:
+            cluster.start()
+        except SkippedError as why:
+            skipped[name] = str(why)
+            yield None
+        else:
+            yield cluster
