@@ -1,4 +1,4 @@
-"""The controller's requests in all their versions: what they name, and the form of the answer to LeaderAndIsr."""
+"""The controller's requests in every version: what they name, and the form of the answer to LeaderAndIsr."""
 
 from __future__ import annotations
 
