@@ -31,6 +31,7 @@ from odradek.broker.control_messages import (
     topic_states,
 )
 from odradek.broker.interbroker.replica_fetcher_manager import Assignment
+from odradek.broker.replica_manager import PARTITIONS_AT_ONCE
 from odradek.cluster import loading
 from odradek.cluster.image import PartitionImage, TopicImage
 from odradek.cluster.store import StoreError
@@ -58,9 +59,6 @@ R = TypeVar("R")
 EPOCH_DURING_DELETION = -2
 _UNKNOWN_BROKER_EPOCH = -1
 _LOOK_AGAIN_S = 0.005
-
-PARTITIONS_AT_ONCE = 20
-"""Partitions that change before others on the event loop get their turn: some 5 ms."""
 
 
 class Fetchers(Protocol):
