@@ -73,7 +73,7 @@ PARTS := $(patsubst src/odradek/%.pyx,odradek.%,$(wildcard src/odradek/_*.pyx))
 
 quick: $(VENV)/.quick
 	$(foreach part,$(PARTS),$(BIN)/python -c 'import $(part)' &&) true
-	$(BIN)/pytest $(QUICK:%=tests/%) $(SHARED) $(IN_ORDER) $(PYTEST)
+	$(BIN)/python tests/again.py $(QUICK:%=tests/%) $(SHARED) $(IN_ORDER) $(PYTEST)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check $(SRC)

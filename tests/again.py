@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,13 +21,14 @@ MOST_FILES = 3
 every test of a file.)"""
 
 TESTS_FAILED = 1
-_LAST_FAILED = Path(".pytest_cache/v/cache/lastfailed")
 
 
 def main(arguments: Sequence[str]) -> int:
     """Return the exit code: 0 if every test has passed in the end."""
-    code = pytest([*arguments, "--cache-clear"])
-    failed = last_failed() if code == TESTS_FAILED else []
+    # A cache of its own: several runs go on beside each other in one checkout.
+    with tempfile.TemporaryDirectory(prefix="odradek-again-") as cache:
+        code = pytest([*arguments, "-o", f"cache_dir={cache}"])
+        failed = last_failed(Path(cache)) if code == TESTS_FAILED else []
     if not 0 < len({name.partition("::")[0] for name in failed}) <= MOST_FILES:
         return code
     say(f"failed, and run once more alone: {', '.join(failed)}")
@@ -41,11 +43,10 @@ def pytest(arguments: Sequence[str]) -> int:
     return subprocess.run([sys.executable, "-m", "pytest", *arguments], check=False).returncode
 
 
-def last_failed() -> list[str]:
-    """The tests that the last run noted as failed."""
-    if not _LAST_FAILED.exists():
-        return []
-    return sorted(json.loads(_LAST_FAILED.read_text()))
+def last_failed(cache: Path) -> list[str]:
+    """The tests that the run with this cache noted as failed."""
+    noted = cache / "v/cache/lastfailed"
+    return sorted(json.loads(noted.read_text())) if noted.exists() else []
 
 
 def say(*lines: str) -> None:
