@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.slices import SLICE_S, Slicer, Steps, each, take_apart
+from odradek.broker import slices
+from odradek.broker.slices import SLICE_S, Slicer, Steps, each, in_order, take_all, take_apart
 from odradek.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
@@ -130,6 +131,22 @@ def test_work_that_begins_other_work_is_not_run_twice_in_a_turn() -> None:
         assert sorted(done) == sorted(f"{who}{n}" for who in ("inner", "outer") for n in range(3))
 
     in_a_loop(main)
+
+
+@pytest.mark.parametrize("count", [0, 1, 4_096, 4_097, 20_000])
+def test_names_are_sorted_in_pieces(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"{number * 7_919 % 10_007}" for number in range(count)]
+    longest = 0
+
+    def sorted_(items: list[str]) -> list[str]:
+        nonlocal longest
+        longest = max(longest, len(items))
+        return sorted(items)
+
+    monkeypatch.setattr(slices, "sorted", sorted_, raising=False)
+    assert take_all(in_order(names)) == sorted(names)
+    assert longest <= 4_096
+    assert sum(1 for _ in in_order(names)) >= count // 4_096
 
 
 def test_a_message_is_taken_apart_in_pieces() -> None:

@@ -11,6 +11,7 @@ a time, in the order in which they came. Other work takes turns with it, and wit
 from __future__ import annotations
 
 import asyncio
+import heapq
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from time import perf_counter
@@ -65,6 +66,24 @@ def count_each(items: Sequence[T], key: Callable[[T], R]) -> Steps[dict[R, int]]
             times[found] = times.get(found, 0) + 1
         yield
     return times
+
+
+_SORTED_AT_ONCE = 4096
+
+
+def in_order(items: Sequence[str]) -> Steps[list[str]]:
+    """Sort names, of which there may be hundreds of thousands."""
+    runs = []
+    for start in range(0, len(items), _SORTED_AT_ONCE):
+        runs.append(sorted(items[start : start + _SORTED_AT_ONCE]))
+        yield
+    if len(runs) == 1:
+        return runs[0]
+    found = []
+    for item in heapq.merge(*runs):
+        found.append(item)
+        yield
+    return found
 
 
 def begin(steps: Steps[R]) -> R | Steps[R]:

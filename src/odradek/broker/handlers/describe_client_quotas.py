@@ -38,7 +38,8 @@ def handle(context: RequestContext, request: DescribeClientQuotasRequest) -> Des
     """Describe the entities that the filter lets through."""
     if not context.authorize(Operation.DESCRIBE_CONFIGS, CLUSTER):
         raise ClusterAuthorizationError
-    components = [quotas.Component(one.entity_type, one.match_type, one.match) for one in request.components]
+    # Read no further than the first that cannot be: a filter names each of three types once.
+    components = (quotas.Component(one.entity_type, one.match_type, one.match) for one in request.components)
     found = quotas.describe(context.broker.image, components, request.strict)
     return DescribeClientQuotasResponse(
         error_message=None,

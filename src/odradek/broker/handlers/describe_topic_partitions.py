@@ -10,13 +10,14 @@ eligible leaders beside the ISR: that is KRaft's.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.metadata_waits import wait_for_cluster
 from odradek.broker.registry import handler
-from odradek.broker.slices import Steps
+from odradek.broker.slices import Steps, in_order
 from odradek.cluster import topics as topic_rules
 from odradek.cluster.nodes import NO_LEADER, NO_TOPIC_ID
 from odradek.errors import InvalidRequestError
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
     from odradek.broker.handler_types import Refused
     from odradek.cluster.image import PartitionImage
+
+
+_NAME = attrgetter("name")
 
 
 def _error_response(refused: Refused[DescribeTopicPartitionsRequest]) -> DescribeTopicPartitionsResponse:
@@ -55,7 +59,7 @@ def handle(
     yield from wait_for_cluster(context.broker)
     image = context.broker.image
     everything = not request.topics
-    names = _names(context, request)
+    names = yield from _names(context, request)
     seen: dict[str, None] = {}
     for name in names:
         if context.authorize(Operation.DESCRIBE, topic_resource(name)):
@@ -94,11 +98,15 @@ def handle(
     return response
 
 
-def _names(context: RequestContext, request: DescribeTopicPartitionsRequest) -> list[str]:
+def _names(context: RequestContext, request: DescribeTopicPartitionsRequest) -> Steps[list[str]]:
     cursor = request.cursor
     start = "" if cursor is None else cursor.topic_name
-    wanted = {topic.name for topic in request.topics} if request.topics else set(context.broker.image.topics)
-    names = sorted(name for name in wanted if name >= start)
+    wanted: dict[str, None] = {}
+    for name in map(_NAME, request.topics) if request.topics else list(context.broker.image.topics):
+        if name >= start:
+            wanted[name] = None
+        yield
+    names = yield from in_order(list(wanted))
     if cursor is not None:
         if request.topics and cursor.topic_name not in wanted:
             raise InvalidRequestError(

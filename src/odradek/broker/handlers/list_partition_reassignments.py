@@ -5,7 +5,7 @@ What is not being moved, or does not exist, is not named. Only the controller an
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation
@@ -56,7 +56,13 @@ def _wanted(
     for one in request.topics:
         wanted.setdefault(one.name, {}).update(dict.fromkeys(one.partition_indexes))
         yield
-    return list(wanted.items())
+    return _emptied(wanted)
+
+
+def _emptied(wanted: dict[str, dict[int, None]]) -> Iterator[tuple[str, Iterable[int]]]:
+    """Each item once; it is let go with its turn, as hundreds of thousands take long to free in one go."""
+    for name in list(wanted):
+        yield name, wanted.pop(name)
 
 
 def _ongoing(context: RequestContext, topic: str, index: int) -> OngoingPartitionReassignment | None:
