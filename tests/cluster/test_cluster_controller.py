@@ -11,6 +11,7 @@ import pytest
 from odradek.cluster import contested_controller, nodes, paths, topic_nodes
 from odradek.cluster.admin import NewTopic
 from odradek.cluster.cluster_controller import ClusterController
+from odradek.cluster.decisions import IsrChange
 from odradek.cluster.nodes import (
     BrokerRegistration,
     Endpoint,
@@ -24,6 +25,7 @@ from odradek.cluster.store import StoreUnavailable
 from odradek.errors import (
     BrokerNotAvailableError,
     EligibleLeadersNotAvailableError,
+    FencedLeaderEpochError,
     IneligibleReplicaError,
     InvalidReplicaAssignmentError,
     KafkaError,
@@ -389,6 +391,22 @@ def test_a_broker_that_wants_to_leave_leads_nothing_any_more() -> None:
     world.begin(2)
     assert list(world.active.shutting_down) == [1]
     world.check()
+
+
+def test_a_wish_that_is_over_is_fenced_though_one_of_its_members_is_about_to_leave() -> None:
+    # INELIGIBLE_REPLICA would have the leader count the ISR from before the wish, which has been granted: it
+    # could commit with the one that leaves what the one that has come does not have.
+    world = World()
+    world.create("t", [1, 2, 3])
+    world.join_isr("t", 0, 1, 2)
+    before = world.active.image.topics["t"].partitions[0]
+    wish = IsrChange("t", 0, 1, before.leader_epoch, before.partition_epoch, (1, 2, 3))
+    world.active.alter_partition(wish)
+    assert world.active.controlled_shutdown(2) == []
+    assert world.active.image.topics["t"].partitions[0].isr == (1, 3)
+    # Its answer was lost, and it is sent again.
+    with pytest.raises(FencedLeaderEpochError):
+        world.active.alter_partition(wish)
 
 
 def test_leaders_go_back_when_too_many_are_away() -> None:

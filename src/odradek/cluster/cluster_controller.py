@@ -11,14 +11,13 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from odradek.cluster import decisions, elections, loading, nodes, paths
-from odradek.cluster.decisions import Decision, IsrChange, Remove, Write
-from odradek.cluster.image import ClusterDelta, ClusterImage, PartitionImage, TopicImage
+from odradek.cluster.decisions import Decision, Remove, Write
+from odradek.cluster.image import ClusterDelta, PartitionImage, TopicImage
 from odradek.cluster.nodes import NodeFormatError, PartitionState, encode_partition_state
 from odradek.cluster.reassignment import Reassignment, is_moving
 from odradek.cluster.store import NoNode, SetData, StoreError
 from odradek.errors import (
     BrokerNotAvailableError,
-    IneligibleReplicaError,
     KafkaError,
     KafkaStorageError,
     NotControllerError,
@@ -131,15 +130,6 @@ class ClusterController(Reassignment):
             topic = self._image.topics[name]
             topics[name] = topic._replace(partitions={**topic.partitions, **partitions})
         self._commit_batched(Decision(tuple(writes), ClusterDelta(topics=topics)))
-
-    def check_isr_change(self, image: ClusterImage, change: IsrChange) -> None:
-        """See `IsrChanges.check_isr_change`: a broker that is leaving does not come into an ISR any more."""
-        super().check_isr_change(image, change)
-        partition = image.partition(change.topic, change.partition)
-        if partition is not None and any(
-            broker in self.shutting_down and broker not in partition.isr for broker in change.isr
-        ):
-            raise IneligibleReplicaError
 
     # --- folders that fail --------------------------------------------------------------------------------
 

@@ -81,7 +81,6 @@ class ContestedController(Controller):
 
     Attributes:
         refused: epochs of registered brokers at whose address nobody listens: they count as dead.
-        shutting_down: epochs of live brokers that have asked to leave: they are not to lead.
     """
 
     def __init__(
@@ -95,7 +94,6 @@ class ContestedController(Controller):
         super().__init__(store, broker_id, config, clock, rng)
         self.single_broker = False
         self.refused: dict[int, int] = {}
-        self.shutting_down: dict[int, int] = {}
         self._control_listeners: list[ControlListener] = []
         self._config_listeners: list[ConfigListener] = []
         self._resigned_listeners: list[Callable[[], None]] = []

@@ -74,6 +74,7 @@ class Controller(IsrChanges):
         single_broker: whether this broker is the whole cluster (`ClusterController` is for several).
         event_queue: runs the work and changes the image; in the caller's thread unless it is replaced.
         offline_replicas: (broker, topic, partition) of replicas that live brokers cannot use.
+        shutting_down: epochs of live brokers that have asked to leave: they are not to lead.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Controller(IsrChanges):
         self.is_active = False
         self.event_queue: EventQueue = ImmediateQueue()
         self.offline_replicas: frozenset[tuple[int, str, int]] = frozenset()
+        self.shutting_down: dict[int, int] = {}
         self.epoch = 0
         self._epoch_version = -1
         self._image = ClusterImage()

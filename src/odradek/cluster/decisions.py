@@ -312,10 +312,20 @@ class IsrChange(NamedTuple):
     """Broker epochs of members, as the leader knows them (KIP-903)."""
 
 
-def alter_partition(image: ClusterImage, epoch: int, change: IsrChange) -> Decision:
+def alter_partition(
+    image: ClusterImage, epoch: int, change: IsrChange, shutting_down: Collection[int] = ()
+) -> Decision:
     """Change a partition's ISR for its leader. The leader epoch stays; the partition epoch grows.
 
     What is so already is granted without a write: the leader asks again when it has not heard the answer.
+    Members are looked at last: upon IneligibleReplicaError a leader goes back to the ISR that it knows, which
+    has to be the present one.
+
+    Args:
+        image: the cluster.
+        epoch: of the controller.
+        change: what the leader wishes for.
+        shutting_down: live brokers that are about to stop.
 
     Raises:
         UnknownTopicOrPartitionError: no such partition.
@@ -325,7 +335,7 @@ def alter_partition(image: ClusterImage, epoch: int, change: IsrChange) -> Decis
             anew (KIP-704).
         InvalidUpdateVersionError: the state was changed meanwhile.
         IneligibleReplicaError: a member of the new ISR is not alive, not in the life that the leader knows
-            (KIP-903), or holds no replica.
+            (KIP-903), or holds no replica; or one that is to come in is about to stop.
     """
     partition = image.partition(change.topic, change.partition)
     if partition is None or partition.is_new:
@@ -348,6 +358,8 @@ def alter_partition(image: ClusterImage, epoch: int, change: IsrChange) -> Decis
     if any(broker not in image.brokers or broker not in partition.replicas for broker in change.isr) or any(
         image.brokers[broker].epoch != known for broker, known in change.epochs.items()
     ):
+        raise IneligibleReplicaError
+    if any(broker in shutting_down and broker not in partition.isr for broker in change.isr):
         raise IneligibleReplicaError
     state = elections.state_of(partition)._replace(
         isr=change.isr,

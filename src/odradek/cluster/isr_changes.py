@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from odradek.cluster import decisions, loading, nodes, paths
 from odradek.cluster.decisions import Decision, IsrChange, Remove, Write
-from odradek.cluster.image import ClusterDelta, ClusterImage, PartitionImage, TopicImage
+from odradek.cluster.image import ClusterDelta, PartitionImage, TopicImage
 from odradek.cluster.nodes import NodeFormatError
 from odradek.cluster.partition_admin import PartitionAdmin
 from odradek.cluster.store import MetadataStore, NoNode, StoreError
@@ -28,6 +28,7 @@ class IsrChanges(PartitionAdmin):
 
     store: MetadataStore
     is_active: bool
+    shutting_down: dict[int, int]
 
     @abstractmethod
     def _apply(self, delta: ClusterDelta) -> None: ...
@@ -72,13 +73,6 @@ class IsrChanges(PartitionAdmin):
                 outcomes += [self._alter_one(change) for change in some]
         return outcomes
 
-    def check_isr_change(self, image: ClusterImage, change: IsrChange) -> None:
-        """See whether there are reasons against a change that the image does not know.
-
-        Raises:
-            IneligibleReplicaError: a new member is about to stop.
-        """
-
     def _alter_together(self, changes: Sequence[IsrChange]) -> list[PartitionImage | KafkaError]:
         image = self.image
         outcomes: list[PartitionImage | KafkaError] = []
@@ -86,7 +80,7 @@ class IsrChanges(PartitionAdmin):
         topics: dict[str, TopicImage] = {}
         for change in changes:
             try:
-                decision = self._decide(image, change)
+                decision = decisions.alter_partition(image, self.epoch, change, self.shutting_down)
             except KafkaError as error:
                 outcomes.append(error)
                 continue
@@ -104,10 +98,6 @@ class IsrChanges(PartitionAdmin):
         except StoreError:
             self._refresh()
             return InvalidUpdateVersionError()
-
-    def _decide(self, image: ClusterImage, change: IsrChange) -> Decision:
-        self.check_isr_change(image, change)
-        return decisions.alter_partition(image, self.epoch, change)
 
     # --- as leaders have written them (inter.broker.protocol.version before 2.7-IV2) -----------------------
 
