@@ -124,6 +124,29 @@ def test_a_wish_is_asked_for_and_granted() -> None:
     run(scenario())
 
 
+def test_the_lives_of_members_are_those_in_which_they_were_in_sync() -> None:
+    async def scenario() -> None:
+        world = World()
+        partition = world.partitions["t", 0]
+        partition.record_follower_fetch(
+            THIRD, fetch_offset=3, log_start_offset=0, now_ms=NOW, broker_epoch=500
+        )
+        await world.breathe()
+        world.answers[-1].set_exception(ChannelBroken("gone"))
+        # It has come back with less, before the controller has heard of the wish.
+        partition.record_follower_fetch(
+            THIRD, fetch_offset=1, log_start_offset=0, now_ms=NOW, broker_epoch=501
+        )
+        await world.breathe()
+        for _, request in world.sent:
+            (one,) = request.topics[0].partitions
+            members = {member.broker_id: member.broker_epoch for member in one.new_isr_with_epochs}
+            assert members == {ME: -1, SECOND: -1, THIRD: 500}
+        assert len(world.sent) == 2
+
+    run(scenario())
+
+
 def test_what_comes_meanwhile_goes_with_the_next_request() -> None:
     async def scenario() -> None:
         world = World()

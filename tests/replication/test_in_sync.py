@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.errors import NotEnoughReplicasError
+from odradek.errors import NotEnoughReplicasError, NotLeaderOrFollowerError
 from odradek.errors.codes import ErrorCode
 from odradek.log.config import LogConfig
 from odradek.replication.in_sync import committed
@@ -75,6 +75,20 @@ def test_the_high_watermark_does_not_pass_one_that_has_been_asked_for() -> None:
     assert partition.log.high_watermark == 10
     follow(partition, THIRD, 12)
     assert partition.log.high_watermark == 12
+
+
+def test_what_a_follower_fetched_in_an_earlier_life_counts_no_more() -> None:
+    partition, asked, _ = led()
+    partition.record_follower_fetch(THIRD, fetch_offset=0, log_start_offset=0, now_ms=NOW, broker_epoch=8)
+    with pytest.raises(NotLeaderOrFollowerError):
+        partition.record_follower_fetch(
+            THIRD, fetch_offset=10, log_start_offset=0, now_ms=NOW, broker_epoch=7
+        )
+    assert asked.wishes == []
+    # One that does not say its epoch is believed, as those of before Fetch 15 are.
+    follow(partition, THIRD, 10)
+    assert asked.wishes == [ALL]
+    assert partition.broker_epoch_of(THIRD) == -1
 
 
 def test_a_follower_has_to_reach_the_start_of_the_epoch() -> None:

@@ -20,6 +20,7 @@ from odradek.errors import (
     UnsupportedVersionError,
 )
 from odradek.errors.codes import ErrorCode
+from odradek.replication.leadership import NO_EPOCH
 from odradek.replication.reading import (
     Isolation,
     note_follower,
@@ -43,7 +44,7 @@ RANGE_FROM_BYTES = 256 * 1024
 """From how many bytes of a partition on the kernel sends them. Measured: below, reading them into memory that
 is there already and writing them costs less than waiting for the socket to take each piece of a file."""
 
-_ZSTD_FROM, _RACK_FROM, _SET_SIZES_TO, _OLD_FORMATS_TO = 10, 11, 2, 3
+_ZSTD_FROM, _RACK_FROM, _REPLICA_STATE_FROM, _SET_SIZES_TO, _OLD_FORMATS_TO = 10, 11, 15, 2, 3
 
 # Kafka lets these wait with the others, so that a consumer with old metadata does not spin.
 _PATIENT = (UnknownTopicOrPartitionError, UnknownTopicIdError, TopicAuthorizationError)
@@ -66,6 +67,7 @@ class FetchReading:
     __slots__ = (
         "_allowed",
         "_broker",
+        "_broker_epoch",
         "_context",
         "_max_bytes",
         "_rack",
@@ -89,7 +91,9 @@ class FetchReading:
         self._broker = context.broker
         self._version = version = context.api_version
         self._max_bytes = max_bytes
-        replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
+        has_state = version >= _REPLICA_STATE_FROM
+        replica_id = request.replica_state.replica_id if has_state else request.replica_id
+        self._broker_epoch = request.replica_state.replica_epoch if has_state else NO_EPOCH
         self.reader = reader_of(replica_id, request.isolation_level, version)
         # Where nobody chooses a replica, and for who reads from the leader anyway, no rack counts.
         chooses = self._broker.replicas.replica_selector is not None and replica_id < 0
@@ -125,7 +129,13 @@ class FetchReading:
                     replica = self._find(one)
                 if first:
                     if reader.replica_id >= 0:
-                        note_follower(replica, one.wanted, reader.replica_id, self._context.now_ms)
+                        note_follower(
+                            replica,
+                            one.wanted,
+                            reader.replica_id,
+                            self._context.now_ms,
+                            self._broker_epoch,
+                        )
                     one.found_bytes = 0
                     one.appended_bytes = replica.appended_bytes
                 if self._rack and (answer := self._elsewhere(one, replica)) is not None:

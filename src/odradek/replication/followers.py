@@ -19,6 +19,8 @@ class Follower:
             not since this leadership began.
         last_fetch_ms: when it last fetched.
         last_fetch_leader_log_end: the leader's log end at that fetch.
+        broker_epoch: of the life of its broker in which it last fetched, -1 where it does not say (before
+            Fetch 15).
     """
 
     log_end_offset: int = -1
@@ -26,3 +28,4 @@ class Follower:
     last_caught_up_ms: int = NEVER
     last_fetch_ms: int = 0
     last_fetch_leader_log_end: int = -1
+    broker_epoch: int = -1

@@ -266,16 +266,29 @@ class Leadership:
         return True
 
     def record_follower_fetch(
-        self, replica_id: int, *, fetch_offset: int, log_start_offset: int, now_ms: int
+        self,
+        replica_id: int,
+        *,
+        fetch_offset: int,
+        log_start_offset: int,
+        now_ms: int,
+        broker_epoch: int = NO_EPOCH,
     ) -> None:
         """Take note of what a follower's fetch says about its log.
 
         Raises:
-            NotLeaderOrFollowerError: `replica_id` is no replica of this partition.
+            NotLeaderOrFollowerError: `replica_id` is no replica of this partition, or its broker has begun
+                another life since (KIP-903).
         """
         follower = self._followers.get(replica_id)
         if follower is None:
             raise NotLeaderOrFollowerError(f"broker {replica_id} is no replica of {self.topic}-{self.index}")
+        if NO_EPOCH < broker_epoch < follower.broker_epoch:
+            raise NotLeaderOrFollowerError(
+                f"a fetch of broker {replica_id} in its epoch {broker_epoch}, which is in "
+                f"{follower.broker_epoch} by now"
+            )
+        follower.broker_epoch = broker_epoch
         log_end = self.log.log_end_offset
         if fetch_offset >= log_end:
             follower.last_caught_up_ms = max(follower.last_caught_up_ms, now_ms)
@@ -386,6 +399,11 @@ class Leadership:
             if follower.log_start_offset < low and self.is_eligible(broker_id):
                 low = follower.log_start_offset
         return low
+
+    def broker_epoch_of(self, broker_id: int) -> int:
+        """The life of a follower's broker in which it last fetched; -1 where that is not known."""
+        follower = self._followers.get(broker_id)
+        return NO_EPOCH if follower is None else follower.broker_epoch
 
     def followers_at(self, offset: int) -> Iterator[tuple[int, Follower]]:
         """The in-sync followers that hold an offset, or end there, by their broker ids."""

@@ -178,7 +178,13 @@ def _within(aborted: list[AbortedTxn], records: Any) -> list[AbortedTransaction]
     ]
 
 
-def note_follower(partition: Partition, wanted: FetchPartition, replica_id: int, now_ms: int) -> None:
+def note_follower(
+    partition: Partition,
+    wanted: FetchPartition,
+    replica_id: int,
+    now_ms: int,
+    broker_epoch: int = NO_EPOCH,
+) -> None:
     """Take note of what a follower's fetch says about its log, which may move the high watermark.
 
     The end of a log that has left this one's, or goes on behind its end, says nothing about what is copied:
@@ -198,6 +204,7 @@ def note_follower(partition: Partition, wanted: FetchPartition, replica_id: int,
         fetch_offset=wanted.fetch_offset,
         log_start_offset=wanted.log_start_offset,
         now_ms=now_ms,
+        broker_epoch=broker_epoch,
     )
 
 

@@ -82,6 +82,9 @@ class _Wish(NamedTuple):
     leader_epoch: int
     partition_epoch: int
     isr: tuple[int, ...]
+    broker_epochs: tuple[int, ...]
+    """Of the members, as they have fetched when it was wished for: who has begun another life since may not
+    have what it had."""
 
 
 class AlterPartitionManager:
@@ -126,7 +129,11 @@ class AlterPartitionManager:
         ):
             return False
         self._wishes[partition.key] = _Wish(
-            partition.log.topic_id or _NO_TOPIC_ID, partition.leader_epoch, partition.partition_epoch, isr
+            partition.log.topic_id or _NO_TOPIC_ID,
+            partition.leader_epoch,
+            partition.partition_epoch,
+            isr,
+            tuple(map(partition.broker_epoch_of, isr)),
         )
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._send_all())
@@ -213,9 +220,11 @@ class AlterPartitionManager:
                 partition_index=index, leader_epoch=wish.leader_epoch, partition_epoch=wish.partition_epoch
             )
             if with_epochs:
-                # With ZooKeeper Kafka's leaders do not say them either.
+                # Kafka's leaders say them with KRaft alone (KIP-903); its controllers with ZooKeeper do not
+                # look at them, ours do.
                 data.new_isr_with_epochs = [
-                    BrokerState(broker_id=one, broker_epoch=_UNKNOWN_EPOCH) for one in wish.isr
+                    BrokerState(broker_id=one, broker_epoch=epoch)
+                    for one, epoch in zip(wish.isr, wish.broker_epochs, strict=True)
                 ]
             else:
                 data.new_isr = list(wish.isr)
