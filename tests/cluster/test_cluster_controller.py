@@ -153,6 +153,67 @@ def test_a_refused_broker_is_dead_until_it_is_reached_or_registers_anew() -> Non
     world.check()
 
 
+def bounce(world: World, *brokers: int) -> None:
+    """Brokers die, and the first of them is back before anybody has looked."""
+    for broker in brokers:
+        del world.controllers[broker]
+        world.stores.pop(broker).expire()
+    world.begin(brokers[0], settle=False)
+
+
+def test_a_broker_that_came_back_unseen_loses_its_leads_whatever_was_read_meanwhile() -> None:
+    world = World()
+    world.create("t", [2, 3, 1])
+    world.create("u", [1, 3])
+    bounce(world, 2)
+    # A state is not as the image says, so that all is read anew before the brokers are looked at.
+    path = "/brokers/topics/u/partitions/0/state"
+    world.reader.set(path, world.reader.get(path)[0])
+    one = world.active.image.topics["u"].partitions[0]
+    world.active.alter_partitions([IsrChange("u", 0, 1, one.leader_epoch, one.partition_epoch, (1,))])
+    world.settle()
+    after = world.active.image.topics["t"].partitions[0]
+    assert (after.leader, after.isr, after.leader_epoch) == (3, (3, 1), 1)
+    world.check()
+
+
+@pytest.mark.parametrize("dead", [(2, 1), (2,)])
+def test_a_broker_that_came_back_while_there_was_no_controller_loses_its_leads(dead: tuple[int, ...]) -> None:
+    # Who has been led by it knows what was committed; it itself may have lost that.
+    world = World()
+    world.create("t", [2, 3, 1])
+    world.create("u", [3, 2], [2, 1])
+    world.create("v", [2])
+    if 1 not in dead:
+        assert world.controllers[3].remove_dead_controller(1)
+        world.posted.clear()
+    bounce(world, *dead)
+    world.settle()
+
+    def state(topic: str, index: int = 0) -> tuple[int, tuple[int, ...]]:
+        partition = world.active.image.topics[topic].partitions[index]
+        return partition.leader, partition.isr
+
+    assert state("t") == (3, tuple(broker for broker in (3, 1) if broker not in dead))
+    assert state("u") == (3, (3,))
+    # Where all have come back nobody knows better.
+    assert state("u", 1) == ((2, (2,)) if 1 in dead else (1, (1,)))
+    assert state("v") == (2, (2,))
+    world.check()
+
+
+def test_who_has_been_in_sync_in_its_present_life_stays_so_under_the_next_controller() -> None:
+    world = World()
+    world.create("t", [2, 3, 1])
+    world.kill(2)
+    world.begin(2)
+    world.everybody_catches_up()
+    world.kill(1)
+    after = world.active.image.topics["t"].partitions[0]
+    assert (after.leader, set(after.isr)) == (3, {2, 3})
+    world.check()
+
+
 def test_deletion_waits_for_every_replica_and_a_dead_one_until_its_return() -> None:
     world = World()
     world.create("t", [1, 2], [2, 3])

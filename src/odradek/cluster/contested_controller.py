@@ -43,6 +43,7 @@ from odradek.cluster.store import (
 )
 from odradek.errors import KafkaStorageError, NotControllerError, OdradekError
 from odradek.util.clock import Clock
+from odradek.util.topic_partition import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -266,7 +267,9 @@ class ContestedController(Controller):
         for parent in (paths.ISR_CHANGES, paths.LOG_DIR_EVENTS):
             stale += [Remove(f"{parent}/{name}") for name in self.store.children(parent)]
         self._commit_batched(Decision(tuple(stale)))
-        self._image = self._load()
+        written: dict[TopicPartition, int] = {}
+        self._image = self._load(written)
+        self._let_newer_go(written)
         self._make_leaders_fit()
         image = self._image
 
@@ -422,6 +425,15 @@ class ContestedController(Controller):
                 )
             )
 
+    def _let_newer_go(self, written: Mapping[TopicPartition, int]) -> None:
+        """Brokers that have registered after a state was written, which says that they are in sync.
+
+        They may have died and come back while there was no controller to see it, perhaps when it was their
+        own death that ended the last one's term. See `_let_bounced_go`.
+        """
+        epochs = {broker: image.epoch for broker, image in self._image.brokers.items()}
+        self._commit_batched(decisions.newer_than_states(self._image, self.epoch, epochs, written))
+
     # --- configs ------------------------------------------------------------------------------------------
 
     def config_of(self, entity_path: str) -> Mapping[str, str]:
@@ -481,15 +493,16 @@ class ContestedController(Controller):
                     self._refresh()
             raise
 
-    def _load(self) -> ClusterImage:
-        image = loading.load_image(self.store)
+    def _load(self, written: dict[TopicPartition, int] | None = None) -> ClusterImage:
+        image = loading.load_image(self.store, written)
         live = {b: x for b, x in image.brokers.items() if self.refused.get(b) != x.epoch}
         # Never another controller's epoch: with it a deposed controller's requests would be obeyed.
         return image._replace(brokers=live, controller_id=self.broker_id, controller_epoch=self.epoch)
 
     def _refresh(self) -> None:
         if self.is_active:
-            image = self._load()
+            # Who lives is for `_make_leaders_fit` to see: with each change there may be leaders to elect.
+            image = self._load()._replace(brokers=self._image.brokers)
             delta = difference(self._image, image)
             if delta:
                 self._replace_image(image, delta)

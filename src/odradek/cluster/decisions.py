@@ -34,6 +34,7 @@ from odradek.errors import (
     NotControllerError,
     UnknownTopicOrPartitionError,
 )
+from odradek.util.topic_partition import TopicPartition
 
 
 class Put(NamedTuple):
@@ -252,6 +253,36 @@ def brokers_changed(
         if moved:
             topics[topic.name] = topic._replace(partitions={**topic.partitions, **moved})
     return Decision(tuple(writes), ClusterDelta(brokers=changed, brokers_gone=gone, topics=topics))
+
+
+def newer_than_states(
+    image: ClusterImage, epoch: int, lives: Mapping[int, int], written: Mapping[TopicPartition, int]
+) -> Decision:
+    """Take brokers out of ISRs that were written before they registered, where somebody else is in sync.
+
+    What they had then may be gone. Where nobody else is left nobody knows better, and all stays as it is.
+
+    Args:
+        image, epoch: the cluster, and the epoch of the controller.
+        lives: the epochs of the live brokers.
+        written: the transactions that last wrote the states.
+    """
+    writes: list[Write] = []
+    topics: dict[str, TopicImage] = {}
+    for (name, index), zxid in written.items():
+        topic = topics.get(name) or image.topics[name]
+        partition = topic.partitions[index]
+        stayed = [b for b in partition.isr if lives.get(b, zxid) < zxid]
+        if name in image.marked or not stayed or all(lives.get(b, 0) < zxid for b in partition.isr):
+            continue
+        state = elections.offline(partition, stayed, epoch, unclean=False)
+        if state is None:
+            continue
+        if partition.leader in stayed:
+            state = state._replace(leader=partition.leader)
+        after = _write_state(writes, name, index, partition, state)
+        topics[name] = topic._replace(partitions={**topic.partitions, index: after})
+    return Decision(tuple(writes), ClusterDelta(topics=topics))
 
 
 def _settle(

@@ -7,10 +7,15 @@ from collections.abc import Mapping, Sequence
 from odradek.cluster import nodes, paths
 from odradek.cluster.image import BrokerImage, ClusterDelta, ClusterImage, PartitionImage, TopicImage
 from odradek.cluster.store import MetadataStore, NoNode
+from odradek.util.topic_partition import TopicPartition
 
 
-def load_image(store: MetadataStore) -> ClusterImage:
+def load_image(store: MetadataStore, written: dict[TopicPartition, int] | None = None) -> ClusterImage:
     """Everything that the nodes say.
+
+    Args:
+        store: where they are.
+        written: gets the transaction that last wrote the state of each partition.
 
     Raises:
         NodeFormatError: a node does not hold what Kafka writes there.
@@ -19,7 +24,7 @@ def load_image(store: MetadataStore) -> ClusterImage:
     cluster_id, _ = store.get(paths.CLUSTER_ID)
     image = ClusterImage(cluster_id=nodes.decode_cluster_id(paths.CLUSTER_ID, cluster_id))
     names = store.children(paths.TOPICS)
-    topics = load_topics(store, names)
+    topics = load_topics(store, names, written)
     delta = ClusterDelta(
         brokers=load_brokers(store),
         topics=topics,
@@ -41,8 +46,10 @@ def full_delta(image: ClusterImage) -> ClusterDelta:
     )
 
 
-def load_topics(store: MetadataStore, names: Sequence[str]) -> dict[str, TopicImage]:
-    """Topics with the states of their partitions, without those that have vanished."""
+def load_topics(
+    store: MetadataStore, names: Sequence[str], written: dict[TopicPartition, int] | None = None
+) -> dict[str, TopicImage]:
+    """Topics with the states of their partitions, without those that have vanished; see `load_image`."""
     topic_nodes: dict[str, nodes.TopicNode] = {}
     for name, found in zip(names, store.get_many([paths.topic(name) for name in names]), strict=True):
         if found is not None:
@@ -61,6 +68,8 @@ def load_topics(store: MetadataStore, names: Sequence[str]) -> dict[str, TopicIm
             else:
                 state = nodes.decode_partition_state(path, found[0])
                 partitions[index] = PartitionImage.of(assignment, state, found[1].version)
+                if written is not None:
+                    written[name, index] = found[1].mzxid
         topics[name] = TopicImage(name, node.topic_id, partitions)
     return topics
 
