@@ -66,6 +66,43 @@ def test_configs_reach_every_broker_by_their_notices() -> None:
     assert third.image.topic_config("t") == {"retention.ms": "5"}
 
 
+def test_a_notice_that_another_broker_removes_meanwhile_holds_up_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World((1, 2))
+    world.create("t", [1])
+    store = world.stores[2]
+    children = store.children
+    store.children = lambda path, watch=None: [  # type: ignore[method-assign]
+        *(["config_change_gone"] if path == paths.CONFIG_CHANGES else []),
+        *children(path, watch),
+    ]
+    world.active.alter_config("topics/t", {"retention.ms": "5"})
+    world.settle()
+    assert world.controllers[2].image.topic_config("t") == {"retention.ms": "5"}
+    assert caplog.messages == []
+
+
+def test_what_may_be_there_is_asked_for_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.create("t", *[[1, 2]] * 50)
+    alone: list[str] = []
+    exists = MortalStore.exists
+
+    def note(store: MortalStore, path: str, watch: object = None) -> object:
+        alone.append(path)
+        return exists(store, path)
+
+    monkeypatch.setattr(MortalStore, "exists", note)
+    monkeypatch.setattr(
+        MortalStore, "exists_many", lambda store, paths: [exists(store, path) for path in paths]
+    )
+    world.active.delete_topics(["t"])
+    world.settle()
+    assert "t" not in world.active.image.topics
+    assert not any(path.startswith("/brokers/topics/t/") for path in alone)
+
+
 def test_a_deposed_controller_writes_nothing_and_says_so() -> None:
     world = World()
     world.create("t", [1, 2])

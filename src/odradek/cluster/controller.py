@@ -311,15 +311,18 @@ class Controller(IsrChanges):
         self._finish_deletions()
 
     def _configs_changed(self) -> None:
-        configs: dict[str, Mapping[str, str]] = {}
-        for name in self.store.children(paths.CONFIG_CHANGES):
-            path = f"{paths.CONFIG_CHANGES}/{name}"
-            data, _ = self.store.get(path)
-            entity = nodes.decode_config_change(path, data)
-            if entity not in configs:
-                config = loading.load_config(self.store, entity)
-                if config != self._image.config(entity):
-                    configs[entity] = config
+        notices = [f"{paths.CONFIG_CHANGES}/{name}" for name in self.store.children(paths.CONFIG_CHANGES)]
+        # What is gone by now was old: whoever has changed something since removes those.
+        named = dict.fromkeys(
+            nodes.decode_config_change(path, found[0])
+            for path, found in zip(notices, self.store.get_many(notices), strict=True)
+            if found is not None
+        )
+        configs = {
+            entity: config
+            for entity, config in loading.load_entities(self.store, list(named)).items()
+            if config != self._image.config(entity)
+        }
         if configs:
             self._apply(ClusterDelta(configs=configs))
 
@@ -375,13 +378,15 @@ class Controller(IsrChanges):
         self._handle_pending()
 
     def _resolve(self, writes: Sequence[Write]) -> list[Op]:
+        asked = [write.path for write in writes if isinstance(write, Put | Remove)]
+        found = dict(zip(asked, self.store.exists_many(asked), strict=True))
         ops: list[Op] = []
         for write in writes:
             if isinstance(write, Put):
-                exists = self.store.exists(write.path) is not None
+                exists = found[write.path] is not None
                 ops.append(SetData(write.path, write.data) if exists else Create(write.path, write.data))
             elif isinstance(write, Remove):
-                if self.store.exists(write.path) is not None:
+                if found[write.path] is not None:
                     ops.append(Delete(write.path))
             else:
                 ops.append(write)
@@ -445,12 +450,12 @@ class Controller(IsrChanges):
 
     def _purge_config_changes(self) -> None:
         horizon = self.clock.now_ms() - CONFIG_CHANGE_EXPIRY_MS
-        old: list[Write] = []
-        for name in self.store.children(paths.CONFIG_CHANGES):
-            path = f"{paths.CONFIG_CHANGES}/{name}"
-            stat = self.store.exists(path)
-            if stat is not None and stat.ctime < horizon:
-                old.append(Remove(path))
+        notices = [f"{paths.CONFIG_CHANGES}/{name}" for name in self.store.children(paths.CONFIG_CHANGES)]
+        old: list[Write] = [
+            Remove(path)
+            for path, stat in zip(notices, self.store.exists_many(notices), strict=True)
+            if stat is not None and stat.ctime < horizon
+        ]
         if old:
             self._commit(Decision(tuple(old)))
 

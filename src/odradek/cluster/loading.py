@@ -113,13 +113,16 @@ def load_configs(store: MetadataStore) -> dict[str, Mapping[str, str]]:
             if kind == "users":
                 clients = _children(store, f"{paths.CONFIG}/{entity}/clients")
                 entities += [f"{entity}/clients/{client}" for client in clients]
-    configs: dict[str, Mapping[str, str]] = {}
+    return {entity: config for entity, config in load_entities(store, entities).items() if config}
+
+
+def load_entities(store: MetadataStore, entities: Sequence[str]) -> dict[str, Mapping[str, str]]:
+    """The configs of these entities, empty for those that have none."""
     wanted = [paths.entity_config(entity) for entity in entities]
-    for entity, path, found in zip(entities, wanted, store.get_many(wanted), strict=True):
-        config = {} if found is None else nodes.decode_config(path, found[0])
-        if config:
-            configs[entity] = config
-    return configs
+    return {
+        entity: {} if found is None else nodes.decode_config(path, found[0])
+        for entity, path, found in zip(entities, wanted, store.get_many(wanted), strict=True)
+    }
 
 
 def load_config(store: MetadataStore, entity_path: str) -> dict[str, str]:
