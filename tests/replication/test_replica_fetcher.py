@@ -153,11 +153,7 @@ class TestErrors:
     @pytest.mark.parametrize(
         "code",
         [
-            ErrorCode.UNKNOWN_LEADER_EPOCH,
-            ErrorCode.NOT_LEADER_OR_FOLLOWER,
-            ErrorCode.UNKNOWN_TOPIC_ID,
             ErrorCode.INCONSISTENT_TOPIC_ID,
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             ErrorCode.KAFKA_STORAGE_ERROR,
             ErrorCode.CORRUPT_MESSAGE,
             ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -180,6 +176,41 @@ class TestErrors:
         assert pair.following[0].log_end_offset == 1
         settle(pair.fetcher, pair.leader, 6000)
         assert [one.log_end_offset for one in pair.following] == [2, 2]
+
+    @pytest.mark.parametrize(
+        "code",
+        [
+            ErrorCode.UNKNOWN_LEADER_EPOCH,
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            ErrorCode.UNKNOWN_TOPIC_ID,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ],
+    )
+    def test_a_leader_that_has_not_heard_of_it_yet_is_asked_again_soon_and_then_less_often(
+        self, code: int
+    ) -> None:
+        pair = Pair(count=2)
+        pair.start()
+        write(pair.leading[0])
+        pair.leader.failing[0] = code
+        at, pauses = 5000.0, []
+        for _ in range(9):
+            assert round_trip(pair.fetcher, pair.leader, at) is not None
+            # The other one is not held up, nor may its fetch hold this one up.
+            request = pair.fetcher.next_request(at)
+            assert request is not None
+            pauses.append(request.message.max_wait_ms)
+            pair.fetcher.given_up()
+            at += pauses[-1]
+        assert pauses == [20, 40, 80, 160, 320, 500, 140, 500, 500]
+        due = [one.delayed_until_ms for one in pair.fetcher.followed]
+        assert max(due) - at <= 1000
+        pair.leader.failing.clear()
+        settle(pair.fetcher, pair.leader, max(due))
+        assert pair.following[0].log_end_offset == 1
+        pair.leader.failing[0] = code
+        round_trip(pair.fetcher, pair.leader, 99_000)
+        assert max(one.delayed_until_ms for one in pair.fetcher.followed) == 99_020
 
     def test_corrupt_bytes_are_fetched_again_after_the_pause(self) -> None:
         pair = Pair()

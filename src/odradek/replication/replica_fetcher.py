@@ -6,7 +6,8 @@
     FENCED_LEADER_EPOCH, a disk that fails ──► FAILED, until `add` says a newer epoch
 
 `next_request` gives what is to be sent, `take` gets its response, `broken` learns that none will come. An
-error that may pass delays its partition by `replica.fetch.backoff.ms`; the others go on. From
+error that may pass delays its partition by `replica.fetch.backoff.ms`; the others go on. A leader that has
+not heard of its election yet is asked again sooner: whoever writes with acks=all waits for it. From
 inter.broker.protocol.version 2.7 on a partition begins in FETCHING: Fetch itself says where the log has left
 the leader's (KIP-595). The fetch session is that of KIP-227. Kafka: `AbstractFetcherThread`,
 `FetchSessionHandler`.
@@ -17,6 +18,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Iterable, Iterator
 from enum import Enum
+from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from odradek.cluster.inter_broker_versions import at_least, request_version, truncates_on_fetch
@@ -57,6 +59,18 @@ logger = logging.getLogger(__name__)
 
 PIECE_BYTES = 64 * 1024
 """So much is appended between two pauses."""
+
+NOT_YET_MS = 20
+"""The pause before a leader is asked again that seems not to have heard of its election; it grows twofold."""
+
+_NOT_YET = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)
 
 _FIRST_WITH_SESSIONS = 7
 _FIRST_WITH_LAST_EPOCH = 12
@@ -136,9 +150,10 @@ class FetchedReplica:
         state: see the module.
         delayed_until_ms: nothing is asked about it before, in monotonic ms.
         lag: records behind the leader's high watermark at the last fetch; None before.
+        not_yet: how often in a row the leader seemed not to have heard of its election.
     """
 
-    __slots__ = ("delayed_until_ms", "lag", "leader_epoch", "replica", "state", "topic_id")
+    __slots__ = ("delayed_until_ms", "lag", "leader_epoch", "not_yet", "replica", "state", "topic_id")
 
     def __init__(self, replica: Replica, leader_epoch: int, topic_id: bytes, state: FetchState) -> None:
         self.replica = replica
@@ -147,6 +162,7 @@ class FetchedReplica:
         self.state = state
         self.delayed_until_ms = 0.0
         self.lag: int | None = None
+        self.not_yet = 0
 
 
 class NextRequest(NamedTuple):
@@ -248,9 +264,13 @@ class ReplicaFetcher:
         """
         self._asked = {}
         by_state: dict[FetchState, list[FetchedReplica]] = {state: [] for state in FetchState}
+        # No longer than until the next delayed one is due: nothing else is asked while the leader holds it.
+        wait_max_ms = float(self._limits.wait_max_ms)
         for one in self._followed.values():
             if one.delayed_until_ms <= now_ms:
                 by_state[one.state].append(one)
+            elif one.state is not FetchState.FAILED:
+                wait_max_ms = min(wait_max_ms, one.delayed_until_ms - now_ms)
         asking = []
         for one in by_state[FetchState.TRUNCATING]:
             if self._knows_epochs and one.replica.latest_epoch >= 0:
@@ -266,7 +286,7 @@ class ReplicaFetcher:
         ):
             if by_state[state]:
                 return self._ask_offsets(by_state[state], timestamp)
-        return self._ask_records(by_state[FetchState.FETCHING])
+        return self._ask_records(by_state[FetchState.FETCHING], ceil(wait_max_ms))
 
     def wait_ms(self, now_ms: float) -> float | None:
         """How long until a delayed partition is due; None if there is none.
@@ -309,7 +329,7 @@ class ReplicaFetcher:
         self._asked[one.replica.key] = _Asked(one, one.replica.log_end_offset)
         return one.replica.key
 
-    def _ask_records(self, ready: list[FetchedReplica]) -> NextRequest | None:
+    def _ask_records(self, ready: list[FetchedReplica], wait_max_ms: int) -> NextRequest | None:
         version = request_version(ApiKey.FETCH, self._ibp)
         by_id = version >= _FIRST_WITH_TOPIC_IDS and all(one.topic_id != ZERO_TOPIC_ID for one in ready)
         if not by_id:
@@ -331,7 +351,7 @@ class ReplicaFetcher:
         limits, has_state = self._limits, version >= _FIRST_WITH_REPLICA_STATE
         message = FetchRequest(
             replica_id=-1 if has_state else self._broker_id,
-            max_wait_ms=limits.wait_max_ms,
+            max_wait_ms=wait_max_ms,
             min_bytes=limits.min_bytes,
             max_bytes=limits.response_max_bytes,
             topics=_topics(named, by_id),
@@ -522,6 +542,7 @@ class ReplicaFetcher:
             logger.error("%s-%d cannot be appended to, and is followed no more: %s", *key, error)
             one.state = FetchState.FAILED
         else:
+            one.not_yet = 0
             one.lag = max(0, found.high_watermark - replica.log_end_offset)
             if len(records):
                 self._followed[key] = self._followed.pop(key)
@@ -569,7 +590,13 @@ class ReplicaFetcher:
             self.leader_id,
             error_name(code),
         )
-        self._delay(one, monotonic_ms)
+        if code not in _NOT_YET:
+            self._delay(one, monotonic_ms)
+            return
+        pause_ms = min(NOT_YET_MS * 2**one.not_yet, self._limits.backoff_ms)
+        one.delayed_until_ms = monotonic_ms + pause_ms
+        if pause_ms < self._limits.backoff_ms:
+            one.not_yet += 1
 
     def _delay(self, one: FetchedReplica, monotonic_ms: float) -> None:
         one.delayed_until_ms = monotonic_ms + self._limits.backoff_ms
