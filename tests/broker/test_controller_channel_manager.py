@@ -108,8 +108,8 @@ class Controller:
     def on_broker_reachable(self, broker: int) -> None:
         self.heard.append(("reachable", broker))
 
-    def note_offline(self, broker: int, partitions: Any) -> None:
-        self.heard.append(("offline", broker, partitions))
+    def note_offline(self, broker: int, partitions: Any, *, broker_epoch: int) -> None:
+        self.heard.append(("offline", broker, partitions, broker_epoch))
 
     def note_deleted(self, broker: int, partitions: Any) -> None:
         self.heard.append(("deleted", broker, partitions))
@@ -157,7 +157,8 @@ async def test_requests_go_one_after_the_other_and_answers_are_reported() -> Non
     ]
     topics = [LeaderAndIsrTopicError(topic_id=TOPIC.topic_id, partition_errors=errors)]
     await world.answer(2, LeaderAndIsrResponse(topics=topics))
-    assert world.controller.heard == [("offline", 2, [("t", 0)])]
+    epoch = IMAGE.brokers[2].epoch
+    assert world.controller.heard == [("offline", 2, [("t", 0)], epoch)]
     await world.answer(2, UpdateMetadataResponse(error_code=int(ErrorCode.STALE_CONTROLLER_EPOCH)))
     assert world.controller.heard[1:] == ["look again"]
     assert world.manager.unanswered(2) == 0

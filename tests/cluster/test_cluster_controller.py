@@ -539,8 +539,12 @@ def test_a_failed_folder_is_asked_about_and_loses_its_leads() -> None:
         world.active.elect_leader("u", 0, unclean=True)
     world.begin(4)
     assert world.active.image.topics["u"].partitions[0].leader == -1
+    epoch = world.active.image.brokers[2].epoch
     world.kill(2)
     world.begin(2)
+    assert world.active.offline_replicas == frozenset()
+    # What it has said in its life before comes late.
+    world.active.note_offline(2, [("t", 0)], broker_epoch=epoch)
     assert world.active.offline_replicas == frozenset()
     world.check()
 

@@ -145,15 +145,23 @@ class ClusterController(Reassignment):
             paths.LOG_DIR_EVENT_PREFIX, nodes.encode_log_dir_event(self.broker_id), sequence=True
         )
 
-    def note_offline(self, broker_id: int, partitions: Iterable[tuple[str, int]]) -> None:
+    def note_offline(
+        self, broker_id: int, partitions: Iterable[tuple[str, int]], broker_epoch: int = _UNKNOWN_EPOCH
+    ) -> None:
         """A live broker cannot use its replicas of these partitions: others lead them, or nobody.
+
+        Args:
+            broker_id: the broker.
+            partitions: of which it has said so.
+            broker_epoch: in which of its lives; of another than the present one it says nothing. -1: in this.
 
         Raises:
             NotControllerError: this broker is not the active controller.
             KafkaStorageError, StoreError: the store cannot be written, or is not as the image says.
         """
         self.check_active()
-        if broker_id not in self._image.brokers:
+        broker = self._image.brokers.get(broker_id)
+        if broker is None or broker_epoch not in (_UNKNOWN_EPOCH, broker.epoch):
             return
         fresh = {(broker_id, topic, index) for topic, index in partitions} - self.offline_replicas
         if not fresh:

@@ -276,7 +276,9 @@ class ControllerChannelManager:
         if isinstance(message, LeaderAndIsrRequest):
             offline = _offline(message, response)
             if offline:
-                self._post(partial(self._controller.note_offline, broker, offline))
+                self._post(
+                    partial(self._controller.note_offline, broker, offline, broker_epoch=request.broker_epoch)
+                )
         elif isinstance(message, StopReplicaRequest) and not response.error_code:
             gone = deleted_by(message, request.version) & _stopped(response)
             if gone:
