@@ -33,6 +33,7 @@ from odradek.errors import (
     NotControllerError,
     StaleBrokerEpochError,
     TopicExistsError,
+    UnknownServerError,
     UnknownTopicOrPartitionError,
 )
 from seeds import each_seed
@@ -402,6 +403,35 @@ def test_topics_of_old_tools_get_an_id_and_can_grow() -> None:
     world.settle()
     assert partitions_of(world, "t") == {0: ((2, 1), 2), 1: ((3, 1), 3)}
     world.check()
+
+
+def test_nodes_that_nobody_can_read_hold_up_no_others(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.create("t", [2, 3], [3, 1])
+    world.create("u", [2, 3])
+    path = "/brokers/topics/u/partitions/0/state"
+    good = world.reader.get(path)[0]
+    world.reader.create("/brokers/topics/bad", b"{")
+    world.reader.set(path, b"no json")
+    world.reader.create("/brokers/ids/9", b"")
+    world.settle()
+    world.create("v", [3, 2])
+    for broker in (1, 2):
+        world.kill(broker)
+        world.begin(broker)
+    topics = world.active.image.topics
+    assert set(topics) == {"t", "v"}
+    assert {p.leader for name in topics for p in topics[name].partitions.values()} == {3}
+    assert set(world.active.image.brokers) == {1, 2, 3}
+    # What was said of them is said once: they are looked at again and again.
+    said = [message for message in caplog.messages if "bad" in message]
+    assert 1 <= len(said) <= 2
+    with pytest.raises(UnknownServerError, match="bad"):
+        world.active.create_topic(NewTopic("bad", 1, 1))
+    # Repaired, it is there again with the next look at the topics.
+    world.reader.set(path, good)
+    world.create("w", [3])
+    assert world.active.image.topics["u"].partitions[0].leader == 2
 
 
 def test_partitions_that_were_added_under_another_controller(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
-from odradek.cluster import decisions, elections, loading, nodes, paths
+from odradek.cluster import decisions, elections, nodes, paths
 from odradek.cluster.decisions import Decision, Remove, Write
 from odradek.cluster.image import ClusterDelta, PartitionImage, TopicImage
 from odradek.cluster.nodes import NodeFormatError, PartitionState, encode_partition_state
@@ -225,7 +225,7 @@ class ClusterController(Reassignment):
         topics = {
             name: topic
             for name in sorted({topic for topic, _ in named} & self._image.topics.keys())
-            if (topic := loading.load_topic(self.store, name)) is not None
+            if (topic := self._load_topic(name)) is not None
         }
         fresh = {name: topic for name, topic in topics.items() if topic != self._image.topics[name]}
         if fresh:

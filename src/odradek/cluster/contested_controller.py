@@ -26,8 +26,8 @@ from odradek.cluster import decisions, loading, nodes, paths
 from odradek.cluster.controller import Controller, difference
 from odradek.cluster.controller_config import ControllerConfig
 from odradek.cluster.decisions import Decision, Remove, Write
-from odradek.cluster.image import BrokerImage, ClusterDelta, ClusterImage
-from odradek.cluster.nodes import BrokerRegistration
+from odradek.cluster.image import BrokerImage, ClusterDelta, ClusterImage, TopicImage
+from odradek.cluster.nodes import BrokerRegistration, NodeFormatError
 from odradek.cluster.random_source import RandomSource
 from odradek.cluster.store import (
     BadVersion,
@@ -43,9 +43,11 @@ from odradek.cluster.store import (
 )
 from odradek.errors import KafkaStorageError, NotControllerError, OdradekError
 from odradek.util.clock import Clock
+from odradek.util.repeats import Repeats
 from odradek.util.topic_partition import TopicPartition
 
 log = logging.getLogger(__name__)
+repeats = Repeats(log)
 
 WRITES_PER_TRANSACTION = 500
 """Larger changes are written in several transactions."""
@@ -393,7 +395,7 @@ class ContestedController(Controller):
 
     def _live_brokers(self) -> dict[int, BrokerImage]:
         """The registered brokers but the refused ones. Forgets what was known of earlier epochs."""
-        found = loading.load_brokers(self.store)
+        found = loading.load_brokers(self.store, self._leave_out)
         epochs = {broker: image.epoch for broker, image in found.items()}
         self.refused = {b: e for b, e in self.refused.items() if epochs.get(b) == e}
         self.shutting_down = {b: e for b, e in self.shutting_down.items() if epochs.get(b) == e}
@@ -494,10 +496,17 @@ class ContestedController(Controller):
             raise
 
     def _load(self, written: dict[TopicPartition, int] | None = None) -> ClusterImage:
-        image = loading.load_image(self.store, written)
+        image = loading.load_image(self.store, written, self._leave_out)
         live = {b: x for b, x in image.brokers.items() if self.refused.get(b) != x.epoch}
         # Never another controller's epoch: with it a deposed controller's requests would be obeyed.
         return image._replace(brokers=live, controller_id=self.broker_id, controller_epoch=self.epoch)
+
+    def _load_topic(self, name: str) -> TopicImage | None:
+        return loading.load_topic(self.store, name, self._leave_out)
+
+    def _leave_out(self, error: NodeFormatError) -> None:
+        """Say what is not followed until it can be read; what is all right goes on without it."""
+        repeats.log(logging.ERROR, error.path, "left alone: %s", error)
 
     def _refresh(self) -> None:
         if self.is_active:

@@ -24,7 +24,7 @@ from odradek.cluster.adoption import FoundPartition, adopt
 from odradek.cluster.controller_config import ControllerConfig
 from odradek.cluster.decisions import Decision, Put, Remove, Write
 from odradek.cluster.event_queue import EventQueue, ImmediateQueue
-from odradek.cluster.image import ClusterDelta, ClusterImage
+from odradek.cluster.image import ClusterDelta, ClusterImage, TopicImage
 from odradek.cluster.isr_changes import IsrChanges
 from odradek.cluster.nodes import BrokerRegistration, ControllerNode, ProducerIdBlock
 from odradek.cluster.random_source import RandomSource, SystemRandomSource, random_uuid
@@ -295,13 +295,16 @@ class Controller(IsrChanges):
         names = set(self.store.children(paths.TOPICS))
         found = names - self._image.topics.keys()
         lost = {n: t for n, t in self._image.topics.items() if n not in names}
-        topics = {n: t for n in sorted(found) if (t := loading.load_topic(self.store, n)) is not None}
+        topics = {n: t for n in sorted(found) if (t := self._load_topic(n)) is not None}
         configs: dict[str, Mapping[str, str]] = {f"topics/{n}": {} for n in lost}
         configs |= {f"topics/{n}": loading.load_config(self.store, f"topics/{n}") for n in topics}
         if topics or lost:
             self._apply(ClusterDelta(topics=topics, topics_gone=lost, configs=configs))
             if self.is_active:
                 self._settle()
+
+    def _load_topic(self, name: str) -> TopicImage | None:
+        return loading.load_topic(self.store, name)
 
     def _deletions_changed(self) -> None:
         marked = frozenset(self.store.children(paths.DELETE_TOPICS))

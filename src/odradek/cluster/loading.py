@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from odradek.cluster import nodes, paths
 from odradek.cluster.image import BrokerImage, ClusterDelta, ClusterImage, PartitionImage, TopicImage
-from odradek.cluster.store import MetadataStore, NoNode
+from odradek.cluster.store import MetadataStore, NoNode, Stat
 from odradek.util.topic_partition import TopicPartition
 
+OnBad = Callable[[nodes.NodeFormatError], None]
+"""Told of a topic or broker that is left out, because a node of it does not hold what Kafka writes there."""
 
-def load_image(store: MetadataStore, written: dict[TopicPartition, int] | None = None) -> ClusterImage:
+
+def load_image(
+    store: MetadataStore,
+    written: dict[TopicPartition, int] | None = None,
+    on_bad: OnBad | None = None,
+) -> ClusterImage:
     """Everything that the nodes say.
 
     Args:
         store: where they are.
         written: gets the transaction that last wrote the state of each partition.
+        on_bad: see `OnBad`; None to raise instead.
 
     Raises:
-        NodeFormatError: a node does not hold what Kafka writes there.
+        NodeFormatError: a node does not hold what Kafka writes there, and `on_bad` is not told.
         StoreUnavailable: the store cannot be read.
     """
     cluster_id, _ = store.get(paths.CLUSTER_ID)
     image = ClusterImage(cluster_id=nodes.decode_cluster_id(paths.CLUSTER_ID, cluster_id))
     names = store.children(paths.TOPICS)
-    topics = load_topics(store, names, written)
+    topics = load_topics(store, names, written, on_bad)
     delta = ClusterDelta(
-        brokers=load_brokers(store),
+        brokers=load_brokers(store, on_bad),
         topics=topics,
         topics_marked=frozenset(store.children(paths.DELETE_TOPICS)).intersection(topics),
         configs=load_configs(store),
@@ -47,36 +56,60 @@ def full_delta(image: ClusterImage) -> ClusterDelta:
 
 
 def load_topics(
-    store: MetadataStore, names: Sequence[str], written: dict[TopicPartition, int] | None = None
+    store: MetadataStore,
+    names: Sequence[str],
+    written: dict[TopicPartition, int] | None = None,
+    on_bad: OnBad | None = None,
 ) -> dict[str, TopicImage]:
     """Topics with the states of their partitions, without those that have vanished; see `load_image`."""
     topic_nodes: dict[str, nodes.TopicNode] = {}
     for name, found in zip(names, store.get_many([paths.topic(name) for name in names]), strict=True):
         if found is not None:
-            topic_nodes[name] = nodes.decode_topic(paths.topic(name), found[0])
+            with _telling(on_bad):
+                topic_nodes[name] = nodes.decode_topic(paths.topic(name), found[0])
     state_paths = [
         paths.partition_state(name, index) for name, node in topic_nodes.items() for index in node.partitions
     ]
-    states = iter(zip(state_paths, store.get_many(state_paths), strict=True))
+    states = dict(zip(state_paths, store.get_many(state_paths), strict=True))
     topics: dict[str, TopicImage] = {}
     for name, node in topic_nodes.items():
-        partitions: dict[int, PartitionImage] = {}
-        for index, assignment in node.partitions.items():
-            path, found = next(states)
-            if found is None:
-                partitions[index] = PartitionImage.of(assignment, None, -1)
-            else:
-                state = nodes.decode_partition_state(path, found[0])
-                partitions[index] = PartitionImage.of(assignment, state, found[1].version)
-                if written is not None:
+        with _telling(on_bad):
+            partitions = {
+                index: _partition(paths.partition_state(name, index), assignment, states)
+                for index, assignment in node.partitions.items()
+            }
+            topics[name] = TopicImage(name, node.topic_id, partitions)
+            if written is None:
+                continue
+            for index in partitions:
+                found = states[paths.partition_state(name, index)]
+                if found is not None:
                     written[name, index] = found[1].mzxid
-        topics[name] = TopicImage(name, node.topic_id, partitions)
     return topics
 
 
-def load_topic(store: MetadataStore, name: str) -> TopicImage | None:
-    """One topic with the states of its partitions; None if it has vanished."""
-    return load_topics(store, [name]).get(name)
+def _partition(
+    path: str, assignment: nodes.ReplicaAssignment, states: Mapping[str, tuple[bytes | None, Stat] | None]
+) -> PartitionImage:
+    found = states[path]
+    if found is None:
+        return PartitionImage.of(assignment, None, -1)
+    return PartitionImage.of(assignment, nodes.decode_partition_state(path, found[0]), found[1].version)
+
+
+@contextmanager
+def _telling(on_bad: OnBad | None) -> Iterator[None]:
+    try:
+        yield
+    except nodes.NodeFormatError as error:
+        if on_bad is None:
+            raise
+        on_bad(error)
+
+
+def load_topic(store: MetadataStore, name: str, on_bad: OnBad | None = None) -> TopicImage | None:
+    """One topic with the states of its partitions; None if it has vanished. See `load_image`."""
+    return load_topics(store, [name], on_bad=on_bad).get(name)
 
 
 def load_partition(
@@ -91,15 +124,17 @@ def load_partition(
     return PartitionImage.of(assignment, nodes.decode_partition_state(path, data), stat.version)
 
 
-def load_brokers(store: MetadataStore) -> dict[int, BrokerImage]:
-    """The registered brokers."""
+def load_brokers(store: MetadataStore, on_bad: OnBad | None = None) -> dict[int, BrokerImage]:
+    """The registered brokers. See `load_image`."""
     brokers: dict[int, BrokerImage] = {}
     names = store.children(paths.BROKER_IDS)
     registrations = [f"{paths.BROKER_IDS}/{name}" for name in names]
     for name, path, found in zip(names, registrations, store.get_many(registrations), strict=True):
         if found is not None:
             data, stat = found
-            brokers[int(name)] = BrokerImage(int(name), stat.czxid, nodes.decode_registration(path, data))
+            with _telling(on_bad):
+                registration = nodes.decode_registration(path, data)
+                brokers[int(name)] = BrokerImage(int(name), stat.czxid, registration)
     return dict(sorted(brokers.items()))
 
 

@@ -17,7 +17,7 @@ from odradek.cluster.contested_controller import ContestedController
 from odradek.cluster.controller_config import ControllerConfig
 from odradek.cluster.decisions import Decision, Write
 from odradek.cluster.image import ClusterDelta
-from odradek.cluster.nodes import NO_TOPIC_ID, TopicNode, encode_topic
+from odradek.cluster.nodes import NO_TOPIC_ID, NodeFormatError, TopicNode, encode_topic
 from odradek.cluster.random_source import RandomSource
 from odradek.cluster.store import MetadataStore, SetData
 from odradek.util.clock import Clock
@@ -93,14 +93,18 @@ class TopicNodes(ContestedController):
             if topic is None or found is None or name in self._image.marked:
                 continue
             path = paths.topic(name)
-            node = nodes.decode_topic(path, found[0])
-            if node.topic_id not in {topic.topic_id, NO_TOPIC_ID}:
-                continue  # another topic of that name: who follows the names will see
-            added = {
-                index: loading.load_partition(self.store, name, index, assignment)
-                for index, assignment in node.partitions.items()
-                if index not in topic.partitions
-            }
+            try:
+                node = nodes.decode_topic(path, found[0])
+                if node.topic_id not in {topic.topic_id, NO_TOPIC_ID}:
+                    continue  # another topic of that name: who follows the names will see
+                added = {
+                    index: loading.load_partition(self.store, name, index, assignment)
+                    for index, assignment in node.partitions.items()
+                    if index not in topic.partitions
+                }
+            except NodeFormatError as error:
+                self._leave_out(error)
+                continue
             writes: tuple[Write, ...] = ()
             if node.topic_id != topic.topic_id:
                 whole = TopicNode(node.partitions, topic.topic_id)
@@ -123,7 +127,11 @@ class TopicNodes(ContestedController):
             if found is None:
                 continue
             path = paths.topic(name)
-            node = nodes.decode_topic(path, found[0])
+            try:
+                node = nodes.decode_topic(path, found[0])
+            except NodeFormatError as error:
+                self._leave_out(error)
+                continue
             if node.topic_id == NO_TOPIC_ID:
                 whole = node._replace(topic_id=self._new_topic_id())
                 self._commit(Decision((SetData(path, encode_topic(whole), found[1].version),)))
