@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
@@ -104,6 +105,19 @@ def in_member(data: Path, use: Callable[[Member], Awaitable[None]], **config: st
         assert member.registered is None and member.open_sessions == 0
 
     run(scenario())
+
+
+@pytest.mark.parametrize(("protocol", "version"), [("3.9", 5), ("2.7", 5), ("2.6", 4), ("0.9.0", 2)])
+def test_a_broker_registers_in_the_form_that_its_protocol_has(
+    tmp_path: Path, protocol: str, version: int
+) -> None:
+    async def use(member: Member) -> None:
+        looking = MemoryStore(member.server)
+        data, _ = looking.get(paths.broker_id(0))
+        looking.close()
+        assert json.loads(data or b"")["version"] == version
+
+    in_member(tmp_path, use, inter_broker_protocol_version=protocol)
 
 
 # ---------------------------------------------------------------------- sessions that end

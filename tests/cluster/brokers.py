@@ -112,7 +112,9 @@ class Channels:
 class World:
     """Brokers by id, and what they were told: `told` has (broker, message) in order."""
 
-    def __init__(self, brokers: Sequence[int] = (1, 2, 3)) -> None:
+    def __init__(self, brokers: Sequence[int] = (1, 2, 3), protocol: str = "3.9") -> None:
+        self.config = Config()
+        self.config.inter_broker_protocol_version = protocol
         self.clock = ManualClock(1_000_000)
         self.server = MemoryServer(self.clock)
         self.reader = MemoryStore(self.server)
@@ -128,7 +130,7 @@ class World:
     def begin(self, broker: int, *, settle: bool = True) -> ClusterController:
         """A broker starts."""
         store = MortalStore(self.server)
-        controller = ClusterController(store, broker, Config(), self.clock, random.Random(broker))
+        controller = ClusterController(store, broker, self.config, self.clock, random.Random(broker))
         controller.event_queue = Queue(self, broker)
         controller.add_control_listener(Channels(self, controller))
         self.stores[broker], self.controllers[broker] = store, controller

@@ -434,6 +434,29 @@ def test_nodes_that_nobody_can_read_hold_up_no_others(caplog: pytest.LogCaptureF
     assert world.active.image.topics["u"].partitions[0].leader == 2
 
 
+@pytest.mark.parametrize(
+    ("protocol", "status", "has_id"), [("2.6", 0, False), ("2.7", 1, False), ("2.8", 1, True)]
+)
+def test_nodes_hold_what_the_protocol_of_the_brokers_has(protocol: str, status: int, has_id: bool) -> None:
+    world = World(protocol=protocol)
+    assert nodes.load(paths.FEATURE, world.reader.get(paths.FEATURE)[0])["status"] == status
+    world.create("t", [1, 2])
+    node = nodes.load("t", world.reader.get("/brokers/topics/t")[0])
+    assert ("topic_id" in node, node["version"]) == (has_id, 3 if has_id else 2)
+    world.reader.create("/brokers/topics/u", b'{"version":1,"partitions":{"0":[2,3]}}')
+    world.settle()
+    assert ("topic_id" in nodes.load("u", world.reader.get("/brokers/topics/u")[0])) == has_id
+    world.check()
+    # The brokers go over to a newer one, and the next controller gives ids to all topics.
+    world.config.inter_broker_protocol_version = "3.9"
+    world.take_told()
+    world.kill(1)
+    for topic in world.active.image.topics.values():
+        assert topic.topic_id != nodes.NO_TOPIC_ID
+    assert nodes.load(paths.FEATURE, world.reader.get(paths.FEATURE)[0])["status"] == 1
+    world.check()
+
+
 def test_partitions_that_were_added_under_another_controller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic_nodes, "WATCHES_AT_ONCE", 1)
     world = World()

@@ -53,6 +53,7 @@ from odradek.cluster.config_def import ConfigError
 from odradek.cluster.controller import Controller
 from odradek.cluster.embedded import peek
 from odradek.cluster.image import ClusterDelta, ClusterImage
+from odradek.cluster.inter_broker_versions import registration_version
 from odradek.cluster.nodes import BrokerRegistration
 from odradek.cluster.store import StoreError, ensure_path
 from odradek.errors import OdradekError
@@ -531,6 +532,7 @@ class Broker:
             endpoints=self.config.registration_endpoints(ports, _default_host() if unnamed else ""),
             rack=self.config.broker_rack,
             timestamp_ms=self.clock.now_ms(),
+            version=registration_version(self.config.inter_broker_protocol_version),
         )
 
     # ------------------------------------------------------------------ following the cluster

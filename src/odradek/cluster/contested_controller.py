@@ -27,7 +27,8 @@ from odradek.cluster.controller import Controller, difference
 from odradek.cluster.controller_config import ControllerConfig
 from odradek.cluster.decisions import Decision, Remove, Write
 from odradek.cluster.image import BrokerImage, ClusterDelta, ClusterImage, TopicImage
-from odradek.cluster.nodes import BrokerRegistration, NodeFormatError
+from odradek.cluster.inter_broker_versions import has_features, has_topic_ids
+from odradek.cluster.nodes import NO_TOPIC_ID, BrokerRegistration, NodeFormatError
 from odradek.cluster.random_source import RandomSource
 from odradek.cluster.store import (
     BadVersion,
@@ -38,6 +39,7 @@ from odradek.cluster.store import (
     NodeExists,
     NoNode,
     SessionExpired,
+    SetData,
     StoreError,
     WatchEvent,
 )
@@ -53,7 +55,6 @@ WRITES_PER_TRANSACTION = 500
 """Larger changes are written in several transactions."""
 
 _MAX_ATTEMPTS = 3
-_NO_FEATURES = {"features": {}, "version": 2, "status": 1}
 
 ConfigListener = Callable[[Mapping[str, Mapping[str, str]]], None]
 """Called with changed entities (`topics/clicks`, …) and all of their configs; empty when none are left."""
@@ -260,9 +261,7 @@ class ContestedController(Controller):
     def _begin_term(self) -> None:
         """Read everything, make leaders fit, and only then tell anybody."""
         self._in_term = True
-        with suppress(NodeExists):
-            if self.store.exists(paths.FEATURE) is None:
-                self._commit(Decision((Create(paths.FEATURE, nodes.dump(_NO_FEATURES)),)))
+        self._set_feature_status()
         for path in self._active_handlers():
             self.store.watch_persistent(path, self._on_event)
         stale: list[Write] = []
@@ -271,6 +270,7 @@ class ContestedController(Controller):
         self._commit_batched(Decision(tuple(stale)))
         written: dict[TopicPartition, int] = {}
         self._image = self._load(written)
+        self._complete_topics()
         self._let_newer_go(written)
         self._make_leaders_fit()
         image = self._image
@@ -283,6 +283,22 @@ class ContestedController(Controller):
                 told(image, loading.full_delta(image))
 
         self.event_queue.publish(image, loading.full_delta(image), change)
+
+    def _set_feature_status(self) -> None:
+        """Have `/feature` say whether features have versions; Kafka: `setupFeatureVersioning`."""
+        enabled = has_features(self.config.inter_broker_protocol_version)
+        data = nodes.dump({"features": {}, "version": 2, "status": int(enabled)})
+        try:
+            found, stat = self.store.get(paths.FEATURE)
+        except NoNode:
+            with suppress(NodeExists):
+                self._commit(Decision((Create(paths.FEATURE, data),)))
+            return
+        if bool(nodes.load(paths.FEATURE, found).get("status")) is not enabled:
+            self._commit(Decision((SetData(paths.FEATURE, data, stat.version),)))
+
+    def _complete_topics(self) -> None:
+        """Add what an older controller has not written for the topics of the image."""
 
     def _resume(self) -> None:
         """Finish what the controller before has left undone."""
@@ -435,6 +451,13 @@ class ContestedController(Controller):
         """
         epochs = {broker: image.epoch for broker, image in self._image.brokers.items()}
         self._commit_batched(decisions.newer_than_states(self._image, self.epoch, epochs, written))
+
+    def _new_topic_id(self) -> bytes:
+        return super()._new_topic_id() if self._has_topic_ids else NO_TOPIC_ID
+
+    @property
+    def _has_topic_ids(self) -> bool:
+        return has_topic_ids(self.config.inter_broker_protocol_version)
 
     # --- configs ------------------------------------------------------------------------------------------
 

@@ -21,6 +21,11 @@ class ControllerConfig(Protocol):
         """`default.replication.factor`."""
         ...
 
+    @property
+    def inter_broker_protocol_version(self) -> str:
+        """`inter.broker.protocol.version`."""
+        ...
+
     def topic_defaults(self) -> Mapping[str, ConfigValue]:
         """The values of topic configs that are not overridden, by topic config name."""
         ...

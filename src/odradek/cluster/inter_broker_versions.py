@@ -1,4 +1,5 @@
-"""Which version of a request brokers send each other: it follows from `inter.broker.protocol.version`.
+"""Which version of a request brokers send each other, and of some nodes they write: it follows from
+`inter.broker.protocol.version`.
 
 The controller, a follower's fetcher and the sender of markers do not ask for ApiVersions; whoever joins a
 cluster serves exactly these (Kafka: `AbstractControllerBrokerRequestBatch`, `BrokersFetchRequest`,
@@ -104,6 +105,21 @@ def request_version(api: ApiKey, ibp: str) -> int:
         KeyError: brokers negotiate the version of this request.
     """
     return next((version for level, version in _RULES[api] if at_least(ibp, level)), 0)
+
+
+def registration_version(ibp: str) -> int:
+    """The version in which a broker writes its registration."""
+    return 5 if has_features(ibp) else 4 if at_least(ibp, "0.10.0-IV1") else 2
+
+
+def has_features(ibp: str) -> bool:
+    """Return whether features have versions in a cluster (KIP-584), which its `/feature` node says."""
+    return at_least(ibp, "2.7-IV0")
+
+
+def has_topic_ids(ibp: str) -> bool:
+    """Return whether topics are given ids (KIP-516)."""
+    return at_least(ibp, "2.8-IV0")
 
 
 def writes_isr_itself(ibp: str) -> bool:

@@ -106,7 +106,7 @@ class TopicNodes(ContestedController):
                 self._leave_out(error)
                 continue
             writes: tuple[Write, ...] = ()
-            if node.topic_id != topic.topic_id:
+            if node.topic_id != topic.topic_id and self._has_topic_ids:
                 whole = TopicNode(node.partitions, topic.topic_id)
                 writes = (SetData(path, encode_topic(whole), found[1].version),)
             if added or writes:
@@ -120,9 +120,22 @@ class TopicNodes(ContestedController):
 
     def _give_ids(self) -> None:
         """Write topic ids for topics that nobody has heard of yet and that have none."""
-        if not self.is_active:
+        if not self.is_active or not self._has_topic_ids:
             return
-        names = sorted(set(self.store.children(paths.TOPICS)) - self._image.topics.keys())
+        self._give_ids_to(sorted(set(self.store.children(paths.TOPICS)) - self._image.topics.keys()))
+
+    def _complete_topics(self) -> None:
+        super()._complete_topics()
+        topics = self._image.topics
+        without = [name for name in sorted(topics) if topics[name].topic_id == NO_TOPIC_ID]
+        if without and self._has_topic_ids:
+            given = self._give_ids_to(without)
+            renamed = {name: topics[name]._replace(topic_id=topic_id) for name, topic_id in given.items()}
+            self._image = self._image.apply(ClusterDelta(topics=renamed))
+
+    def _give_ids_to(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Write ids into the nodes of these topics that have none; returns all that they have now."""
+        given: dict[str, bytes] = {}
         for name, found in zip(names, self.store.get_many([paths.topic(n) for n in names]), strict=True):
             if found is None:
                 continue
@@ -132,6 +145,9 @@ class TopicNodes(ContestedController):
             except NodeFormatError as error:
                 self._leave_out(error)
                 continue
+            given[name] = node.topic_id
             if node.topic_id == NO_TOPIC_ID:
-                whole = node._replace(topic_id=self._new_topic_id())
+                given[name] = self._new_topic_id()
+                whole = node._replace(topic_id=given[name])
                 self._commit(Decision((SetData(path, encode_topic(whole), found[1].version),)))
+        return given
