@@ -13,6 +13,7 @@ from odradek.cluster.embedded import EmbeddedStore
 from odradek.cluster.remote_store import RemoteStore
 from odradek.cluster.store import StoreUnavailable
 from odradek.cluster.store_server import StoreServer
+from odradek.cluster.zookeeper_access import DigestAuth, SaslAuth
 from odradek.util.clock import ManualClock
 
 
@@ -64,11 +65,41 @@ def test_zookeeper_is_connected_to_as_configured(tmp_path: Path, monkeypatch: py
         "zookeeper.connect": "h:1/x",
         "zookeeper.session.timeout.ms": "7000",
         "zookeeper.set.acl": "true",
+        "odradek.zookeeper.auth": "digest",
+        "odradek.zookeeper.username": "kafka",
+        "odradek.zookeeper.password": "secret",
     }
     for further, connecting in (({}, 7000), ({"zookeeper.connection.timeout.ms": "5"}, 5)):
         _, shared = open_store(BrokerConfig(given | further), tmp_path, ManualClock())
         assert shared
         assert calls.pop() == (
             "h:1/x",
-            {"session_timeout_ms": 7000, "connection_timeout_ms": connecting, "set_acl": True},
+            {
+                "session_timeout_ms": 7000,
+                "connection_timeout_ms": connecting,
+                "auth": DigestAuth("kafka", "secret"),
+                "set_acl": True,
+            },
         )
+    for scheme, auth in (
+        ("DIGEST-MD5", SaslAuth("kafka", "secret")),
+        ("GSSAPI", SaslAuth(mechanism="GSSAPI", service="zookeeper")),
+    ):
+        open_store(BrokerConfig(given | {"odradek.zookeeper.auth": scheme}), tmp_path, ManualClock())
+        assert calls.pop()[1]["auth"] == auth
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({"zookeeper.set.acl": "true"}, "nobody's"),
+        ({"odradek.zookeeper.auth": "digest", "odradek.zookeeper.username": "kafka"}, "password"),
+        ({"odradek.zookeeper.auth": "DIGEST-MD5", "odradek.zookeeper.password": "secret"}, "username"),
+    ],
+)
+def test_who_a_broker_is_at_zookeeper_is_said_in_full(
+    tmp_path: Path, given: dict[str, str], missing: str
+) -> None:
+    config = BrokerConfig({"zookeeper.connect": "nowhere:1", **given})
+    with pytest.raises(ConfigError, match=missing):
+        open_store(config, tmp_path, ManualClock())

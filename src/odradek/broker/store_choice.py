@@ -12,6 +12,7 @@ from odradek.cluster.embedded import EmbeddedStore
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.cluster.store import MetadataStore
+    from odradek.cluster.zookeeper_access import Auth
     from odradek.util.clock import Clock
 
 
@@ -52,11 +53,40 @@ def _zookeeper(config: BrokerConfig, connect: str) -> MetadataStore:
         )
     from odradek.cluster.zookeeper import ZooKeeperStore
 
+    auth = _auth(config)
+    if config.zookeeper_set_acl and auth is None:
+        raise ConfigError(
+            "zookeeper.set.acl=true: the nodes would be nobody's. Say who the broker is, by "
+            "odradek.zookeeper.auth, .username and .password. Nothing was started."
+        )
     session_timeout_ms = config.zookeeper_session_timeout_ms
     connection_timeout_ms = config.zookeeper_connection_timeout_ms
     return ZooKeeperStore(
         connect,
         session_timeout_ms=session_timeout_ms,
         connection_timeout_ms=session_timeout_ms if connection_timeout_ms is None else connection_timeout_ms,
+        auth=auth,
         set_acl=config.zookeeper_set_acl,
     )
+
+
+def _auth(config: BrokerConfig) -> Auth | None:
+    from odradek.cluster.zookeeper_access import DigestAuth, SaslAuth
+
+    scheme, username, password = (
+        config.odradek_zookeeper_auth,
+        config.odradek_zookeeper_username,
+        config.odradek_zookeeper_password,
+    )
+    if scheme is None:
+        return None
+    if scheme == "GSSAPI":
+        return SaslAuth(mechanism=scheme, service=config.odradek_zookeeper_service_name)
+    if not username or password is None:
+        raise ConfigError(
+            f"odradek.zookeeper.auth={scheme} needs odradek.zookeeper.username and "
+            "odradek.zookeeper.password. Nothing was started."
+        )
+    if scheme == "digest":
+        return DigestAuth(username, password)
+    return SaslAuth(username, password, scheme)

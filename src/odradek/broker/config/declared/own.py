@@ -11,9 +11,10 @@ from odradek.broker.config.declaration import (
     boolean,
     integer,
     long,
+    password,
     string,
 )
-from odradek.cluster.config_def import LOW, MEDIUM, Validator, at_least
+from odradek.cluster.config_def import LOW, MEDIUM, Validator, at_least, one_of
 
 
 def _why_no_release(value: object) -> str | None:
@@ -139,4 +140,18 @@ class OwnConfigs(Declarations, section=OWN):
         internal=True,
         doc="Socket of the metadata store that the workers of one machine share, as given to each of "
         "them by the process that runs them.",
+    )
+    odradek_zookeeper_auth = string(
+        None,
+        MEDIUM,
+        one_of("digest", "DIGEST-MD5", "GSSAPI"),
+        doc="How the broker says to ZooKeeper who it is: `digest` is ZooKeeper's own scheme, the others are "
+        "SASL (Kafka takes these from a JAAS file). `zookeeper.set.acl` needs one of them.",
+    )
+    odradek_zookeeper_username = string(
+        None, MEDIUM, doc="The broker's name at ZooKeeper, for `digest` and `DIGEST-MD5`."
+    )
+    odradek_zookeeper_password = password(None, MEDIUM, doc="The password that goes with that name.")
+    odradek_zookeeper_service_name = string(
+        "zookeeper", LOW, doc="The name of ZooKeeper's Kerberos principal, for `GSSAPI`."
     )
