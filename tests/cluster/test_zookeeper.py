@@ -30,6 +30,7 @@ from odradek.cluster.store import (
 )
 from odradek.cluster.zookeeper import IN_FLIGHT, ZooKeeperStore
 from odradek.cluster.zookeeper_access import DigestAuth, SaslAuth
+from odradek.testing import Broker
 from ports import free_port
 from zookeeper_server import ZooKeeperServer, available, ensemble, expire, zookeeper
 
@@ -470,6 +471,27 @@ def test_acls_are_kafkas(zookeeper: ZooKeeperServer, chroot: str, connect: Conne
     colleague = connect(zookeeper.address + chroot, auth=auth, set_acl=True)
     assert colleague.get("/config/users")[0] == b"salt"
     colleague.set("/brokers", b"x")
+
+
+def test_a_brokers_nodes_are_its_own(zookeeper: ZooKeeperServer, chroot: str, connect: Connect) -> None:
+    credentials = {"odradek_zookeeper_username": "kafka", "odradek_zookeeper_password": "secret"}
+    with Broker(
+        zookeeper_connect=zookeeper.address + chroot,
+        zookeeper_connection_timeout_ms=1000 * LIMIT_S,
+        zookeeper_set_acl=True,
+        odradek_zookeeper_auth="digest",
+        broker_id=7,
+        default_replication_factor=1,
+        **credentials,
+    ) as broker:
+        broker.create_topic("clicks")
+        stranger = connect(zookeeper.address + chroot)
+        for path in ("/brokers/ids/7", "/brokers/topics/clicks", "/controller"):
+            assert stranger.get(path)[0]
+            with pytest.raises(NotPermitted):
+                stranger.set(path, b"mine")
+        colleague = connect(zookeeper.address + chroot, auth=DigestAuth("kafka", "secret"))
+        colleague.set("/brokers/topics/clicks", colleague.get("/brokers/topics/clicks")[0])
 
 
 def test_acls_need_credentials() -> None:
