@@ -20,6 +20,7 @@ from odradek.broker.config.table import (
 )
 from odradek.cluster.config_def import ConfigKey
 from odradek.cluster.topic_config import SYNONYMS, TOPIC_CONFIGS, TOPIC_DOCS
+from odradek.replication.replication_quota import FOLLOWER_REPLICAS, LEADER_REPLICAS
 
 ROOT = Path(__file__).parent.parent.parent
 DOC = ROOT / "docs" / "configuration.md"
@@ -167,7 +168,8 @@ def test_what_is_said_to_have_an_effect_is_used_somewhere() -> None:
     for name in EFFECTIVE_BROKER_CONFIGS - of_topics:
         attribute = VIA.get(name, name.replace(".", "_"))
         assert re.search(rf"(config|self)\.{attribute}\b", sources), name
-    for name in EFFECTIVE_TOPIC_CONFIGS - {"cleanup.policy", "unclean.leader.election.enable"}:
+    by_name = {"cleanup.policy", "unclean.leader.election.enable", LEADER_REPLICAS, FOLLOWER_REPLICAS}
+    for name in EFFECTIVE_TOPIC_CONFIGS - by_name:
         assert re.search(rf"config\.{name.replace('.', '_')}\b", sources), name
 
 

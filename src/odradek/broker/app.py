@@ -63,6 +63,7 @@ from odradek.log.folders.log_manager import LogManager
 from odradek.log.storage.real_files import RealFileSystem
 from odradek.replication.delayed import DelayedOperation, Purgatory
 from odradek.replication.replica_selector import SELECTORS
+from odradek.replication.replication_quota import replication_quotas
 from odradek.util import repeats
 from odradek.util.clock import SystemClock
 
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from odradek.replication.replica_selector import ReplicaSelector
     from odradek.util.clock import Clock
     from odradek.util.timers import Timers
+    from odradek.util.topic_partition import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -338,7 +340,13 @@ class Broker:
             log_config=self._log_config,
             image=self.image,
             replica_lag_time_max_ms=self.config.replica_lag_time_max_ms,
+            quotas=replication_quotas(
+                self.clock,
+                samples=self.config.replication_quota_window_num,
+                sample_ms=1000 * self.config.replication_quota_window_size_seconds,
+            ),
         )
+        self._set_quota_rates()
         self._undo.append(("conversions", self.conversions.stop))
         self.fetch_sessions = FetchSessionCache(
             max_sessions=self.config.max_incremental_fetch_session_cache_slots, rng=self._rng
@@ -367,7 +375,7 @@ class Broker:
 
     async def _join(self, membership: Membership) -> None:
         """Listen, register, and follow the controller's requests."""
-        membership.begin(self.replicas, self.logs, self._on_leadership)
+        membership.begin(self.replicas, self.logs, self._on_leadership, self._on_copied)
         self.state_changes, self.channels = membership.state_changes, membership.channels
         membership.metadata.add_listener(self._on_metadata)
         membership.on_told = partial(check_cluster, self.purgatory)
@@ -557,6 +565,13 @@ class Broker:
         if TRANSACTION_STATE_TOPIC in topics:
             self.transactions.follow_leaders(topics)
 
+    def _on_copied(self, key: TopicPartition, size: int) -> None:
+        """Bytes of a partition have come from its leader."""
+        replication, replica = self.metrics.replication, self.replicas.find(*key)
+        replication.bytes_in += size
+        if replica is not None and self.broker_id in replica.adding:
+            replication.reassignment_bytes_in += size
+
     def _follow_configs(self, image: ClusterImage, delta: ClusterDelta) -> None:
         if f"brokers/{self.broker_id}" in delta.configs or "brokers/<default>" in delta.configs:
             self._take_over_dynamic_configs(image)
@@ -573,6 +588,12 @@ class Broker:
                 listener.update_limits(network_limits(self.config))
             if self._membership is not None:
                 self._membership.fetchers.resize(self.config.num_replica_fetchers)
+            self._set_quota_rates()
+
+    def _set_quota_rates(self) -> None:
+        quotas = self.replicas.quotas
+        quotas.leader.bytes_per_second = self.config.leader_replication_throttled_rate
+        quotas.follower.bytes_per_second = self.config.follower_replication_throttled_rate
 
     def _follow_topics(self, image: ClusterImage, delta: ClusterDelta) -> None:
         for topic in delta.topics_gone:

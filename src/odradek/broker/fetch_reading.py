@@ -71,6 +71,7 @@ class FetchReading:
         "_context",
         "_max_bytes",
         "_rack",
+        "_throttle",
         "_version",
         "answers",
         "converting",
@@ -98,6 +99,9 @@ class FetchReading:
         # Where nobody chooses a replica, and for who reads from the leader anyway, no rack counts.
         chooses = self._broker.replicas.replica_selector is not None and replica_id < 0
         self._rack = request.rack_id if chooses and version >= _RACK_FROM else ""
+        # Of what followers get alone, and only while the throttle is for some replica.
+        quota = self._broker.replicas.quotas.leader
+        self._throttle = None if replica_id < 0 or quota.is_idle else quota
         self.incremental = False
         self.watched: list[FetchedPartition] = []
         self.begin()
@@ -183,7 +187,7 @@ class FetchReading:
             return None
         if end is None:
             return None
-        if end <= wanted.fetch_offset:
+        if end <= wanted.fetch_offset or self._is_held_back(replica):
             return 0
         if end == one.seen_end:
             # Nothing more has become visible, whatever was appended.
@@ -199,14 +203,15 @@ class FetchReading:
         Returns:
             How many bytes of these are visible, be it that the read had no room for them: as in Kafka each
             partition counts up to its maximum. It does not wait where more follows in a later segment, which
-            no read goes on to.
+            no read goes on to. What a throttle holds back does not count: it is looked for again when the
+            request's time has run out.
         """
         total = 0
         for one in self.watched[start:]:
             replica, wanted = one.replica, one.wanted
             assert replica is not None
             one.seen_end = end = visible_end(replica.log, self.reader.isolation)
-            if wanted.fetch_offset < end:
+            if wanted.fetch_offset < end and not self._is_held_back(replica):
                 self._find_visible(one, replica, end)
                 total += min(wanted.partition_max_bytes, one.found_bytes)
             if end < replica.log.log_end_offset:
@@ -226,6 +231,16 @@ class FetchReading:
             one.found_bytes = max(one.found_bytes, found)
 
     # ------------------------------------------------------------------ one partition
+
+    def _is_held_back(self, replica: Partition) -> bool:
+        """Whether the throttle keeps a partition's records from this follower now; never from one in sync."""
+        quota = self._throttle
+        return (
+            quota is not None
+            and self.reader.replica_id not in replica.isr
+            and quota.is_throttled(replica.key)
+            and quota.is_exceeded
+        )
 
     def _name(self, one: FetchedPartition) -> str:
         """Look up the name of a topic whose id was not known here before.
@@ -283,13 +298,14 @@ class FetchReading:
             UnsupportedCompressionTypeError, UnsupportedVersionError, and what `read_partition` raises.
         """
         version = self._version
-        room = min(one.wanted.partition_max_bytes, self._max_bytes - self.total)
+        is_held_back = self._throttle is not None and self._is_held_back(replica)
+        room = 0 if is_held_back else min(one.wanted.partition_max_bytes, self._max_bytes - self.total)
         answer = read_partition(
             replica,
             one.wanted,
             self.reader,
             room,
-            min_one_batch=not self.total and version > _SET_SIZES_TO,
+            min_one_batch=not self.total and version > _SET_SIZES_TO and not is_held_back,
             range_from=RANGE_FROM_BYTES,
         )
         if version < _ZSTD_FROM:

@@ -39,9 +39,18 @@ def error_answer(index: int, code: ErrorCode, version: int) -> PartitionData:
 class ResponseForm:
     """A response into which answers are put, topic by topic, and counted."""
 
-    __slots__ = ("_by_topic", "_context", "_hints", "_response")
+    __slots__ = ("_by_topic", "_context", "_follower", "_hints", "_response")
 
-    def __init__(self, context: RequestContext, error: ErrorCode, session_id: int) -> None:
+    def __init__(
+        self, context: RequestContext, error: ErrorCode, session_id: int, follower: int = -1
+    ) -> None:
+        """
+        Args:
+            context: of the request.
+            error, session_id: of the response.
+            follower: the broker id of who copies; -1 for a consumer.
+        """
+        self._follower = follower
         self._response = FetchResponse(error_code=int(error), session_id=session_id, responses=[])
         self._context = context
         self._by_topic: dict[bytes | str | None, FetchableTopicResponse] = {}
@@ -65,10 +74,25 @@ class ResponseForm:
             topic.partitions.append(answer)
             if answer.records and one.topic is not None:
                 size = len(answer.records)
+                if self._follower >= 0:
+                    self._count_copied(one, size)
+                    continue
                 metrics.of(one.topic).bytes_out += size
                 metrics.all.bytes_out += size
             elif version >= 16 and answer.error_code in _LEADER_ERRORS and one.topic is not None:
                 self._add_leader(one.topic, answer)
+
+    def _count_copied(self, one: FetchedPartition, size: int) -> None:
+        """Count what a follower gets, in sync or not; where it is throttled, for the throttle as well."""
+        broker, replica = self._context.broker, one.replica
+        metrics, quota = broker.metrics.replication, broker.replicas.quotas.leader
+        metrics.bytes_out += size
+        if replica is None:
+            return
+        if self._follower in replica.adding:
+            metrics.reassignment_bytes_out += size
+        if quota.is_throttled(replica.key):
+            quota.record(size)
 
     def _add_leader(self, topic: str, answer: PartitionData) -> None:
         """Tell who leads the partition now (KIP-951)."""

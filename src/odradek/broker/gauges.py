@@ -33,6 +33,9 @@ def register_gauges(broker: BrokerServices, listeners: Iterable[Listener]) -> No
     gauge(kind, "IsrExpandsPerSec", lambda: counts.expands)
     gauge(kind, "IsrShrinksPerSec", lambda: counts.shrinks)
     gauge(kind, "FailedIsrUpdatesPerSec", lambda: counts.failed)
+    quotas = broker.replicas.quotas
+    gauge("kafka.server:LeaderReplication", "byte-rate", lambda: quotas.leader.byte_rate)
+    gauge("kafka.server:FollowerReplication", "byte-rate", lambda: quotas.follower.byte_rate)
     _register_controller(broker)
     kind = "kafka.log:LogManager"
     gauge(

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from odradek.log.folders.log_manager import LogManager
     from odradek.util.clock import Clock
     from odradek.util.timers import Timers
+    from odradek.util.topic_partition import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -141,13 +142,18 @@ class Membership:
         return self._stopped
 
     def begin(
-        self, replicas: ReplicaManager, logs: LogManager, on_leadership: Callable[[set[str]], object]
+        self,
+        replicas: ReplicaManager,
+        logs: LogManager,
+        on_leadership: Callable[[set[str]], object],
+        on_copied: Callable[[TopicPartition, int], object] | None = None,
     ) -> None:
         """Be ready for what the controller will say.
 
         Args:
             replicas, logs: what it will be about.
             on_leadership: told of topics of which this broker has begun or ceased to lead partitions.
+            on_copied: told how many bytes of a partition have come from its leader.
         """
         self._replicas = replicas
         self.fetchers = ReplicaFetcherManager(
@@ -160,6 +166,8 @@ class Membership:
             ibp=self._config.inter_broker_protocol_version,
             endpoint_of=self.channels.endpoint,
             broker_epoch=self._broker_epoch,
+            quota=replicas.quotas.follower,
+            on_copied=on_copied,
         )
         self.state_changes = StateChanges(
             broker_id=self._config.broker_id,

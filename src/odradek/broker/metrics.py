@@ -126,6 +126,31 @@ class VerificationMetrics:
         self.max_time_ms = max(self.max_time_ms, elapsed_ms)
 
 
+class ReplicationMetrics:
+    """The traffic between replicas, of all topics together; clients' traffic has none of it.
+
+    Attributes:
+        bytes_in, bytes_out: copied from leaders, and given to followers.
+        reassignment_bytes_in, reassignment_bytes_out: those of replicas that a reassignment adds.
+    """
+
+    __slots__ = ("bytes_in", "bytes_out", "reassignment_bytes_in", "reassignment_bytes_out")
+
+    def __init__(self) -> None:
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.reassignment_bytes_in = 0
+        self.reassignment_bytes_out = 0
+
+
+_REPLICATION_NAMES = {
+    "bytes_in": "ReplicationBytesInPerSec",
+    "bytes_out": "ReplicationBytesOutPerSec",
+    "reassignment_bytes_in": "ReassignmentBytesInPerSec",
+    "reassignment_bytes_out": "ReassignmentBytesOutPerSec",
+}
+
+
 class TopicMetricsTable:
     """`TopicMetrics` by topic, and of all topics together."""
 
@@ -172,10 +197,12 @@ class Metrics:
 
     Attributes:
         topics: per topic (`kafka.server:type=BrokerTopicMetrics`).
+        replication: between brokers (`kafka.server:type=BrokerTopicMetrics`).
         requests: per API (`kafka.network:type=RequestMetrics`).
     """
 
     def __init__(self) -> None:
+        self.replication = ReplicationMetrics()
         self.topics = TopicMetricsTable()
         self.requests = RequestMetricsTable()
         self._gauges: dict[MetricKey, Callable[[], float]] = {}
@@ -199,6 +226,8 @@ class Metrics:
             values[(kind, name, ())] = getattr(self.topics.all, attribute)
             for topic, metrics in self.topics.items():
                 values[(kind, name, (("topic", topic),))] = getattr(metrics, attribute)
+        for attribute, name in _REPLICATION_NAMES.items():
+            values[(kind, name, ())] = getattr(self.replication, attribute)
         kind = "kafka.network:RequestMetrics"
         for api, requests in self.requests.items():
             tags = (("request", api),)

@@ -25,6 +25,7 @@ from odradek.replication.in_sync import IsrCounts
 from odradek.replication.leadership import ZERO_TOPIC_ID
 from odradek.replication.partition import Partition
 from odradek.replication.replica_selector import ReplicaView
+from odradek.replication.replication_quota import replication_quotas
 
 if TYPE_CHECKING:
     from odradek.cluster.image import ClusterDelta, ClusterImage, PartitionImage, TopicImage
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from odradek.replication.delayed import Purgatory
     from odradek.replication.leadership import IsEligible, OnIsrWanted
     from odradek.replication.replica_selector import ReplicaSelector
+    from odradek.replication.replication_quota import ReplicationQuotas
     from odradek.util.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -52,6 +54,7 @@ class ReplicaManager:
         offline: partitions whose log cannot be used, with the reason.
         in_pieces: whether `apply` takes up and removes only the first `PARTITIONS_AT_ONCE` partitions, and
             leaves the others to `apply_further`, and to `get` when somebody asks for one.
+        quotas: the throttles of copies, those of `odradek.replication.replication_quota`.
         replica_selector: says from where consumers had better read; None for the leader.
         isr_counts: how often ISRs have changed that are led here.
         follows_image: whether leaderships are taken from the image; else they come with LeaderAndIsr alone,
@@ -70,6 +73,7 @@ class ReplicaManager:
         log_config: Callable[[str, ClusterImage], LogConfig],
         image: ClusterImage,
         replica_lag_time_max_ms: int = 30_000,
+        quotas: ReplicationQuotas | None = None,
     ) -> None:
         """
         Args:
@@ -80,8 +84,10 @@ class ReplicaManager:
             log_config: `(topic, image) -> LogConfig`, with the topic's overrides over the broker's defaults.
             image: the cluster so far; nothing is created before `apply`.
             replica_lag_time_max_ms: Kafka's `replica.lag.time.max.ms`.
+            quotas: the throttles, which follow the topics' configs; those without a bound when None.
         """
         self.broker_id = broker_id
+        self.quotas = quotas if quotas is not None else replication_quotas(clock)
         self.image = image
         self.in_pieces = False
         self.follows_image = True
@@ -247,6 +253,8 @@ class ReplicaManager:
         self.image = image
         for entity in delta.configs:
             kind, _, name = entity.partition("/")
+            if kind == "topics":
+                self.quotas.follow_topic(name, image.topic_config(name), self.broker_id)
             if kind == "topics" and name in self._by_topic:
                 config = self._log_config(name, image)
                 for here in self._by_topic[name].values():
@@ -328,6 +336,7 @@ class ReplicaManager:
             partition = self._open(topic, index, is_new, is_copied)
             if partition is None:
                 return
+        partition.adding = state.adding
         if state.leader == self.broker_id:
             partition.make_leader(
                 state.leader_epoch,

@@ -60,6 +60,7 @@ class Leadership:
         "_followers",
         "_on_progress",
         "_replica_lag_time_max_ms",
+        "adding",
         "broker_id",
         "index",
         "is_eligible",
@@ -102,6 +103,7 @@ class Leadership:
         self.leader_epoch_start_offset = 0
         self.partition_epoch = -1
         self.replicas: tuple[int, ...] = ()
+        self.adding: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()
         self.isr_state = _NO_ISR
         self.isr_counts = IsrCounts()

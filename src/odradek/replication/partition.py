@@ -39,6 +39,7 @@ class Partition(Following):
             that only changes the ISR interrupts nothing.
         leader_epoch_start_offset: the log end at which this broker took the leadership.
         replicas, isr: broker ids, in assignment order.
+        adding: those of the replicas that a reassignment adds.
         partition_epoch: version of the leadership and ISR state in the metadata store.
         appended_bytes: bytes appended here since the start; a difference of two readings tells a waiting
             fetch how much has arrived without a look into the log.

@@ -9,8 +9,9 @@
 error that may pass delays its partition by `replica.fetch.backoff.ms`; the others go on. A leader that has
 not heard of its election yet is asked again sooner: whoever writes with acks=all waits for it. From
 inter.broker.protocol.version 2.7 on a partition begins in FETCHING: Fetch itself says where the log has left
-the leader's (KIP-595). The fetch session is that of KIP-227. Kafka: `AbstractFetcherThread`,
-`FetchSessionHandler`.
+the leader's (KIP-595). The fetch session is that of KIP-227. While the throttle of copies is exceeded, a fetch
+leaves out what is throttled and has not caught up (KIP-73). Kafka: `AbstractFetcherThread`,
+`FetchSessionHandler`, `ReplicaFetcherThread.shouldFollowerThrottle`.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ from odradek.wire.messages.offset_for_leader_epoch import (
 
 if TYPE_CHECKING:
     from odradek.log.storage.files import Buffer
+    from odradek.replication.replication_quota import ReplicationQuota
     from odradek.util.topic_partition import TopicPartition
     from odradek.wire.messages.fetch import FetchResponse, PartitionData
     from odradek.wire.messages.list_offsets import ListOffsetsResponse
@@ -71,6 +73,9 @@ _NOT_YET = frozenset(
         ErrorCode.UNKNOWN_TOPIC_ID,
     }
 )
+
+SHORTEST_PAUSE_MS = 50.0
+"""So long at least a partition is left out that is throttled: to come back costs more than one name."""
 
 _FIRST_WITH_SESSIONS = 7
 _FIRST_WITH_LAST_EPOCH = 12
@@ -195,6 +200,8 @@ class ReplicaFetcher:
         limits: FetchLimits | None = None,
         *,
         broker_epoch: Callable[[], int] = lambda: -1,
+        quota: ReplicationQuota | None = None,
+        on_copied: Callable[[TopicPartition, int], object] | None = None,
     ) -> None:
         """
         Args:
@@ -203,6 +210,8 @@ class ReplicaFetcher:
             ibp: `inter.broker.protocol.version`.
             limits: how much is fetched, and how often.
             broker_epoch: of this broker, sent from Fetch 15 on.
+            quota: the throttle, shared with this broker's other fetchers; None for none.
+            on_copied: told how many bytes of a partition have come.
         """
         self.leader_id = leader_id
         self.session_id = 0
@@ -211,6 +220,8 @@ class ReplicaFetcher:
         self._ibp = ibp
         self._limits = limits or FetchLimits()
         self._broker_epoch = broker_epoch
+        self._quota = quota
+        self._on_copied = on_copied
         self._truncates_on_fetch = truncates_on_fetch(ibp)
         self._knows_epochs = at_least(ibp, "0.11.0-IV2")
         # In the order in which a full fetch names them: what gave data goes to the end.
@@ -286,7 +297,11 @@ class ReplicaFetcher:
         ):
             if by_state[state]:
                 return self._ask_offsets(by_state[state], timestamp)
-        return self._ask_records(by_state[FetchState.FETCHING], ceil(wait_max_ms))
+        ready = by_state[FetchState.FETCHING]
+        fetching = self._within_quota(ready, now_ms)
+        if len(fetching) < len(ready):
+            wait_max_ms = min(wait_max_ms, self._throttled_ms())
+        return self._ask_records(fetching, ceil(wait_max_ms))
 
     def wait_ms(self, now_ms: float) -> float | None:
         """How long until a delayed partition is due; None if there is none.
@@ -296,6 +311,26 @@ class ReplicaFetcher:
         """
         due = [one.delayed_until_ms for one in self._followed.values() if one.state is not FetchState.FAILED]
         return max(0.0, min(due) - now_ms) if due else None
+
+    def _within_quota(self, ready: list[FetchedReplica], now_ms: float) -> list[FetchedReplica]:
+        """Leave out, for a while, what is throttled and has not caught up, if too much has come of late."""
+        quota = self._quota
+        if quota is None or quota.is_idle or not quota.is_exceeded:
+            return ready
+        until_ms = now_ms + self._throttled_ms()
+        within = []
+        for one in ready:
+            has_caught_up = one.lag is not None and one.lag <= 0
+            if has_caught_up or not quota.is_throttled(one.replica.key):
+                within.append(one)
+            else:
+                one.delayed_until_ms = until_ms
+        return within
+
+    def _throttled_ms(self) -> float:
+        """How long what is throttled is left out."""
+        pause_ms = SHORTEST_PAUSE_MS if self._quota is None else max(self._quota.pause_ms, SHORTEST_PAUSE_MS)
+        return min(pause_ms, self._limits.backoff_ms)
 
     def _ask_epochs(self, asking: list[FetchedReplica]) -> NextRequest:
         topics: dict[str, OffsetForLeaderTopic] = {}
@@ -520,6 +555,12 @@ class ReplicaFetcher:
         replica = one.replica
         key = replica.key
         records: Any = found.records or b""
+        if len(records):
+            # Also of what is in sync: the rate is for all copies together.
+            if self._quota is not None and self._quota.is_throttled(key):
+                self._quota.record(len(records))
+            if self._on_copied is not None:
+                self._on_copied(key, len(records))
         try:
             for piece in _pieces(records):
                 replica.append_from_leader(

@@ -12,6 +12,8 @@
   (KIP-595), the current leader with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH from 16 (KIP-951).
 - A consumer that names its rack (version 11, KIP-392) is told of the nearest replica in place of records,
   where `replica.selector.class` wants that: `ReplicaManager.preferred_read_replica`.
+- A follower that is not in sync gets no records of what is throttled while that is exceeded (KIP-73):
+  `odradek.replication.replication_quota`.
 - zstd data needs version 10 where the topic is configured with it (UNSUPPORTED_COMPRESSION_TYPE).
 - 0-3 get message sets, of magic 0 (0, 1) or at most 1 (2, 3), for which newer records are converted
   (`odradek.broker.conversion.fetch`; UNSUPPORTED_VERSION where `message.downconversion.enable` is false and
@@ -292,4 +294,5 @@ class _Fetch:
         error, session_id, chosen = self.broker.fetch_sessions.finish(
             self.session, self.reading.answers, now_ms=self.context.now_ms
         )
-        return ResponseForm(self.context, error, session_id), chosen
+        follower = self.reading.reader.replica_id
+        return ResponseForm(self.context, error, session_id, follower), chosen

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from odradek.broker.slices import Slicer
     from odradek.cluster.nodes import Endpoint
     from odradek.replication.replica_fetcher import Replica
+    from odradek.replication.replication_quota import ReplicationQuota
     from odradek.util.clock import Clock
     from odradek.util.timers import TimerHandle, Timers
     from odradek.util.topic_partition import TopicPartition
@@ -181,6 +182,8 @@ class ReplicaFetcherManager:
         ibp: str,
         endpoint_of: Callable[[int], Endpoint | None],
         broker_epoch: Callable[[], int] = lambda: -1,
+        quota: ReplicationQuota | None = None,
+        on_copied: Callable[[TopicPartition, int], object] | None = None,
     ) -> None:
         """
         Args:
@@ -192,6 +195,8 @@ class ReplicaFetcherManager:
             ibp: `inter.broker.protocol.version`.
             endpoint_of: where a broker is now, by the listener that brokers use among themselves.
             broker_epoch: of this broker.
+            quota: the throttle of all that is copied; None for none.
+            on_copied: told how many bytes of a partition have come.
         """
         self._transport = transport
         self._clock = clock
@@ -201,6 +206,8 @@ class ReplicaFetcherManager:
         self._ibp = ibp
         self._endpoint_of = endpoint_of
         self._broker_epoch = broker_epoch
+        self._quota = quota
+        self._on_copied = on_copied
         self._count = max(1, config.num_replica_fetchers)
         self._timeout_ms = config.replica_socket_timeout_ms
         self._limits = FetchLimits(
@@ -295,7 +302,13 @@ class ReplicaFetcherManager:
     def _start(self, at: FetcherKey) -> _Running:
         leader_id, number = at
         fetcher = ReplicaFetcher(
-            self._broker_id, leader_id, self._ibp, self._limits, broker_epoch=self._broker_epoch
+            self._broker_id,
+            leader_id,
+            self._ibp,
+            self._limits,
+            broker_epoch=self._broker_epoch,
+            quota=self._quota,
+            on_copied=self._on_copied,
         )
         channel = self._transport.channel(
             leader_id,
