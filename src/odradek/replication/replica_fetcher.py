@@ -9,8 +9,8 @@
 error that may pass delays its partition by `replica.fetch.backoff.ms`; the others go on. A leader that has
 not heard of its election yet is asked again sooner: whoever writes with acks=all waits for it. From
 inter.broker.protocol.version 2.7 on a partition begins in FETCHING: Fetch itself says where the log has left
-the leader's (KIP-595). The fetch session is that of KIP-227. While the throttle of copies is exceeded, a fetch
-leaves out what is throttled and has not caught up (KIP-73). Kafka: `AbstractFetcherThread`,
+the leader's (KIP-595). The fetch session is that of KIP-227. Fetches leave out what is throttled and has not
+caught up while the throttle of copies is exceeded (KIP-73). Kafka: `AbstractFetcherThread`,
 `FetchSessionHandler`, `ReplicaFetcherThread.shouldFollowerThrottle`.
 """
 
