@@ -10,13 +10,18 @@ from pathlib import Path
 import pytest
 
 from interop import kafka_peer, members
-from interop.cluster_of_processes import ClusterOfProcesses
+from interop.cluster_of_processes import BROKERS, ClusterOfProcesses
 from interop.kafka_tools import KafkaTools
 from odradek import Admin, Producer
 
 pytestmark = pytest.mark.interop
 
 OLD = "2.2.2"
+THROTTLE = 50_000_000
+"""Bytes a second, for which nothing here has to wait."""
+
+THROTTLED = {"leader": {0, 1, 2}, "follower": {0, 1, 2}}
+"""The tools set both rates on every broker of the plan, those that it leaves included."""
 
 
 @pytest.fixture(scope="module")
@@ -125,21 +130,43 @@ def test_replicas_and_leaders_move_by_zookeeper(
     members.until("the topic is led", lambda: topic in topics_of(cluster) and cluster.is_whole())
     write(cluster, topic, 3)
     words = plan_of(tmp_path / "plan.json", topic, {0: [2, 1], 1: [0, 2], 2: [2, 0]})
-    printed = by_zookeeper(old, cluster, "reassign-partitions", *words, "--execute")
+    throttle = ("--throttle", str(THROTTLE))
+    printed = by_zookeeper(old, cluster, "reassign-partitions", *words, *throttle, "--execute")
     assert "Successfully started reassignment of partitions" in printed
+    assert f"The inter-broker throttle limit was set to {THROTTLE} B/s" in printed
+    # From the brokers that partitions are copied from, to the one that each is new on.
+    replicas = {"leader": {"0:0", "0:1", "1:1", "1:2"}, "follower": {"0:2", "1:0"}}
+    members.until("the brokers are throttled", lambda: throttles(cluster, topic) == (replicas, THROTTLED))
 
     def is_done() -> bool:
         verified = by_zookeeper(old, cluster, "reassign-partitions", *words, "--verify")
         assert "failed" not in verified
-        return verified.count("completed successfully") == 3
+        return verified.count("completed successfully") == 3 and "Throttle was removed." in verified
 
     members.until("the tool finds it completed", is_done)
+    members.until("nobody is throttled", lambda: throttles(cluster, topic) == ({}, {}))
     assert cluster.replicas(topic) == {0: [2, 1], 1: [0, 2], 2: [2, 0]}
     # Leaders that can stay do.
     printed = by_zookeeper(old, cluster, "leader-election")
     assert "Successfully started preferred replica election" in printed
     members.until("the preferred ones lead", lambda: cluster.leaders(topic) == {0: 2, 1: 0, 2: 2})
     write(cluster, topic, 3)
+
+
+def throttles(cluster: ClusterOfProcesses, topic: str) -> tuple[dict[str, set[str]], dict[str, set[int]]]:
+    """The throttles of copies by side, as the brokers tell them: of which replicas, and of which brokers."""
+    replicas: dict[str, set[str]] = {}
+    brokers: dict[str, set[int]] = {}
+    with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        told = admin.describe_configs([("topic", topic), *(("broker", broker) for broker in range(BROKERS))])
+    for (kind, name), configs in told.items():
+        for side in ("leader", "follower"):
+            found = configs.get(f"{side}.replication.throttled.{'replicas' if kind == 'topic' else 'rate'}")
+            if kind == "topic" and found is not None and found.value:
+                replicas[side] = set(found.value.split(","))
+            elif kind == "broker" and found is not None and found.value == str(THROTTLE):
+                brokers.setdefault(side, set()).add(int(name))
+    return replicas, brokers
 
 
 def test_what_todays_tools_see(cluster: ClusterOfProcesses, newest: KafkaTools) -> None:
@@ -193,13 +220,18 @@ def test_todays_tools(cluster: ClusterOfProcesses, newest: KafkaTools, tmp_path:
         )
     ), cancelled
     members.until("nothing moves", cluster.is_whole)
-    by_brokers(newest, cluster, "reassign-partitions", *words, "--execute")
+    throttle = ("--throttle", str(THROTTLE))
+    printed = by_brokers(newest, cluster, "reassign-partitions", *words, *throttle, "--execute")
+    assert f"The inter-broker throttle limit was set to {THROTTLE} B/s" in printed
+    replicas = {"leader": {"0:0", "0:1"}, "follower": {"0:2"}}
+    members.until("the brokers are throttled", lambda: throttles(cluster, topic) == (replicas, THROTTLED))
 
     def is_done() -> bool:
         verified = by_brokers(newest, cluster, "reassign-partitions", *words, "--verify")
         return f"Reassignment of partition {topic}-0 is completed." in verified
 
     members.until("the tool finds it completed", is_done)
+    members.until("nobody is throttled", lambda: throttles(cluster, topic) == ({}, {}))
     assert cluster.replicas(topic)[0] == [2, 0]
 
     preferred = ("--election-type", "preferred", "--topic", topic, "--partition", "0")
