@@ -13,6 +13,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,20 +22,26 @@ MOST_FILES = 3
 every test of a file.)"""
 
 TESTS_FAILED = 1
+LAST_LINES = 40
+"""Of a failure's text, which has what the test printed behind the traceback."""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Return the exit code: 0 if every test has passed in the end."""
     # A cache of its own: several runs go on beside each other in one checkout.
     with tempfile.TemporaryDirectory(prefix="odradek-again-") as cache:
-        code = pytest([*arguments, "-o", f"cache_dir={cache}"])
+        told = Path(cache) / "first.xml"
+        code = pytest([f"--junitxml={told}", *arguments, "-o", f"cache_dir={cache}"])
         failed = last_failed(Path(cache)) if code == TESTS_FAILED else []
+        why = reasons(told)
     if not 0 < len({name.partition("::")[0] for name in failed}) <= MOST_FILES:
         return code
     say(f"failed, and run once more alone: {', '.join(failed)}")
     code = pytest([*failed, "-p", "no:cacheprovider", "-p", "no:xdist"])
     if code == 0:
         say("FAILED ONCE, PASSED ALONE. Somebody should find out why:", *(f"  {name}" for name in failed))
+        # Thousands of lines above they would be looked for in vain, and the next run has others.
+        say(*why)
     return code
 
 
@@ -47,6 +54,18 @@ def last_failed(cache: Path) -> list[str]:
     """The tests that the run with this cache noted as failed."""
     noted = cache / "v/cache/lastfailed"
     return sorted(json.loads(noted.read_text())) if noted.exists() else []
+
+
+def reasons(told: Path) -> list[str]:
+    """The end of what each failure of a run was, from pytest's JUnit file."""
+    found = []
+    for test in ElementTree.parse(told).iter("testcase") if told.exists() else ():
+        for problem in (*test.iter("failure"), *test.iter("error")):
+            lines = (problem.text or "").splitlines()[-LAST_LINES:]
+            found.append(
+                "\n".join([f"--- {test.get('classname')} {test.get('name')} ({problem.tag})", *lines])
+            )
+    return found
 
 
 def say(*lines: str) -> None:

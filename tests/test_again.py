@@ -40,5 +40,8 @@ def test_failures(tmp_path: Path, tests: str, files: int, code: int, runs: int) 
     )
     assert done.returncode == code, done.stdout + done.stderr
     assert len(re.findall(r"(?:passed|failed) in [\d.]+s", done.stdout)) == runs, done.stdout
-    assert ("FAILED ONCE, PASSED ALONE" in done.stdout) == (tests == ONCE)
+    _, once, end = done.stdout.partition("FAILED ONCE, PASSED ALONE")
+    assert bool(once) == (tests == ONCE)
+    # At the end stands what it was.
+    assert ("--- test_it test_one (failure)" in end and "the first time" in end) == (tests == ONCE)
     assert done.stdout.count("test_it.py::test_one") >= (2 if runs == 2 else 0)
