@@ -23,7 +23,7 @@ every test of a file.)"""
 
 TESTS_FAILED = 1
 LAST_LINES = 40
-"""Of a failure's text, which has what the test printed behind the traceback."""
+"""Of a failure's text."""
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -282,7 +282,8 @@ class RealKafka:
     """One real Kafka broker on loopback: KRaft from 4.0, ZooKeeper of the same jars before.
 
     `ready_s` is the time from the start of its process to its first answer. `kraft` asks for KRaft before
-    4.0, too (from 2.8 on).
+    4.0, too (from 2.8 on). `zookeeper` is the address of its ZooKeeper, when given that of another broker's,
+    with which this one, of another `broker_id`, makes a cluster.
     """
 
     version: str
@@ -293,6 +294,8 @@ class RealKafka:
     pid: int = 0
     ready_s: float = 0.0
     kraft: bool = False
+    zookeeper: str = ""
+    broker_id: int = 1
     _children: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _command: list[str] = field(init=False)
     _broker: subprocess.Popen[bytes] = field(init=False)
@@ -345,7 +348,9 @@ class RealKafka:
                 "controller.quorum.voters": f"1@127.0.0.1:{other}",
             }
         else:
-            config |= {"broker.id": "1", "zookeeper.connect": f"127.0.0.1:{other}"}
+            starts_zookeeper = not self.zookeeper
+            self.zookeeper = self.zookeeper or f"127.0.0.1:{other}"
+            config |= {"broker.id": str(self.broker_id), "zookeeper.connect": self.zookeeper}
             if version_tuple(self.version) >= (0, 9):
                 config["listeners"] = f"PLAINTEXT://127.0.0.1:{self.port}"
             else:
@@ -360,7 +365,7 @@ class RealKafka:
                 check=True,
                 capture_output=True,
             )
-        else:
+        elif starts_zookeeper:
             zoo = self.directory / "zoo.cfg"
             zoo.write_text(
                 f"dataDir={self.directory / 'zookeeper'}\nclientPort={other}\n"

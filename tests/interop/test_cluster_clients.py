@@ -2,22 +2,28 @@
 
 Each broker leads partitions of every client's topic, one of them is the controller and some coordinate: when
 all have been killed in turn, every client has lost leaders, its coordinator and the controller. All clients
-write and read by a group meanwhile; what was acknowledged stands in the log, in order, and was read.
+write and read by a group meanwhile; what was acknowledged stands in the log, in order, and was read. Streams
+of Spark copy their topics to others, which are read.
 """
 
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
 from interop import members, programs
 from interop.cluster_of_processes import BROKERS, ClusterOfProcesses, cluster_or_skip
+from interop.test_spark_connector import connector_jars
 from odradek import Admin, Consumer, NewTopic
+from odradek import Producer as OurProducer
 
 pytestmark = pytest.mark.interop
 
@@ -37,8 +43,8 @@ class Writer(Protocol):
         ...
 
 
-class JavaWriter:
-    """Kafka's Java producer, idempotent."""
+class ProgramWriter:
+    """A program's producer, idempotent."""
 
     def __init__(self, program: programs.Program, bootstrap: str, version: str, topic: str) -> None:
         self.child = program.start("stream", bootstrap, version, topic)
@@ -164,7 +170,7 @@ def java(version: str) -> Callable[[str, str], tuple[Writer, members.Member]]:
     def start(at: str, topic: str) -> tuple[Writer, members.Member]:
         program = programs.java_program("Clients", version)
         client = programs.ProgramClient(program, at, version, ("none",))
-        return JavaWriter(program, at, version, topic), client.join(topic, topic)
+        return ProgramWriter(program, at, version, topic), client.join(topic, topic)
 
     return start
 
@@ -201,13 +207,103 @@ def kafka_python(at: str, topic: str) -> tuple[Writer, members.Member]:
     return KafkaPythonWriter(at, topic), KafkaPython(at).join(topic, topic)
 
 
+def franz(at: str, topic: str) -> tuple[Writer, members.Member]:
+    """franz-go."""
+    program = programs.go_program("franz")
+    client = programs.ProgramClient(program, at, "newest", ("none",))
+    return ProgramWriter(program, at, "newest", topic), client.join(topic, topic)
+
+
+class OurWriter:
+    """Our own producer, idempotent."""
+
+    def __init__(self, at: str, topic: str) -> None:
+        self.topic = topic
+        self.producer = OurProducer(bootstrap_servers=at, enable_idempotence=True)
+        self.sent: list[Any] = []
+
+    def send(self, values: list[str]) -> None:
+        for i, value in enumerate(values):
+            self.sent.append(self.producer.send(self.topic, value=value.encode(), partition=i % PARTITIONS))
+
+    def finish(self) -> None:
+        for sent in self.sent:
+            sent.result(120)
+        self.producer.close()
+
+
+class OurMember:
+    """Our own consumer; read_committed, as one of its topics is written in transactions."""
+
+    def __init__(self, at: str, topic: str, group: str | None) -> None:
+        self.consumer = Consumer(
+            bootstrap_servers=at,
+            group_id=group,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+        )
+        if group is None:
+            self.consumer.assign([(topic, p) for p in range(PARTITIONS)])
+        else:
+            self.consumer.subscribe([topic])
+
+    def poll(self) -> list[bytes]:
+        return [record.value or b"" for record in self.consumer.poll(timeout_ms=100)]
+
+    def partitions(self) -> set[int]:
+        return {p for _, p in self.consumer.assignment()}
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+def ours(at: str, topic: str) -> tuple[Writer, members.Member]:
+    """The client of this project."""
+    return OurWriter(at, topic), OurMember(at, topic, topic)
+
+
+def copied(at: str, topic: str) -> tuple[Writer, members.Member]:
+    """A topic that is written, and its copy, which is read: between them is a stream of Spark."""
+    return OurWriter(at, topic), OurMember(at, f"{topic}.copy", None)
+
+
+class SparkJob:
+    """The process of the streams of Spark."""
+
+    def __init__(self, at: str, folder: Path, topics: list[str]) -> None:
+        self.log = folder / "spark.log"
+        jars = connector_jars() if "spark-kafka" in topics else ""
+        job = Path(__file__).with_name("spark_cluster_job.py")
+        with self.log.open("w") as errors:
+            self.child = subprocess.Popen(
+                [sys.executable, str(job), at, str(folder / "checkpoints"), jars, *topics],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+
+    def end(self) -> str:
+        """Have it stop; what it said."""
+        try:
+            return self.child.communicate("", 90)[0]
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            return self.child.communicate()[0] + "\nit did not stop"
+
+
 CLIENTS: dict[str, tuple[tuple[str, ...], Callable[[str, str], tuple[Writer, members.Member]]]] = {
     "java-4.4.0": (("javac", "mvn"), java("4.4.0")),
     "java-2.2.2": (("javac", "mvn"), java("2.2.2")),
     "confluent-kafka": ((), confluent),
     "kafka-python": ((), kafka_python),
+    "franz-go": (("go",), franz),
+    "odradek": ((), ours),
+    "spark-kafka": (("java", "mvn"), copied),
+    "spark-odradek": (("java",), copied),
 }
-MODULES = {"confluent-kafka": "confluent_kafka", "kafka-python": "kafka"}
+SPARK = ("spark-kafka", "spark-odradek")
+MODULES = {"confluent-kafka": "confluent_kafka", "kafka-python": "kafka", **dict.fromkeys(SPARK, "pyspark")}
 
 
 class Told:
@@ -217,26 +313,31 @@ class Told:
         self.skipped: dict[str, str] = {}
         self.stories: dict[str, Story] = {}
         self.logs: dict[str, dict[int, list[str]]] = {}
+        self.spark = ""
 
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     """All clients at once, while each broker is killed and comes back; the controller is the first."""
     told = Told()
-    with cluster_or_skip(tmp_path_factory.mktemp("cluster")) as cluster:
+    for name, (tools, _) in CLIENTS.items():
+        why = absent(*tools)
+        if name in MODULES:
+            pytest.importorskip(MODULES[name])
+        if why is not None:
+            told.skipped[name] = why
+    directory = tmp_path_factory.mktemp("cluster")
+    with cluster_or_skip(directory) as cluster:
         at = cluster.bootstrap_servers
         with Admin(bootstrap_servers=at) as admin:
-            admin.create_topics([NewTopic(name, num_partitions=PARTITIONS) for name in CLIENTS])
+            names = [*CLIENTS, *(f"{name}.copy" for name in SPARK)]
+            admin.create_topics([NewTopic(name, num_partitions=PARTITIONS) for name in names])
         members.until("all replicas are in sync", cluster.is_whole)
+        spark = SparkJob(at, directory, [name for name in SPARK if name not in told.skipped])
         try:
-            for name, (tools, start) in CLIENTS.items():
-                why = absent(*tools)
-                if name in MODULES:
-                    pytest.importorskip(MODULES[name])
-                if why is not None:
-                    told.skipped[name] = why
-                    continue
-                told.stories[name] = Story(name, *start(at, name))
+            for name, (_, start) in CLIENTS.items():
+                if name not in told.skipped:
+                    told.stories[name] = Story(name, *start(at, name))
             await_all(told, "it reads", lambda story: story.has_read_on(0))
             first = cluster.metadata().controller_id
             for broker in [first, *(one for one in range(BROKERS) if one != first)]:
@@ -248,6 +349,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
             for story in told.stories.values():
                 story.finish_writing()
                 story.end()
+            told.spark = spark.end()
         for name in told.stories:
             told.logs[name] = log_of(at, name)
     yield told
@@ -298,3 +400,8 @@ def test_brokers_are_killed_under_a_client(name: str, told: Told) -> None:
     # Read at least once, and for the first time in order.
     first = list(dict.fromkeys(story.read))
     assert {p: [v for v in first if v.startswith(f"{p}-")] for p in range(PARTITIONS)} == wanted
+    if name in SPARK:
+        # No stream has failed, and no task.
+        assert told.spark.split() == ["started", "stopped"]
+    if name == "spark-odradek":
+        assert len(story.read) == len(first), "written more than once"

@@ -33,7 +33,7 @@ def test_the_connector_reads_and_writes(
     row = compatibility_row(*_named(pyspark.__version__))
     job = Path(__file__).with_name("spark_connector_job.py")
     done = subprocess.run(
-        [sys.executable, str(job), tapped.bootstrap_servers, str(tmp_path / "checkpoint"), _jars()],
+        [sys.executable, str(job), tapped.bootstrap_servers, str(tmp_path / "checkpoint"), connector_jars()],
         capture_output=True,
         text=True,
         timeout=240,
@@ -52,7 +52,8 @@ def _named(spark: str) -> tuple[str, str, str, str]:
     return "Engines", f"Spark {spark}: spark-sql-kafka-0-10", CONNECTOR[0][2], "Maven Central"
 
 
-def _jars() -> str:
+def connector_jars() -> str:
+    """The connector's jars, as `spark.jars` wants them."""
     library = kafka_peer.resolve("spark-connector", CONNECTOR, transitive=False)
     return ",".join(str(jar) for jar in sorted(library.glob("*.jar")))
 
@@ -73,7 +74,7 @@ def test_a_stream_goes_on_over_a_restart(
     log = tmp_path / "job.log"
     with log.open("w") as errors:
         child = subprocess.Popen(
-            [sys.executable, str(job), at, str(tmp_path / "checkpoint"), _jars(), trigger],
+            [sys.executable, str(job), at, str(tmp_path / "checkpoint"), connector_jars(), trigger],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
         )  # fmt: skip
     assert child.stdout is not None

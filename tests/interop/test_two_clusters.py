@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from interop import kafka_peer
+from interop import kafka_peer, members, topics_of_kafka
+from interop.cluster_of_processes import ClusterOfProcesses, cluster_or_skip
 from interop.conftest import OdradekServer
-from odradek import Producer
+from odradek import Admin, NewTopic, Producer
 from odradek.client.raw import RawReader
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.usefixtures("kafka_toolchain")]
@@ -58,18 +61,22 @@ def paid(servers: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda document: int(document["order"]))
 
 
-def run(old: str, new: str, checkpoint: Path) -> None:
+def command(old: str, new: str, checkpoint: Path) -> list[str]:
+    """The words that start the example."""
+    return [sys.executable, str(EXAMPLE), "--old", old, "--new", new, "--checkpoint", str(checkpoint)]
+
+
+def environment() -> dict[str, str]:
+    """The environment of its process."""
     from odradek.spark.java import find_java
 
-    arguments = ["--old", old, "--new", new, "--checkpoint", str(checkpoint), "--once"]
-    environment = {
-        **os.environ,
-        "JAVA_HOME": str(find_java().home),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
+    return {**os.environ, "JAVA_HOME": str(find_java().home), "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
+def run(old: str, new: str, checkpoint: Path) -> None:
     done = subprocess.run(
-        [sys.executable, str(EXAMPLE), *arguments],
-        env=environment,
+        [*command(old, new, checkpoint), "--once"],
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=240,
@@ -77,19 +84,18 @@ def run(old: str, new: str, checkpoint: Path) -> None:
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 
+ORDERS: list[dict[str, Any]] = [
+    {"order": i, "product": PRODUCTS[i % 3], "quantity": 1 + i % 4, "price_cents": 350} for i in range(200)
+]
+PAYMENTS: list[dict[str, Any]] = [{"order": i, "paid_cents": 350} for i in range(0, 200, 2)]
+PAID = [ORDERS[p["order"]] | p | {"open_cents": 350 * (ORDERS[p["order"]]["quantity"] - 1)} for p in PAYMENTS]
+
+
 def test_the_join_of_two_clusters(
     old_kafka: kafka_peer.RealKafka, server: OdradekServer, tmp_path: Path
 ) -> None:
     old, new = old_kafka.bootstrap_servers, server.bootstrap_servers
-    orders = [
-        {"order": i, "product": PRODUCTS[i % 3], "quantity": 1 + i % 4, "price_cents": 350}
-        for i in range(200)
-    ]
-    payments = [{"order": i, "paid_cents": 350} for i in range(0, 200, 2)]
-    expected = [
-        orders[p["order"]] | p | {"open_cents": 350 * (orders[p["order"]]["quantity"] - 1)}  # type: ignore[operator, index]
-        for p in payments
-    ]
+    orders, payments, expected = ORDERS, PAYMENTS, PAID
     produce(old, "orders", orders)
     produce(new, "payments", payments[:60])
     run(old, new, tmp_path / "checkpoint")
@@ -98,3 +104,77 @@ def test_the_join_of_two_clusters(
     produce(new, "payments", payments[60:])
     run(old, new, tmp_path / "checkpoint")
     assert paid(new) == paid(old) == expected
+
+
+@pytest.fixture
+def two_brokers(kafka_toolchain: None, tmp_path: Path) -> Iterator[list[kafka_peer.RealKafka]]:
+    """A cluster of two real brokers of 2019, each of which has all."""
+    pytest.importorskip("pyspark")
+    settings = {"default.replication.factor": "2", "num.partitions": "2", "replica.lag.time.max.ms": "3000"}
+    with ExitStack() as running:
+        brokers: list[kafka_peer.RealKafka] = []
+        for broker_id in (1, 2):
+            brokers.append(
+                kafka_peer.RealKafka(
+                    "2.2.2",
+                    tmp_path / f"kafka-{broker_id}",
+                    settings,
+                    zookeeper=brokers[0].zookeeper if brokers else "",
+                    broker_id=broker_id,
+                )
+            )
+            running.enter_context(brokers[-1])
+        yield brokers
+
+
+@pytest.fixture
+def odradeks(tmp_path: Path) -> Iterator[ClusterOfProcesses]:
+    """A cluster of three of ours."""
+    with cluster_or_skip(tmp_path) as cluster:
+        yield cluster
+
+
+def test_a_broker_of_each_cluster_dies_while_they_are_joined(
+    two_brokers: list[kafka_peer.RealKafka], odradeks: ClusterOfProcesses, tmp_path: Path
+) -> None:
+    """No batch fails; what is written is written at least once, and nothing else."""
+    old = ",".join(broker.bootstrap_servers for broker in two_brokers)
+    new = odradeks.bootstrap_servers
+    for servers, replicas, names in (
+        (old, 2, ("orders", "orders-paid")),
+        (new, 3, ("payments", "orders-paid")),
+    ):
+        with Admin(bootstrap_servers=servers) as admin:
+            topics_of_kafka.create(admin, *(NewTopic(name, 2, replicas) for name in names))
+    members.until("all replicas are in sync", odradeks.is_whole)
+    log = tmp_path / "example.log"
+    with log.open("w") as output:
+        child = subprocess.Popen(
+            command(old, new, tmp_path / "checkpoint"), env=environment(), stdout=output, stderr=output
+        )
+    try:
+
+        def is_paid(count: int) -> bool:
+            assert child.poll() is None, log.read_text()[-4000:]
+            return all(first_of_each(paid(servers)) == PAID[:count] for servers in (new, old))
+
+        produce(old, "orders", ORDERS[:100])
+        produce(new, "payments", PAYMENTS[:50])
+        members.until("the first are joined", lambda: is_paid(50))
+        # One of the two leads a partition of each topic, and is the controller; so does, and is, the other.
+        two_brokers[0].kill()
+        odradeks.kill(odradeks.metadata().controller_id)
+        produce(old, "orders", ORDERS[100:])
+        produce(new, "payments", PAYMENTS[50:])
+        members.until("the others are joined", lambda: is_paid(100))
+        child.send_signal(signal.SIGINT)
+        assert child.wait(60) == 0, log.read_text()[-4000:]
+    finally:
+        if child.poll() is None:
+            child.kill()
+            child.wait()
+
+
+def first_of_each(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The documents without those that are there already."""
+    return [one for i, one in enumerate(documents) if one not in documents[:i]]

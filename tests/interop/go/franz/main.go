@@ -82,6 +82,26 @@ func (c client) Produce(topic, codec string, values []string) error {
 	return producer.ProduceSync(ctx, records...).FirstErr()
 }
 
+// Stream is idempotent, as this client's producer is unless told otherwise.
+func (c client) Stream(topic string, values <-chan string) error {
+	producer, err := c.open(kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var first kgo.FirstErrPromise
+	n := 0
+	for value := range values {
+		record := &kgo.Record{Topic: topic, Partition: int32(n % role.Partitions), Value: []byte(value)}
+		producer.Produce(ctx, record, first.Promise())
+		n++
+	}
+	time.AfterFunc(limit, cancel)
+	return first.Err()
+}
+
 // mine is what a member has now; the client calls from its own goroutines.
 type mine struct {
 	sync.Mutex

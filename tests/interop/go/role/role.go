@@ -2,6 +2,7 @@
 //
 //	PROGRAM create   BOOTSTRAP VERSION TOPIC          four partitions, retention.ms=86400000
 //	PROGRAM produce  BOOTSTRAP VERSION TOPIC CODEC    standard input: a value per line
+//	PROGRAM stream   BOOTSTRAP VERSION TOPIC          standard input: a value per line, sent as it comes
 //	PROGRAM consume  BOOTSTRAP VERSION TOPIC GROUP    until standard input ends: commit and leave
 //	PROGRAM describe BOOTSTRAP VERSION TOPIC GROUP    prints one Description
 //	PROGRAM offsets  BOOTSTRAP VERSION TOPIC TIME     prints Offsets; the time in ms since 1970
@@ -71,6 +72,12 @@ type Client interface {
 	Delete(topic, group string) ([]string, error)
 }
 
+// Streamer is a client that also sends while values come.
+type Streamer interface {
+	// Stream sends value i to partition i modulo Partitions, in order, until values is closed and all are acknowledged.
+	Stream(topic string, values <-chan string) error
+}
+
 // Main runs the role that the command line names.
 func Main(connect func(bootstrap, version string) (Client, error)) {
 	if err := run(os.Args[1:], connect); err != nil {
@@ -107,6 +114,20 @@ func run(words []string, connect func(bootstrap, version string) (Client, error)
 			values = append(values, lines.Text())
 		}
 		return client.Produce(topic, last, values)
+	case "stream":
+		streamer, can := client.(Streamer)
+		if !can {
+			return fmt.Errorf("this program does not stream")
+		}
+		values := make(chan string)
+		go func() {
+			lines := bufio.NewScanner(os.Stdin)
+			for lines.Scan() {
+				values <- lines.Text()
+			}
+			close(values)
+		}()
+		return streamer.Stream(topic, values)
 	case "consume":
 		left := make(chan struct{})
 		go func() {
