@@ -161,7 +161,7 @@ def test_a_broker_of_each_cluster_dies_while_they_are_joined(
         produce(old, "orders", ORDERS[:100])
         produce(new, "payments", PAYMENTS[:50])
         members.until("the first are joined", lambda: is_paid(50))
-        # One of the two leads a partition of each topic, and is the controller; so does, and is, the other.
+        # Each of the two leads a partition of each topic; the first to come is the controller.
         two_brokers[0].kill()
         odradeks.kill(odradeks.metadata().controller_id)
         produce(old, "orders", ORDERS[100:])
