@@ -206,8 +206,12 @@ def test_todays_tools(cluster: ClusterOfProcesses, newest: KafkaTools, tmp_path:
     assert "log.cleaner.threads=2" in by_brokers(newest, cluster, "configs", *broker, "--describe")
 
     words = plan_of(tmp_path / "plan.json", topic, {0: [2, 0]})
-    printed = by_brokers(newest, cluster, "reassign-partitions", *words, "--execute")
+    throttle = ("--throttle", str(THROTTLE))
+    printed = by_brokers(newest, cluster, "reassign-partitions", *words, *throttle, "--execute")
     assert f"Successfully started partition reassignment for {topic}-0" in printed
+    assert f"The inter-broker throttle limit was set to {THROTTLE} B/s" in printed
+    replicas = {"leader": {"0:0", "0:1"}, "follower": {"0:2"}}
+    members.until("the brokers are throttled", lambda: throttles(cluster, topic) == (replicas, THROTTLED))
     # It may have ended before, or after the tool has found it under way.
     at = ("--bootstrap-server", cluster.bootstrap_servers)
     cancelled = newest.run("reassign-partitions", *at, *words, "--cancel", limit_s=60)
@@ -220,11 +224,7 @@ def test_todays_tools(cluster: ClusterOfProcesses, newest: KafkaTools, tmp_path:
         )
     ), cancelled
     members.until("nothing moves", cluster.is_whole)
-    throttle = ("--throttle", str(THROTTLE))
-    printed = by_brokers(newest, cluster, "reassign-partitions", *words, *throttle, "--execute")
-    assert f"The inter-broker throttle limit was set to {THROTTLE} B/s" in printed
-    replicas = {"leader": {"0:0", "0:1"}, "follower": {"0:2"}}
-    members.until("the brokers are throttled", lambda: throttles(cluster, topic) == (replicas, THROTTLED))
+    by_brokers(newest, cluster, "reassign-partitions", *words, *throttle, "--execute")
 
     def is_done() -> bool:
         verified = by_brokers(newest, cluster, "reassign-partitions", *words, "--verify")
