@@ -19,6 +19,7 @@ from odradek.client.core.handshake import (
 from odradek.client.core.releases import BROUGHT_BY, KAFKA_0_8_2, KAFKA_0_9_0, brought_by
 from odradek.client.core.versions import SPOKEN, V0_8_2, V0_9_0
 from odradek.client.errors import ConfigError, UnsupportedByBrokerError
+from odradek.errors import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import encode_response
 from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -46,9 +47,10 @@ def heartbeat(correlation_id: int, error: int) -> bytes:
     return frame(encode_response(ApiKey.HEARTBEAT, 0, correlation_id, HeartbeatResponse(error_code=error)))
 
 
-def versions(correlation_id: int) -> bytes:
-    response = ApiVersionsResponse(api_keys=[ApiVersion(api_key=3, min_version=0, max_version=5)])
-    return frame(encode_response(ApiKey.API_VERSIONS, 4, correlation_id, response))
+def versions(correlation_id: int, version: int = 4, error: int = 0) -> bytes:
+    known = [] if error else [ApiVersion(api_key=3, min_version=0, max_version=5)]
+    response = ApiVersionsResponse(error_code=error, api_keys=known)
+    return frame(encode_response(ApiKey.API_VERSIONS, version, correlation_id, response))
 
 
 def key_of(buffers: list[Any]) -> int:
@@ -75,6 +77,21 @@ def test_a_broker_that_was_only_slow_answers_both() -> None:
     assert state.continue_handshake(groups(1)) is None
     assert state.versions is not None
     assert state.versions.ranges == {3: (0, 5)}
+    assert state.versions.release is None
+
+
+def test_a_broker_that_was_slow_and_is_older_is_asked_what_it_knows_once() -> None:
+    """As a Kafka before 2.4 that has just started on a busy machine."""
+    state = ConnectionState("me")
+    state.start_handshake(0.0)
+    state.broker_is_silent()
+    again = state.continue_handshake(versions(0, 0, ErrorCode.UNSUPPORTED_VERSION))
+    assert again is not None
+    assert key_of(again) == ApiKey.API_VERSIONS
+    # That it knows groups is no news: its versions are being asked for.
+    assert state.continue_handshake(groups(1)) == []
+    assert state.continue_handshake(versions(2, 0)) is None
+    assert state.versions is not None
     assert state.versions.release is None
 
 

@@ -150,7 +150,7 @@ class ConnectionState:
             return self._ask_groups(asked.deadline_ms)
         elif asked.key == ApiKey.HEARTBEAT and message.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:
             self._found = V0_8_2
-        elif self._found is None:
+        elif self._found is None and not self.in_flight:
             return self._ask_versions(HANDSHAKE_VERSION, asked.deadline_ms)
         if self.in_flight:
             return []
