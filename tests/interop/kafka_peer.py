@@ -372,8 +372,9 @@ class RealKafka:
                 "clientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
             )
             quorum = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-            jmx = "-Dzookeeper.jmx.log4j.disable=true"
-            self._spawn("zookeeper", [*java_command(self.version, quorum, jmx, server=True), str(zoo)])
+            # Its disk need not survive the machine; on a busy one the brokers' sessions would end while it waits.
+            options = ("-Dzookeeper.jmx.log4j.disable=true", "-Dzookeeper.forceSync=no")
+            self._spawn("zookeeper", [*java_command(self.version, quorum, *options, server=True), str(zoo)])
         kafka = java_command(self.version, "kafka.Kafka", heap="1g", collector=self.collector, server=True)
         self._command = [*kafka, str(properties)]
         self.start_again()
