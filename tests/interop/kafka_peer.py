@@ -372,7 +372,7 @@ class RealKafka:
                 "clientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
             )
             quorum = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-            # Its disk need not survive the machine; on a busy one the brokers' sessions would end while it waits.
+            # Its disk need not survive the machine; on a busy one brokers would lose their sessions by it.
             options = ("-Dzookeeper.jmx.log4j.disable=true", "-Dzookeeper.forceSync=no")
             self._spawn("zookeeper", [*java_command(self.version, quorum, *options, server=True), str(zoo)])
         kafka = java_command(self.version, "kafka.Kafka", heap="1g", collector=self.collector, server=True)
