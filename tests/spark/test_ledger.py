@@ -1,11 +1,14 @@
 """The brokers' side of exactly-once writes, on a broker of ours, with and without two-phase commit."""
 
 import itertools
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
+from odradek.spark.decisions import Decision, Participant
 from odradek.testing import Broker
 from spark.ledger_scenarios import SCENARIOS, Sink, what_timed_out_is_written_again
 
@@ -63,6 +66,39 @@ def test_brokers_that_allow_only_short_transactions() -> None:
         report = sink.task(ledger, sink.batch(0), 0, ["a"])
         assert _timeout_of(broker.bootstrap_servers, report.transaction.transactional_id) == 60_000  # type: ignore[union-attr]
         ledger.close()
+
+
+def test_a_decision_is_read_however_slow_an_old_coordinator_is() -> None:
+    """Before Kafka 2.5 the offsets of a transaction can be read some time after its end was told."""
+    with Broker(kafka_version="2.2") as broker:
+        sink = Sink(broker.bootstrap_servers, "t")
+        batch, older, newer = sink.batch(0), sink.ledger(), sink.ledger()
+        report = sink.task(older, batch, 0, ["a"])
+        assert report.transaction is not None
+        decision = Decision(0, "first", 1, (Participant(0, report.transaction, 1),))
+        older.take_over(sink.name, anew=False)
+        broker.call(_be_slow)
+        older.decide(sink.name, decision)
+        older.close()
+        assert newer.take_over(sink.name, anew=False) == decision
+        newer.close()
+
+
+def _be_slow(broker: Any) -> None:
+    """Take over the offsets of one ended transaction each time that offsets were asked for."""
+    coordinator = broker.groups.coordinator
+    ended: deque[Callable[[], None]] = deque()
+    end, fetch = coordinator.transaction_ended, coordinator.fetch_offsets
+
+    def end_later(*arguments: Any, **keywords: Any) -> None:
+        ended.append(partial(end, *arguments, **keywords))
+
+    def fetch_first(*arguments: Any, **keywords: Any) -> None:
+        fetch(*arguments, **keywords)
+        if ended:
+            ended.popleft()()
+
+    coordinator.transaction_ended, coordinator.fetch_offsets = end_later, fetch_first
 
 
 def _timeout_of(servers: str, transactional_id: str) -> int:

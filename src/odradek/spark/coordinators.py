@@ -9,6 +9,7 @@ so by the driver only that initialised that id last.
 import logging
 import math
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -36,6 +37,9 @@ log = logging.getLogger(__name__)
 PLACE = TopicPartition("__consumer_offsets", 0)
 """Of the group's committed offset that is the decision."""
 
+_MARK = TopicPartition("__consumer_offsets", 1)
+"""Of the same group's committed offset that says how far an older coordinator has got; see `_settle`."""
+
 SEPARATOR = ":"
 """Stands between a query's name and what tells its transactional ids and further groups apart."""
 
@@ -44,7 +48,8 @@ _STABLE_FROM = 7
 _PATIENCE_S = 2.0
 """How long a decision may be in the making before tasks take the driver that makes it for dead."""
 _SETTLED_S = 0.5
-"""How long older coordinators are given to take a completed transaction's offsets over."""
+"""How long older coordinators are given to take a completed transaction's offsets over, where nothing better
+can be done: `__consumer_offsets` has one partition."""
 
 #: Answers to EndTxn that mean: this transaction has ended the other way, or its id was initialised since.
 _GONE = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE})
@@ -89,10 +94,12 @@ class Coordinators:
 
         retrying = self._cluster.retrying(f"the decisions of {name}")
         while True:
-            first = self._committed(name, stuck)
+            first = self._committed(name, stuck=stuck)
             if first is None:
                 return None
-            rest = [self._committed(_group(name, number), stuck) for number in range(1, chunk_count(first))]
+            rest = [
+                self._committed(_group(name, number), stuck=stuck) for number in range(1, chunk_count(first))
+            ]
             chunks = [first, *(chunk for chunk in rest if chunk is not None)]
             decision = from_chunks(chunks, name)
             if decision is not None:
@@ -113,8 +120,9 @@ class Coordinators:
         self._give_up()
         owner = self._own(name)
         try:
+            # What the one before has decided is completed by now; before Kafka 2.5 that may be read later.
             if not self._reads_stable(name):
-                time.sleep(_SETTLED_S)
+                self._settle(owner, name)
             decision = self._newest(name, math.inf)
         except BaseException:
             owner.abandon()
@@ -168,14 +176,16 @@ class Coordinators:
         left = (BOOTSTRAP_SERVERS, "transaction.two.phase.commit.enable")
         return {name: value for name, value in self._configs.items() if name not in left}
 
-    def _committed(self, group: str, stuck: Callable[[], None]) -> Chunk | None:
-        """Return the commits of a group; call `stuck` when a transaction without an end is in the way."""
+    def _committed(
+        self, group: str, place: TopicPartition = PLACE, stuck: Callable[[], None] = lambda: None
+    ) -> Chunk | None:
+        """Return a group's commit; call `stuck` when a transaction without an end is in the way."""
 
         def ask(connection: BlockingConnection) -> Chunk | None:
             version = connection.pick(ApiKey.OFFSET_FETCH)
-            connection.send(offset_fetch_request(group, [PLACE], version, require_stable=True), version)
+            connection.send(offset_fetch_request(group, [place], version, require_stable=True), version)
             try:
-                found = committed_in(connection.receive()[1], version).get(PLACE)
+                found = committed_in(connection.receive()[1], version).get(place)
             except UnstableOffsetCommitError:
                 stuck()
                 raise
@@ -183,6 +193,41 @@ class Coordinators:
 
         result: Chunk | None = self._asking(CoordinatorKind.GROUP, group, ask)
         return result
+
+    def _settle(self, owner: TransactionalWriter, name: str) -> None:
+        """Wait until a coordinator before Kafka 2.5 has taken over the offsets of all completed transactions.
+
+        It does so later than their ends are told, in their order and one by one: when it has the mark that is
+        committed here, it has what was committed before.
+        """
+        if not self._exists(_MARK):
+            time.sleep(_SETTLED_S)
+            return
+        mark = f"{owner.producer_id}:{owner.producer_epoch}:{uuid.uuid4().hex}"
+        try:
+            owner.begin_transaction()
+            owner.send_offsets_to_transaction(
+                {_MARK: OffsetAndMetadata(0, mark)}, ConsumerGroupMetadata(name)
+            )
+            owner.commit_transaction()
+        except KafkaError as problem:
+            if problem.code in _FENCED:
+                raise FencedDriverError(f"another driver of {name} took over: {problem}") from problem
+            raise
+        retrying = self._cluster.retrying(f"the offsets of {name}")
+        while (found := self._committed(name, _MARK)) is None or found.text != mark:
+            retrying.failed(error_for(ErrorCode.UNSTABLE_OFFSET_COMMIT, "they are being taken over"))
+
+    def _exists(self, partition: TopicPartition) -> bool:
+        retrying = self._cluster.retrying(f"the partitions of {partition.topic}")
+        while True:
+            try:
+                self._cluster.refresh([partition.topic])
+            except KafkaError as problem:
+                retrying.failed(problem)
+                continue
+            topic = self._cluster.metadata.topics.get(partition.topic)
+            return topic is not None and partition.partition in topic.partitions
 
     def _reads_stable(self, name: str) -> bool:
         return bool(
