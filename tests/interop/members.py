@@ -67,11 +67,11 @@ class _Reader(threading.Thread):
             raise self.error
 
 
-def until(what: str, condition: Callable[[], bool]) -> None:
+def until(what: str, condition: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
     """Wait for a condition; fail by name after the limit."""
-    deadline = time.monotonic() + LIMIT_S
+    deadline = time.monotonic() + limit_s
     while not condition():
-        assert time.monotonic() < deadline, f"not within {LIMIT_S:.0f} s: {what}"
+        assert time.monotonic() < deadline, f"not within {limit_s:.0f} s: {what}"
         time.sleep(0.02)
 
 
