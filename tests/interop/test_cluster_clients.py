@@ -29,6 +29,8 @@ pytestmark = pytest.mark.interop
 
 PARTITIONS = 4
 PACE_S = 0.02
+LIMIT_S = 150
+"""Only reached by what is broken; Spark takes a while to start."""
 
 
 class Writer(Protocol):
@@ -359,8 +361,12 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
 def await_all(told: Told, what: str, condition: Callable[[Story], bool]) -> None:
     """Wait until something holds for all; who is late is told of by its own test."""
     for story in told.stories.values():
+
+        def is_so(story: Story = story) -> bool:
+            return condition(story)
+
         try:
-            members.until(f"{story.topic}: {what}", lambda story=story: condition(story))  # type: ignore[misc]
+            members.until(f"{story.topic}: {what}", is_so, LIMIT_S)
         except AssertionError as late:
             story.error = story.error or late
 
