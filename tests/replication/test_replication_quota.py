@@ -92,6 +92,7 @@ def test_who_a_throttle_is_for() -> None:
     assert throttled_partitions("*", 1) is None
     assert throttled_partitions("0:1,1:2, 2:1", 1) == {0, 2}
     assert throttled_partitions("0:1,1:2", 3) == throttled_partitions("", 1) == frozenset()
+    assert throttled_partitions("0:1,what,2:,:1,-1:1, ,3:1", 1) == {0, 3}
     quotas = replication_quotas(ManualClock())
     configs = {"leader.replication.throttled.replicas": "0:1,1:2"}
     quotas.follow_topic("a", {**configs, "follower.replication.throttled.replicas": "*"}, 1)

@@ -17,6 +17,7 @@ Kafka: `ReplicationQuotaManager`, `ReplicaManager.shouldLeaderThrottle`,
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,6 +26,8 @@ from odradek.replication.sampled_rate import SampledRate
 if TYPE_CHECKING:
     from odradek.util.clock import Clock
     from odradek.util.topic_partition import TopicPartition
+
+log = logging.getLogger(__name__)
 
 NO_BOUND = 2**63 - 1
 """The rate where none is configured."""
@@ -39,7 +42,8 @@ def throttled_partitions(replicas: str, broker_id: int) -> frozenset[int] | None
     """Read the value of a topic's config.
 
     Args:
-        replicas: `partition:broker,…`, checked when it was set, or `*`.
+        replicas: `partition:broker,…`, or `*`. Brokers check it; who writes into the metadata store itself
+            may not have: what is no such pair is passed over.
         broker_id: whose replicas count.
 
     Returns:
@@ -47,8 +51,14 @@ def throttled_partitions(replicas: str, broker_id: int) -> frozenset[int] | None
     """
     if replicas.strip() == ALL_REPLICAS:
         return None
-    pairs = (entry.strip().partition(":") for entry in replicas.split(","))
-    return frozenset(int(index) for index, _, broker in pairs if broker and int(broker) == broker_id)
+    found = set()
+    for entry in filter(None, map(str.strip, replicas.split(","))):
+        index, _, broker = entry.partition(":")
+        if not (index.isdecimal() and broker.isdecimal()):
+            log.warning("no replica, it is not throttled: %r", entry)
+        elif int(broker) == broker_id:
+            found.add(int(index))
+    return frozenset(found)
 
 
 class ReplicationQuota:
