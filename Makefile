@@ -6,7 +6,8 @@
 # make kills    Spark's exactly-once writes, KILLS (100) times killed at any step: is each row there once?
 # make soak     a broker under everything at once for SOAK_MINUTES (60): is it as it was at the end?
 # make histories transactions under crashes, judged, for SOAK_MINUTES (60): was every promise kept?
-# make faults   brokers of a cluster killed, paused, bounced, their ZooKeeper too (minutes): docs/fault_tests.md
+# make faults   brokers of a cluster killed, paused, cut off …, their ZooKeeper too (25 minutes): docs/fault_tests.md
+#               ends with all faults at random for FAULT_MINUTES (3); SEED=… again
 # make profile  where a broker's time goes: a flame graph, and the microseconds of each step of a request
 # make bench    the brokers beside Apache Kafka and kfake under one load: benchmarks/RESULTS.md (ONLY=section,…)
 # make zookeeper  a ZooKeeper in the foreground, empty, on 127.0.0.1:2181 (PORT=…), from the jars of PySpark
@@ -18,6 +19,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 SOAK_MINUTES ?= 60
 FUZZ_ROUNDS ?= 10
+FAULT_MINUTES ?= 3
 KILLS ?= 100
 SRC    := src tests examples benchmarks setup.py
 # What requests pass is compiled from the same .py files (setup.py): its list is read from there.
@@ -105,7 +107,8 @@ histories: $(VENV)/.dev
 	$(BIN)/python -m odradek.testing.workload --minutes $(SOAK_MINUTES) $(HISTORIES)
 
 faults: $(VENV)/.dev
-	ODRADEK_FAULT_REPORT=docs/fault_tests.md $(BIN)/pytest -m faults tests/scenarios/test_cluster_faults.py $(PYTEST)
+	ODRADEK_FAULT_REPORT=docs/fault_tests.md ODRADEK_FAULT_MINUTES=$(FAULT_MINUTES) ODRADEK_FAULT_SEED=$(or $(SEED),0) \
+		$(BIN)/pytest -m '' tests/scenarios/faults $(PYTEST)
 
 profile: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.profiling $(PROFILE)

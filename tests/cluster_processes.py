@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 import forking
+from cluster_network import CLIENTS, ZOOKEEPER, Network
 from odradek import Admin
 from odradek.client.types import PartitionInfo
 from odradek.errors import OdradekError
@@ -24,10 +25,13 @@ SETTINGS = {
     "default.replication.factor": "3",
     "offsets.topic.replication.factor": "3",
     "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "500",
     "auto.create.topics.enable": "false",
 }
 #: Only ever reached by what is broken: the machine may be busy.
-LIMIT_S = 90
+LIMIT_S = float(os.environ.get("ODRADEK_FAULT_LIMIT_S", "90"))
 
 
 class ClusterProcesses:
@@ -37,26 +41,81 @@ class ClusterProcesses:
         directory: gets the folders, configs and logs.
         size: how many brokers, with the ids from 0.
         settings: configs of all brokers, over `SETTINGS`.
+        own: configs of one broker, by its id, over those.
+        folders: data folders of each broker.
+        network: have all connections go over a `Network`, where they can be cut and slowed.
     """
 
-    def __init__(self, directory: Path, size: int = 3, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        size: int = 3,
+        settings: Mapping[str, str] | None = None,
+        *,
+        own: Callable[[int], Mapping[str, str]] | None = None,
+        folders: int = 1,
+        network: bool = False,
+    ) -> None:
         self.directory = directory
+        self._folders = folders
+        self._network = Network() if network else None
         self.zookeeper = available(directory / "zookeeper")
         self.ports = [free_port() for _ in range(size)]
-        self.bootstrap_servers = ",".join(f"127.0.0.1:{port}" for port in self.ports)
         self._processes: dict[int, forking.Forked] = {}
-        self._epochs: dict[str, int] = {}
+        self._epochs: dict[tuple[str, int], int] = {}
+        served = []
         for broker, port in enumerate(self.ports):
             configs = {
                 "broker.id": str(broker),
                 "listeners": f"PLAINTEXT://127.0.0.1:{port}",
-                "log.dirs": str(directory / f"data-{broker}"),
+                "log.dirs": ",".join(str(folder) for folder in self.folders(broker)),
                 "zookeeper.connect": self.zookeeper.address,
                 **SETTINGS,
                 **(settings or {}),
+                **(own(broker) if own is not None else {}),
             }
+            if self._network is not None:
+                port = self._over_network(self._network, broker, port, configs)
+            served.append(port)
             text = "".join(f"{name}={value}\n" for name, value in configs.items())
             (directory / f"{broker}.properties").write_text(text)
+        self.bootstrap_servers = ",".join(f"127.0.0.1:{port}" for port in served)
+
+    def _over_network(self, network: Network, broker: int, port: int, configs: dict[str, str]) -> int:
+        """Have a broker be reached, and reach its ZooKeeper, over the network. Returns where clients do."""
+        inner = free_port()
+        for_clients = network.way(str(broker), port, CLIENTS)
+        for_brokers = network.way(str(broker), inner, self._names)
+        zookeeper = network.way(ZOOKEEPER, self.zookeeper.port, str(broker))
+        configs |= {
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},INNER://127.0.0.1:{inner}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{for_clients},INNER://127.0.0.1:{for_brokers}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INNER:PLAINTEXT",
+            "inter.broker.listener.name": "INNER",
+            "zookeeper.connect": f"127.0.0.1:{zookeeper}",
+        }
+        return for_clients
+
+    def _names(self) -> dict[int, str]:
+        """The brokers' processes and their names on the network."""
+        return {process.pid: str(broker) for broker, process in list(self._processes.items())}
+
+    @property
+    def network(self) -> Network:
+        """The network that all connections go over."""
+        assert self._network is not None
+        return self._network
+
+    def folders(self, broker: int) -> list[Path]:
+        """A broker's data folders."""
+        names = (
+            [f"data-{broker}"] if self._folders == 1 else [f"data-{broker}-{n}" for n in range(self._folders)]
+        )
+        return [self.directory / name for name in names]
+
+    def folder_of(self, broker: int, topic: str, index: int = 0) -> Path:
+        """The data folder in which a broker has a partition."""
+        return next(folder for folder in self.folders(broker) if (folder / f"{topic}-{index}").is_dir())
 
     def __enter__(self) -> ClusterProcesses:
         self.zookeeper.start()
@@ -76,6 +135,8 @@ class ClusterProcesses:
         """Kill what runs."""
         self.kill(*list(self._processes))
         self.zookeeper.kill()
+        if self._network is not None:
+            self._network.close()
 
     @property
     def live(self) -> list[int]:
@@ -84,14 +145,22 @@ class ClusterProcesses:
 
     def start(self, *brokers: int) -> None:
         """Start brokers and wait until they say that they are ready."""
+        self.launch(*brokers)
+        for broker in brokers:
+            self.await_ready(broker)
+
+    def launch(self, *brokers: int) -> None:
+        """Start brokers, and do not wait."""
         for broker in brokers:
             assert broker not in self._processes
             config = self.directory / f"{broker}.properties"
             with (self.directory / f"{broker}.log").open("ab") as errors:
                 self._processes[broker] = forking.start(["server", "--config", str(config)], errors)
-        for broker in brokers:
-            line = self._processes[broker].stdout.readline()
-            assert line.startswith("ready "), (broker, line, self.log(broker)[-3000:])
+
+    def await_ready(self, broker: int) -> None:
+        """Wait until a broker that was launched says that it is ready."""
+        line = self._processes[broker].stdout.readline()
+        assert line.startswith("ready "), (broker, line, self.log(broker)[-3000:])
 
     def kill(self, *brokers: int) -> None:
         """End brokers as a crash does."""
@@ -111,6 +180,13 @@ class ClusterProcesses:
         """Have it go on."""
         self._processes[broker].send_signal(signal.SIGCONT)
 
+    def await_end(self, broker: int) -> int:
+        """Wait until a broker has ended by itself; its exit code."""
+        process = self._processes.pop(broker)
+        code = process.wait(LIMIT_S)
+        process.stdout.close()
+        return code
+
     def _end(self, broker: int, how: signal.Signals) -> int:
         process = self._processes.pop(broker)
         process.send_signal(how)
@@ -128,10 +204,23 @@ class ClusterProcesses:
         with Admin(bootstrap_servers=self.bootstrap_servers) as admin:
             yield admin
 
-    def partition(self, topic: str) -> PartitionInfo:
-        """Partition 0 of a topic, as a broker describes it."""
+    def partition(self, topic: str, index: int = 0) -> PartitionInfo:
+        """A partition, as a broker describes it."""
         with self.admin() as admin:
-            return admin.describe_topics([topic])[topic].partitions[0]
+            return admin.describe_topics([topic])[topic].partitions[index]
+
+    def coordinator(self, group: str) -> int:
+        """The broker that coordinates a group."""
+        found: list[int] = []
+
+        def look() -> bool:
+            with self.admin() as admin:
+                node = admin.describe_groups([group])[group].coordinator
+            found[:] = [node.id] if node is not None and node.id in self._processes else []
+            return bool(found)
+
+        self.wait_until(look)
+        return found[0]
 
     def controller(self) -> int:
         """The controller's id; waits until there is one that runs."""
@@ -146,8 +235,10 @@ class ClusterProcesses:
         self.wait_until(look)
         return found[0]
 
-    def await_partition(self, topic: str, is_so: Callable[[PartitionInfo], bool]) -> PartitionInfo:
-        """Wait until partition 0 of a topic is described so.
+    def await_partition(
+        self, topic: str, is_so: Callable[[PartitionInfo], bool], index: int = 0
+    ) -> PartitionInfo:
+        """Wait until a partition is described so.
 
         A broker that was paused tells for a moment what it knew before: an epoch older than one that was
         told already is not believed.
@@ -155,19 +246,37 @@ class ClusterProcesses:
         found: list[PartitionInfo] = []
 
         def look() -> bool:
-            found[:] = [self.partition(topic)]
+            found[:] = [self.partition(topic, index)]
             epoch = found[0].leader_epoch
-            newest = self._epochs[topic] = max(epoch, self._epochs.get(topic, epoch))
+            newest = self._epochs[topic, index] = max(epoch, self._epochs.get((topic, index), epoch))
             return epoch == newest and is_so(found[0])
 
         self.wait_until(look)
         return found[0]
 
-    def await_whole(self, topic: str) -> PartitionInfo:
-        """Wait until all brokers are in sync for a topic and one of them leads."""
+    def forget_epochs(self) -> None:
+        """Believe any leader epoch: a topic was created again."""
+        self._epochs.clear()
+
+    def await_whole(self, topic: str, index: int = 0) -> PartitionInfo:
+        """Wait until all replicas of a partition are in sync, on as many brokers, and one of them leads."""
         return self.await_partition(
-            topic, lambda one: one.leader >= 0 and len(one.in_sync_replicas) == len(self.ports)
+            topic,
+            lambda one: one.leader >= 0 and set(one.in_sync_replicas) == set(one.replicas),
+            index,
         )
+
+    def await_all_whole(self, topic: str) -> None:
+        """Wait until all replicas of all partitions of a topic are in sync, and one of each leads."""
+
+        def look() -> bool:
+            with self.admin() as admin:
+                partitions = admin.describe_topics([topic])[topic].partitions
+            return all(
+                one.leader >= 0 and set(one.in_sync_replicas) == set(one.replicas) for one in partitions
+            )
+
+        self.wait_until(look)
 
     def wait_until(self, is_so: Callable[[], bool]) -> None:
         """Wait for what has no signal; errors of clients mean "not yet"."""

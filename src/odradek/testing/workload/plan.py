@@ -44,6 +44,7 @@ class Plan:
         crashes: the share of transactions in which the client is killed.
         broker_kills, host_kills: how often the broker and that process are killed.
         partitions: of each topic.
+        replicas: of each partition.
         two_phase: let some producers prepare their transactions (KIP-939).
         settings: configs of the broker, besides `SETTINGS`.
     """
@@ -58,6 +59,7 @@ class Plan:
     broker_kills: int = 8
     host_kills: int = 5
     partitions: Mapping[str, int] = field(default_factory=lambda: {IN: 3, OUT: 2, BACK: 2})
+    replicas: int = 1
     two_phase: bool = True
     settings: Mapping[str, str] = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""One round: a broker, clients, kills, and the verdict."""
+"""One round: a broker or several, clients, kills, and the verdict."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from odradek.client.aio.admin import AsyncAdmin
 from odradek.client.types import NewTopic
@@ -30,16 +30,34 @@ class StuckError(RuntimeError):
     """Nothing goes on any more."""
 
 
-async def run_round(plan: Plan, folder: Path) -> Verdict:
+class Brokers(Protocol):
+    """What a round's clients work on, and what fails beneath them."""
+
+    @property
+    def address(self) -> str:
+        """What clients are given."""
+
+    async def start(self) -> None:
+        """Return when clients are served."""
+
+    async def strike(self, chance: random.Random) -> str:
+        """Have something fail, and undo it. Returns what it was, for the round's numbers."""
+
+    async def kill(self) -> None:
+        """End it."""
+
+
+async def run_round(plan: Plan, folder: Path, brokers: Brokers | None = None) -> Verdict:
     """Run it.
 
     Args:
         folder: for the broker's data and log, and `history.jsonl`.
+        brokers: default: one broker, in a process of its own, which is killed with SIGKILL.
 
     Raises:
         StuckError: for a long time no transaction ended. RuntimeError: a broker did not start.
     """
-    server = Server(folder, {**SETTINGS, **plan.settings})
+    server = Server(folder, {**SETTINGS, **plan.settings}) if brokers is None else brokers
     with (folder / "history.jsonl").open("w", encoding="utf-8") as stream:
         try:
             await server.start()
@@ -48,10 +66,12 @@ async def run_round(plan: Plan, folder: Path) -> Verdict:
             await server.kill()
 
 
-async def _on(plan: Plan, server: Server, journal: LocalJournal) -> Verdict:
+async def _on(plan: Plan, server: Brokers, journal: LocalJournal) -> Verdict:
     site = Site(plan, server.address, journal)
     async with AsyncAdmin(bootstrap_servers=site.address) as admin:
-        await admin.create_topics([NewTopic(name, count, 1) for name, count in plan.partitions.items()])
+        await admin.create_topics(
+            [NewTopic(name, count, plan.replicas) for name, count in plan.partitions.items()]
+        )
     host = Host(site, journal)
     writers, copiers = clients(site, False)
     readers: list[Any] = [Member(site, f"m{n}") for n in range(plan.members)] + [Assigned(site, "a")]
@@ -75,20 +95,19 @@ async def _on(plan: Plan, server: Server, journal: LocalJournal) -> Verdict:
     return Verdict(plan.seed, report, tuple(wrong_copies(records)), hanging, journal.counts)
 
 
-async def _kill_now_and_then(plan: Plan, server: Server, host: Host, journal: LocalJournal) -> None:
-    """Wait until that many transactions have ended; meanwhile kill the broker and the host."""
+async def _kill_now_and_then(plan: Plan, server: Brokers, host: Host, journal: LocalJournal) -> None:
+    """Wait until that many transactions have ended; meanwhile have brokers and the host fail."""
     chance = random.Random(f"{plan.seed} kills")
     hosted = plan.host_kills if plan.hosted else 0
     whens = chance.sample(range(plan.transactions // 20, plan.transactions), plan.broker_kills + hosted)
     kills = sorted(zip(whens, ["broker"] * plan.broker_kills + ["host"] * hosted, strict=True))
     for when, what in kills:
         await _reached(journal, when)
-        journal.count(f"kill -9: {what}")
         if what == "host":
+            journal.count("kill -9: host")
             host.kill()
-            continue
-        await server.kill()
-        await server.start()
+        else:
+            journal.count(await server.strike(chance))
     await _reached(journal, plan.transactions)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import socket
 import sys
 from collections.abc import Mapping
@@ -49,6 +50,12 @@ class Server:
             line = await process.stdout.readline()
         if not line.startswith(b"ready "):
             raise RuntimeError(f"the broker did not start, see {self._folder / 'server.log'}")
+
+    async def strike(self, chance: random.Random) -> str:
+        """SIGKILL, and start it again."""
+        await self.kill()
+        await self.start()
+        return "kill -9: broker"
 
     async def kill(self) -> None:
         """SIGKILL."""

@@ -1,0 +1,47 @@
+"""Situations that are shown elsewhere, or cannot arise, and why: the second table of docs/fault_tests.md."""
+
+from __future__ import annotations
+
+ELSEWHERE = (
+    (
+        "clocks: jumps of hours on one broker",
+        "the simulation: processes of one machine share a clock",
+    ),
+    (
+        "torn writes and lost pages at power loss; slow disks (seconds per write)",
+        "the simulation, and tests/crash with one broker: a killed process loses no page of the kernel's",
+    ),
+    (
+        "two witnesses of a death, reordered control requests, session expiry between any two steps",
+        "the simulation: processes cannot be stopped at a step that one names",
+    ),
+    (
+        "mixed versions: rolling change of a release or of a make",
+        "a cluster of brokers of both makes is an issue of its own, and comes later",
+    ),
+    (
+        "rolling restart with listeners and security added on the way",
+        "security of a cluster is an issue of its own, and comes later",
+    ),
+    (
+        "quotas: produce, fetch, controller mutations",
+        "tests/broker/test_quotas*.py: each broker keeps its own rates; no fault takes part",
+    ),
+    (
+        "reassignment, throttled",
+        "held in tests/replication and tests/testing, where the clock is the test's: no rate is judged here",
+    ),
+    (
+        "all ZooKeepers of an ensemble down",
+        "the row with one ZooKeeper down for a minute: brokers see the same; an ensemble has its tests in "
+        "tests/cluster/test_zookeeper.py",
+    ),
+    (
+        "clients of others through a leader's, coordinator's and controller's death",
+        "tests/interop",
+    ),
+    (
+        "transactions by consumer group metadata of clients before KIP-447 (one producer per partition)",
+        "tests/coordinators: the broker sees a TxnOffsetCommit without a member, whatever fails",
+    ),
+)

@@ -1,0 +1,79 @@
+"""All replicas go offline one after the other, and what unclean elections cost."""
+
+from __future__ import annotations
+
+import pytest
+
+from scenarios.faults.conftest import Judged
+from scenarios.faults.run import Run
+from scenarios.faults.workloads import TOPIC, Workload
+
+pytestmark = [pytest.mark.slow, pytest.mark.faults]
+ALONE = {"min.insync.replicas": "1"}
+UNCLEAN = {**ALONE, "unclean.leader.election.enable": "true"}
+#: One broker is enough for transactions to end.
+SETTINGS = {"transaction.state.log.min.isr": "1"}
+#: What is lost when a replica leads that was not in sync: records, and the offsets that they had.
+LOSS = frozenset(
+    {
+        "lost-write",
+        "unseen",
+        "inconsistent-offsets",
+        "nonmonotonic-send",
+        "int-nonmonotonic-send",
+        "poll-skip",
+        "nonmonotonic-poll",
+    }
+)
+
+
+def leave_one_in_sync(run: Run) -> tuple[int, list[int]]:
+    """Kill one follower after the other, with writes after each. Returns who is left, and the others."""
+    left = run.leader()
+    others = [one for one in run.cluster.live if one != left]
+    for broker in others:
+        run.cluster.kill(broker)
+        run.await_out_of_sync(broker)
+        run.writing.go_on()
+    run.cluster.await_partition(TOPIC, lambda one: one.in_sync_replicas == (left,))
+    run.writing.go_on()
+    return left, others
+
+
+def await_both(run: Run, brokers: list[int]) -> None:
+    """Wait until these are members of the cluster, and no others."""
+
+    def look() -> bool:
+        with run.cluster.admin() as admin:
+            return {node.id for node in admin.describe_cluster().nodes} == set(brokers)
+
+    run.cluster.wait_until(look)
+
+
+@pytest.mark.parametrize("workload", [Workload(), Workload("lz4", transactional=True)], ids=str)
+def test_the_last_in_sync_comes_back_last(judged: Judged, workload: Workload) -> None:
+    fault = "replicas offline one after the other; the last in sync comes back last; unclean election off"
+    with judged(fault, workload, configs=ALONE, settings=SETTINGS) as run:
+        left, others = leave_one_in_sync(run)
+        run.cluster.kill(left)
+        run.cluster.start(*others)
+        await_both(run, others)
+        # Whoever is there may not lead: what only the last one has would be lost.
+        assert run.cluster.partition(TOPIC).leader == -1
+        assert run.cluster.partition(TOPIC).in_sync_replicas == (left,)
+        run.cluster.start(left)
+        assert run.leader() == left
+
+
+def test_an_unclean_election_loses_what_it_must(judged: Judged) -> None:
+    fault = "replicas offline one after the other; the last in sync comes back last; unclean election on"
+    with judged(fault, Workload(), configs=UNCLEAN) as run:
+        left, others = leave_one_in_sync(run)
+        run.cluster.kill(left)
+        run.cluster.start(*others)
+        run.await_other_leader(left)
+        run.lost = LOSS
+        run.writing.go_on()
+        run.cluster.start(left)
+        run.cluster.await_whole(TOPIC)
+        run.notes.append("loses acknowledged records, as configured: no anomaly here")
