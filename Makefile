@@ -6,7 +6,7 @@
 # make kills    Spark's exactly-once writes, KILLS (100) times killed at any step: is each row there once?
 # make soak     a broker under everything at once for SOAK_MINUTES (60): is it as it was at the end?
 # make histories transactions under crashes, judged, for SOAK_MINUTES (60): was every promise kept?
-# make faults   brokers of a cluster killed, paused, cut off …, their ZooKeeper too (25 minutes): docs/fault_tests.md
+# make faults   brokers of a cluster killed, paused, cut off …, their ZooKeeper too (15 minutes): docs/fault_tests.md
 #               ends with all faults at random for FAULT_MINUTES (3); SEED=… again
 # make profile  where a broker's time goes: a flame graph, and the microseconds of each step of a request
 # make bench    the brokers beside Apache Kafka and kfake under one load: benchmarks/RESULTS.md (ONLY=section,…)
@@ -107,8 +107,11 @@ histories: $(VENV)/.dev
 	$(BIN)/python -m odradek.testing.workload --minutes $(SOAK_MINUTES) $(HISTORIES)
 
 faults: $(VENV)/.dev
-	ODRADEK_FAULT_REPORT=docs/fault_tests.md ODRADEK_FAULT_MINUTES=$(FAULT_MINUTES) ODRADEK_FAULT_SEED=$(or $(SEED),0) \
-		$(BIN)/pytest -m '' tests/scenarios/faults $(PYTEST)
+	mkdir -p build && rm -f build/fault_tests.jsonl
+	ODRADEK_FAULT_ROWS=build/fault_tests.jsonl \
+		ODRADEK_FAULT_MINUTES=$(FAULT_MINUTES) ODRADEK_FAULT_SEED=$(or $(SEED),0) \
+		$(BIN)/pytest -m '' tests/scenarios/faults -n 2 --dist loadfile $(IN_ORDER) $(PYTEST)
+	PYTHONPATH=tests $(BIN)/python -m scenarios.faults.page build/fault_tests.jsonl docs/fault_tests.md
 
 profile: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.profiling $(PROFILE)

@@ -199,9 +199,9 @@ class ClusterProcesses:
         return (self.directory / f"{broker}.log").read_text(errors="replace")
 
     @contextlib.contextmanager
-    def admin(self) -> Iterator[Admin]:
-        """A client that knows all brokers."""
-        with Admin(bootstrap_servers=self.bootstrap_servers) as admin:
+    def admin(self, request_timeout_ms: int = 5_000) -> Iterator[Admin]:
+        """A client that knows all brokers, and soon asks another one when one does not answer."""
+        with Admin(bootstrap_servers=self.bootstrap_servers, request_timeout_ms=request_timeout_ms) as admin:
             yield admin
 
     def partition(self, topic: str, index: int = 0) -> PartitionInfo:

@@ -20,12 +20,10 @@ from scenarios.faults.workloads import TOPIC, Reading, Workload, Writing
 Judged = Callable[..., AbstractContextManager[Run]]
 
 
-@pytest.fixture(scope="session")
-def page() -> Iterator[Page]:
-    """What was done, told in the file that `ODRADEK_FAULT_REPORT` names."""
-    page = Page()
-    yield page
-    page.write()
+@pytest.fixture
+def page(request: pytest.FixtureRequest) -> Page:
+    """Takes what was done."""
+    return Page(request.path.stem.removeprefix("test_"))
 
 
 @pytest.fixture
@@ -97,6 +95,6 @@ def _judged(
     report = check(recorder.events, allowed=workload.allowed | run.lost | {"G0"})
     anomalies = sum(one.name not in report.allowed for one in report.anomalies)
     noted = "; ".join(run.notes)
-    page.rows.append(Row(fault, str(workload), writing.operations, report.acknowledged, anomalies, noted))
+    page.add(Row(fault, str(workload), writing.operations, report.acknowledged, anomalies, noted))
     assert report.valid, f"{history}\n{report.summary()}"
     assert report.acknowledged >= writing.acknowledged * workload.batch > 0

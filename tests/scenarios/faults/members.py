@@ -28,7 +28,7 @@ class Members:
     """
 
     def __init__(
-        self, cluster: ClusterProcesses, recorder: Recorder, workload: Workload, **configs: object
+        self, cluster: ClusterProcesses, recorder: Recorder, workload: Workload, **configs: Any
     ) -> None:
         self.values: set[str] = set()
         self._cluster = cluster
@@ -46,7 +46,7 @@ class Members:
         for each in list(self._members):
             self.leave(each)
 
-    def join(self, **configs: object) -> str:
+    def join(self, **configs: Any) -> str:
         """Have one more member; its name."""
         me = f"m{self._lives}"
         self._lives += 1

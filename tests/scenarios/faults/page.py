@@ -1,9 +1,16 @@
-"""docs/fault_tests.md: a row for each scenario and workload, as they were judged."""
+"""docs/fault_tests.md: a row for each scenario and workload, as they were judged.
+
+Tests append rows to a file, each a line, so that several processes may run them; this makes a page of it:
+
+    python -m scenarios.faults.page ROWS PAGE
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from dataclasses import dataclass, field
+import sys
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from scenarios.faults.elsewhere import ELSEWHERE
@@ -21,6 +28,27 @@ write a record twice when they send it again: no anomaly there.
 COLUMNS = ("fault", "workload", "operations", "acknowledged records", "anomalies", "noted")
 
 
+#: The files of scenarios, as the page has them.
+ORDER = (
+    "replication",
+    "rolling_restart",
+    "cuts",
+    "zookeeper",
+    "log_dirs",
+    "offline",
+    "truncation",
+    "reassignment",
+    "topic_life",
+    "many_partitions",
+    "nearest_replica",
+    "groups",
+    "round_trip",
+    "transactional_copy",
+    "spark",
+    "random_mix",
+)
+
+
 @dataclass(frozen=True)
 class Row:
     """One scenario with one workload."""
@@ -33,36 +61,54 @@ class Row:
     noted: str = ""
 
 
-@dataclass
+@dataclass(frozen=True)
+class Skipped:
+    """A scenario that could not be run here."""
+
+    fault: str
+    why: str
+
+
 class Page:
-    """What was done, and what was skipped and why."""
+    """Where the tests of a file tell what was done: in the file that `ODRADEK_FAULT_ROWS` names, if any.
 
-    rows: list[Row] = field(default_factory=list)
-    skipped: list[tuple[str, str]] = field(default_factory=list)
+    Args:
+        scenarios: the name of the tests' file, without `test_`.
+    """
 
-    def text(self) -> str:
-        """The page."""
-        anomalies = sum(row.anomalies for row in self.rows)
-        records = sum(row.acknowledged for row in self.rows)
-        lines = [
-            f"{len(self.rows)} runs, {records:,} acknowledged records, anomalies: {anomalies}.\n",
-            _line(COLUMNS),
-            _line(["---"] * len(COLUMNS)),
-        ]
-        for row in self.rows:
-            cells = (row.fault, row.workload, f"{row.operations:,}", f"{row.acknowledged:,}")
-            lines.append(_line([*cells, str(row.anomalies), row.noted]))
-        lines += ["", "## Not here", "", _line(["situation", "where, or why not"]), _line(["---", "---"])]
-        lines += [
-            _line(pair) for pair in [*ELSEWHERE, *((what, f"skipped: {why}") for what, why in self.skipped)]
-        ]
-        return HEAD + "\n".join(lines) + "\n"
+    def __init__(self, scenarios: str) -> None:
+        self._scenarios = scenarios
 
-    def write(self) -> None:
-        """Write the file that `ODRADEK_FAULT_REPORT` names."""
-        if path := os.environ.get("ODRADEK_FAULT_REPORT"):
-            Path(path).write_text(self.text())
+    def add(self, row: Row | Skipped) -> None:
+        """Tell of a scenario."""
+        if path := os.environ.get("ODRADEK_FAULT_ROWS"):
+            line = json.dumps([self._scenarios, type(row).__name__, asdict(row)])
+            with Path(path).open("a") as file:
+                file.write(f"{line}\n")
+
+
+def text(lines: list[str]) -> str:
+    """The page of what was told."""
+    told = [json.loads(line) for line in lines]
+    told.sort(key=lambda one: ORDER.index(one[0]))
+    rows = [Row(**fields) for _, kind, fields in told if kind == "Row"]
+    skipped = [Skipped(**fields) for _, kind, fields in told if kind == "Skipped"]
+    anomalies = sum(row.anomalies for row in rows)
+    records = sum(row.acknowledged for row in rows)
+    page = [f"{len(rows)} runs, {records:,} acknowledged records, anomalies: {anomalies}.\n"]
+    page += [_line(COLUMNS), _line(["---"] * len(COLUMNS))]
+    for row in rows:
+        cells = (row.fault, row.workload, f"{row.operations:,}", f"{row.acknowledged:,}")
+        page.append(_line([*cells, str(row.anomalies), row.noted]))
+    page += ["", "## Not here", "", _line(["situation", "where, or why not"]), _line(["---", "---"])]
+    page += [_line(pair) for pair in ELSEWHERE]
+    page += [_line((one.fault, f"skipped: {one.why}")) for one in skipped]
+    return HEAD + "\n".join(page) + "\n"
 
 
 def _line(cells: tuple[str, ...] | list[str]) -> str:
     return f"| {' | '.join(cells)} |".replace("|  |", "| |")
+
+
+if __name__ == "__main__":
+    Path(sys.argv[2]).write_text(text(Path(sys.argv[1]).read_text().splitlines()))

@@ -121,7 +121,7 @@ def test_no_record_is_missed(
 
 def test_static_members_come_back(judged: Judged) -> None:
     """They are killed and keep what they had, while brokers are bounced; the coordinator dies, too."""
-    with group(judged, "static members killed, coordinator killed", "static", CLASSIC, 0 + 1) as (
+    with group(judged, "static members killed, coordinator killed", "static", CLASSIC, 1) as (
         run,
         members,
     ):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scenarios.faults.conftest import Judged
-from scenarios.faults.page import Page
+from scenarios.faults.page import Page, Skipped
 from scenarios.faults.run import Run
 from scenarios.faults.workloads import TOPIC, Workload
 
@@ -123,7 +123,7 @@ def test_a_disk_is_full(judged: Judged, page: Page, tmp_path: Path, who: str, wo
         try:
             disks.enter_context(small_disks(folders))
         except OSError as why:
-            page.skipped.append((fault, f"no file system can be mounted here ({why})"))
+            page.add(Skipped(fault, f"no file system can be mounted here ({why})"))
             pytest.skip(f"tmpfs: {why}")
         with judged(fault, workload, partitions=PARTITIONS, folders=2, settings=SETTINGS) as run:
             fails_and_returns(run, who, fill, make_room)

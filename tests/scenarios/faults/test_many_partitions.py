@@ -36,7 +36,7 @@ def test_brokers_die_among_thousands_of_partitions(judged: Judged) -> None:
         Workload(),
         settings=SETTINGS,
     ) as run:
-        with run.cluster.admin() as admin:
+        with run.cluster.admin(request_timeout_ms=60_000) as admin:
             admin.create_topics([NewTopic(CROWD, MANY, 3)], timeout_ms=60_000)
         run.cluster.await_all_whole(CROWD)
         controller = run.cluster.controller()

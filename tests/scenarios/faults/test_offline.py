@@ -59,8 +59,8 @@ def test_the_last_in_sync_comes_back_last(judged: Judged, workload: Workload) ->
         run.cluster.start(*others)
         await_both(run, others)
         # Whoever is there may not lead: what only the last one has would be lost.
-        assert run.cluster.partition(TOPIC).leader == -1
-        assert run.cluster.partition(TOPIC).in_sync_replicas == (left,)
+        partition = run.cluster.await_partition(TOPIC, lambda one: one.leader == -1)
+        assert partition.in_sync_replicas == (left,)
         run.cluster.start(left)
         assert run.leader() == left
 

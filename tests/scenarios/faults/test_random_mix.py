@@ -175,7 +175,7 @@ def one_round(folder: Path, page: Page, seed: int) -> None:
         verdict = asyncio.run(run_round(plan, folder, struck))
     report = verdict.report
     anomalies = sum(one.name not in report.allowed for one in report.anomalies)
-    page.rows.append(
+    page.add(
         Row(
             f"at random, seed {seed}: {', '.join(sorted(set(struck.names)))}",
             "transactions, copies, groups; clients killed",

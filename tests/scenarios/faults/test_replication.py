@@ -10,12 +10,13 @@ from scenarios.faults.workloads import Workload
 
 pytestmark = pytest.mark.slow
 
+TWO_LEADERS = "leader paused until another led, then resumed with requests in its buffers, twice"
 FAULTS = (
     ("leader killed five times", brokers.kill_leader, 5),
     ("controller killed five times", brokers.kill_controller, 5),
     ("leader stopped cleanly five times", brokers.bounce_leader, 5),
     ("controller stopped cleanly five times", brokers.bounce_controller, 5),
-    ("leader paused until its session ended, twice", brokers.pause_leader, 2),
+    (TWO_LEADERS, brokers.pause_leader, 2),
     ("follower paused until out of sync, twice", brokers.pause_follower, 2),
 )
 KINDS = (

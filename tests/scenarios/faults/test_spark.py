@@ -74,7 +74,7 @@ def test_each_row_is_there_once(tmp_path: Path, page: Page) -> None:
         expected = values(servers, "source", "read_uncommitted")
         found = values(servers, "target", "read_committed")
     lost, more = expected - found, found - expected
-    page.rows.append(
+    page.add(
         Row(
             "leaders, transaction coordinators and the controller killed",
             "Spark, exactly-once",

@@ -144,7 +144,7 @@ def test_old_records_never_come_back(
         cluster.kill(0, 1)
         cluster.await_partition(LIFE, lambda one: one.leader == Life.AWAY)
         found = read(cluster)
-        page.rows.append(
+        page.add(
             Row(
                 f"topic deleted while a replica is {how}, {story}",
                 "idempotent",

@@ -129,7 +129,7 @@ def test_each_record_is_copied_once(tmp_path: Path, page: Page, how: signal.Sign
                     cluster.start(broker)
                     cluster.await_all_whole(TARGET)
                 faults += 1
-                copiers.go_on(RECORDS // 20)
+                copiers.go_on(RECORDS // 10)
             transactions = len(copiers.commits.read_text().split())
         source, target = read(cluster, SOURCE, RECORDS), read(cluster, TARGET, RECORDS)
         wrong = sum(
@@ -138,7 +138,7 @@ def test_each_record_is_copied_once(tmp_path: Path, page: Page, how: signal.Sign
             for a, b in zip(one, other, strict=False)
         )
         wrong += sum(abs(len(one) - len(other)) for one, other in zip(source, target, strict=True))
-        page.rows.append(
+        page.add(
             Row(
                 f"transactional copy of 100,000 records, brokers and copiers {HOW[how]}",
                 f"transactions, offsets by {by}",

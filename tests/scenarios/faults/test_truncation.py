@@ -93,7 +93,7 @@ def test_a_consumer_notices(tmp_path: Path, page: Page, reset: str) -> None:
             assert texts(after) == values("new ", NEW)
             assert after[0].offset == COMMON
     how = "told by LogTruncationError" if reset == "none" else "goes back by itself to where the logs part"
-    page.rows.append(
+    page.add(
         Row(
             "unclean election: consumer had read what only the old leader had",
             f"consumer, auto.offset.reset={reset}",

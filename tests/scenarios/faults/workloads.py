@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
+from typing import Any
 
 from cluster_processes import LIMIT_S, ClusterProcesses
 from odradek import Consumer, Producer
@@ -238,7 +239,7 @@ class Reading:
         workload: Workload,
         writing: Writing,
         me: str,
-        **configs: object,
+        **configs: Any,
     ) -> None:
         self._cluster = cluster
         self._recorder = recorder
