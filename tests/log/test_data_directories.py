@@ -147,6 +147,25 @@ def test_a_full_disk_is_no_failed_folder() -> None:
     assert manager.close()
 
 
+def test_a_full_disk_fails_its_folder_where_others_take_over() -> None:
+    files = MemoryFileSystem()
+    manager, logs = with_logs(files)
+    manager.gives_up_full_disks = True
+    files.failing_with = errno.ENOSPC
+    files.failing["pwrite"] = below(FIRST)
+    with pytest.raises(KafkaStorageError):
+        append(next(log for log in logs if log.directory.parent == FIRST))
+    assert manager.online_dirs == [SECOND]
+    # Room that comes back later does not bring it back: others lead by now.
+    files.failing.clear()
+    for log in logs:
+        if log.directory.parent == FIRST:
+            with pytest.raises(KafkaStorageError):
+                append(log)
+        else:
+            append(log)
+
+
 def test_a_read_error_concerns_the_reader_alone() -> None:
     files = MemoryFileSystem()
     manager, logs = with_logs(files)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.client import Consumer, Producer
+from odradek.client import Admin, Consumer, Producer
 from odradek.testing import Cluster
 
 ALL = {0, 1, 2}
@@ -36,6 +36,15 @@ def read(cluster: Cluster, topic: str, expected: int) -> list[bytes]:
 
         cluster.wait_until(poll)
         return values
+
+
+def read_alone(cluster: Cluster, topic: str) -> bytes:
+    """The first record, without a group, whose coordinator may be away."""
+    with Consumer(bootstrap_servers=cluster.bootstrap_servers) as consumer:
+        consumer.assign([(topic, 0)])
+        consumer.seek_to_beginning((topic, 0))
+        (first, *_) = cluster.wait_until(lambda: consumer.poll(100))
+        return bytes(first.value)
 
 
 def end(cluster: Cluster, broker: int, topic: str) -> int | None:
@@ -189,6 +198,51 @@ def test_a_damaged_replica_is_offline_alone_and_rebuilt_once_its_folder_is_away(
         assert end(cluster, victim, "clicks") == 4
         assert offline_count(cluster, victim) == 0
         assert read(cluster, "clicks", 4) == [b"1", b"2", b"3", b"4"]
+
+
+@pytest.mark.parametrize("is_back_first", [True, False])
+def test_a_folder_of_a_topic_that_was_deleted_meanwhile_is_set_aside(
+    is_back_first: bool, tmp_path: Path
+) -> None:
+    """Its broker had been away and given the partition up; the topic of that name now is another."""
+    away, others = 2, (0, 1)
+    partition = ("clicks", 0)
+    with Cluster(3, data=tmp_path, min_insync_replicas=1) as cluster:
+        cluster.create_topic("clicks")
+        produce(cluster, "clicks", [b"old"])
+        old = folder(cluster, away, "clicks")
+        cluster.kill(away)
+        cluster.wait_for_isr("clicks", set(others))
+        with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+            admin.alter_partition_reassignments({partition: others})
+            cluster.wait_until(lambda: set(cluster.partition("clicks").replicas) == set(others))
+            admin.delete_topics(["clicks"])
+            cluster.wait_until(
+                lambda: all(cluster.image(one).topic("clicks") is None for one in cluster.live)
+            )
+            if is_back_first:
+                cluster.restart(away)
+                cluster.wait_until(lambda: len(cluster.image(cluster.controller).brokers) == len(ALL))
+                cluster.create_topic("clicks")
+                produce(cluster, "clicks", [b"new"])
+            else:
+                cluster.create_topic("clicks", replication_factor=2)
+                produce(cluster, "clicks", [b"new"])
+                cluster.restart(away)
+                cluster.wait_until(lambda: len(cluster.image(cluster.controller).brokers) == len(ALL))
+                admin.alter_partition_reassignments({partition: (*others, away)})
+        cluster.wait_for_isr("clicks", ALL)
+        assert end(cluster, away, "clicks") == 1
+        assert folder(cluster, away, "clicks") == old
+        (kept,) = old.parent.glob("clicks-0.*-stray")
+        assert b"old" in (kept / "00000000000000000000.log").read_bytes()
+        for one in others:
+            cluster.kill(one)
+        cluster.wait_until(lambda: cluster.partition("clicks").leader == away)
+        assert read_alone(cluster, "clicks") == b"new"
+        cluster.stop(away)
+        cluster.restart(away)
+        assert read_alone(cluster, "clicks") == b"new"
 
 
 def test_the_last_replica_in_sync_is_not_made_anew(tmp_path: Path) -> None:

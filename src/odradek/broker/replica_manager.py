@@ -388,12 +388,20 @@ class ReplicaManager:
         found = self._logs.get(topic.name, index)
         if found is None:
             return self._logs.create(topic.name, index, config, topic_id, is_new=is_new, is_copied=is_copied)
-        if topic_id is not None and found.topic_id is not None and found.topic_id != topic_id:
+        if topic_id is None or found.topic_id is None or found.topic_id == topic_id:
+            found.config = config
+            return found
+        if not is_new and not is_copied:
             raise InconsistentTopicIdError(
                 f"{found.directory} belongs to another topic of this name; move it away to go on"
             )
-        found.config = config
-        return found
+        # The topic was deleted while this broker was away, or had given the partition up (KAFKA-14616). What
+        # is there is of no use to the topic of that name now, of which nothing is here, or all is elsewhere.
+        stray = self._logs.set_aside(topic.name, index)
+        log.warning(
+            "%s-%d was there of another topic of this name; its folder is %s now", topic.name, index, stray
+        )
+        return self._logs.create(topic.name, index, config, topic_id, is_new=is_new, is_copied=is_copied)
 
     def _delete_topic(self, topic: TopicImage) -> None:
         for index in {*self._by_topic.get(topic.name, ()), *topic.partitions}:

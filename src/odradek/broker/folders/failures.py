@@ -46,8 +46,13 @@ class FolderFailures:
         """Be told of failures from now on, in a cluster of several, whose controller asks what is lost.
 
         What cannot be used at the start it hears when it first tells this broker what it holds.
+
+        A folder whose disk is full is given up, as in Kafka: others lead what is in it. The workers of one
+        machine have no others: their disk is one.
         """
-        self._broker.logs.on_failure = self._on_failed
+        logs = self._broker.logs
+        logs.on_failure = self._on_failed
+        logs.gives_up_full_disks = not self._broker.config.odradek_store_socket
 
     def _on_image(self, image: ClusterImage, delta: ClusterDelta) -> None:
         """A damaged log that its topic's deletion has removed does not come back, as one on a disk may."""

@@ -34,13 +34,20 @@ from odradek.log.startup.folder_view import FolderView, FoundLog, find_compacted
 from odradek.log.startup.loading import load_partition_log, open_partition_log
 from odradek.log.storage.checkpoint_file import write_offsets
 from odradek.log.storage.data_directory import (
+    FULL,
     DataDirectory,
     DirectoryState,
     ReplicaState,
     is_disk_failure,
     is_of_one_file,
 )
-from odradek.log.storage.file_names import CLEAN_SHUTDOWN, RECOVERY_POINTS, delete_dir, parse_partition_dir
+from odradek.log.storage.file_names import (
+    CLEAN_SHUTDOWN,
+    RECOVERY_POINTS,
+    delete_dir,
+    parse_partition_dir,
+    stray_dir,
+)
 from odradek.log.storage.files import FileSystem
 from odradek.util.clock import Clock
 from odradek.util.topic_partition import TopicPartition
@@ -61,7 +68,9 @@ class LogManager:
 
     Attributes: `data_dirs`; `on_failure`: told when a folder goes offline, in the middle of what found it
     out; `checkpoints`: writes them; `moves`: the logs on their way from one folder to another;
-    `refuses_damage`: whether a damaged log refuses the start; `damaged`: else, those that are there.
+    `refuses_damage`: whether a damaged log refuses the start; `damaged`: else, those that are there;
+    `gives_up_full_disks`: whether a full disk fails its folder. Without it what was asked for fails, and
+    nothing else, until there is room again.
     """
 
     def __init__(
@@ -88,6 +97,7 @@ class LogManager:
         self._unsynced: set[Path] = set()
         """Data folders in which names were changed since they were last synced."""
         self.refuses_damage = refuses_damage
+        self.gives_up_full_disks = False
         self.damaged = DamagedLogs(files)
         self.checkpoints = Checkpoints(files)
         self.checkpoints.damaged = self.damaged
@@ -144,7 +154,8 @@ class LogManager:
 
     def note_error(self, path: Path, error: OSError) -> None:
         """Something went wrong in a folder: give it up if that is what the error means."""
-        if is_disk_failure(self._files, path, error):
+        is_full = error.errno in FULL and self.gives_up_full_disks
+        if is_full or is_disk_failure(self._files, path, error):
             self.fail_directory(path, str(error))
 
     def fail_directory(self, path: Path, reason: str) -> None:
@@ -410,27 +421,40 @@ class LogManager:
         log = self._logs.get(key)
         if log is None:
             return self._delete_damaged(key)
+        target = self._take_out(key, log, delete_dir(topic, partition, uuid4()), sync)
+        self._removals.add(self._clock.now_ms() + log.config.file_delete_delay_ms, target)
+        return True
+
+    def set_aside(self, topic: str, partition: int) -> Path:
+        """Take a log out, and keep its folder under a `-stray` name, which nobody removes. Returns where.
+
+        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        """
+        key = (topic, partition)
+        return self._take_out(key, self._logs[key], stray_dir(topic, partition, uuid4()), True)
+
+    def _take_out(self, key: TopicPartition, log: PartitionLog, name: str, sync: bool) -> Path:
+        """Have a log's folder go by another name, and forget the log. Returns where the folder is."""
         try:
             log.syncing.finish_swap()
         except OSError as error:
             raise log.storage_error("deleting", error) from error
         self.moves.cancel(key)
         parent = log.directory.parent
-        target = parent / delete_dir(topic, partition, uuid4())
+        target = parent / name
         try:
             log.release()
             self._files.rename(log.directory, target)
         except OSError as error:
             raise log.storage_error("deleting", error) from error
         del self._logs[key]
-        self._removals.add(self._clock.now_ms() + log.config.file_delete_delay_ms, target)
         self._stale.add(key)
         self._unsynced.add(parent)
         if sync:
             failure = self.sync_names().get(parent)
             if failure is not None:
                 raise log.storage_error("deleting", failure) from failure
-        return True
+        return target
 
     def _delete_damaged(self, key: TopicPartition) -> bool:
         if key not in self.damaged:

@@ -21,6 +21,10 @@ _OF_THE_DISK = frozenset(
     if (number := getattr(errno, name, None)) is not None
 )
 
+FULL = frozenset(
+    number for name in ("ENOSPC", "EDQUOT") if (number := getattr(errno, name, None)) is not None
+)
+
 _OF_ONE_FILE = frozenset(
     (errno.EISDIR, errno.ENOTDIR, errno.ENOENT, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG)
 )
