@@ -17,9 +17,13 @@ _DEATH = 0.01  # of each poll
 
 
 async def poll(site: Site, consumer: AsyncConsumer, me: str) -> tuple[Record, ...]:
-    """One poll, written down."""
+    """One poll, written down. Raises an OdradekError: nothing was polled."""
     site.notes.invoke(me, "poll", [Poll()])
-    seen = polled(await consumer.poll(100))
+    try:
+        seen = polled(await consumer.poll(100))
+    except OdradekError:
+        site.notes.complete(me, "info", "poll", [Poll()])
+        raise
     site.notes.complete(me, "ok", "poll", [seen])
     return seen.records
 
@@ -79,16 +83,19 @@ class Assigned(_Reader):
         consumer = site.consumer(None)
         partitions = await take_all(site, consumer, me)
         seen = self._seen
-        for name in seen:
-            await self._go_back(consumer, me, partitions, name)
-        while not site.ended.is_set():
-            for record in await poll(site, consumer, me):
-                seen[record.partition] = record.offset
-            if seen and chance.random() < 0.05:
-                await self._go_back(consumer, me, partitions, chance.choice(sorted(seen)))
-            if chance.random() < _DEATH:
-                site.notes.count("crash: assigned reader")
-                break
+        try:
+            for name in seen:
+                await self._go_back(consumer, me, partitions, name)
+            while not site.ended.is_set():
+                for record in await poll(site, consumer, me):
+                    seen[record.partition] = record.offset
+                if seen and chance.random() < 0.05:
+                    await self._go_back(consumer, me, partitions, chance.choice(sorted(seen)))
+                if chance.random() < _DEATH:
+                    site.notes.count("crash: assigned reader")
+                    break
+        except OdradekError as problem:
+            site.notes.count(f"assigned reader: {type(problem).__name__}")
         await kill(consumer)
         site.notes.lost(me)
 

@@ -79,8 +79,7 @@ class Site:
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             default_api_timeout_ms=4_000,
-            fetch_max_wait_ms=100,
-            **more,
+            **{"fetch_max_wait_ms": 100, **more},
         )
 
     async def sweep(self, transactional_id: str) -> None:

@@ -1,0 +1,146 @@
+"""Three machines with brokers, a metadata store and a network between them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from odradek.cluster import paths
+from odradek.testing.broker import create_topic
+
+from .faults import BROKERS, KINDS
+from .invariants import Hooks, Observer
+from .machine import PORT, Machine
+from .sockets import Network
+from .store_sessions import Ensemble
+from .world import VirtualClock, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .faults import Fault
+
+LOOK_S = 0.1
+
+
+class NotInTime(Exception):
+    """Something that had to come did not."""
+
+
+class SimulatedCluster:
+    """See the module.
+
+    Attributes:
+        machines: by broker id.
+        server: the metadata store.
+        network: between all of them, and the clients.
+        observer: looks whether invariants hold.
+    """
+
+    def __init__(self, world: World, hooks: Hooks) -> None:
+        self.world = world
+        self.network = Network(world)
+        self.server = Ensemble(VirtualClock(world))
+        self.machines = [Machine(world, self.network, self.server, number) for number in range(BROKERS)]
+        self.observer = Observer(world, {one.host: one for one in self.machines})
+        hooks.observer = self.observer
+        for machine in self.machines:
+            machine.may_return = self.observer.may_return
+        self.server.on_change = self.observer.node_changed
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """For clients."""
+        return ",".join(f"{one.host}:{PORT}" for one in self.machines)
+
+    def start(self) -> None:
+        """Start all brokers."""
+        for machine in self.machines:
+            machine.start()
+
+    def controller(self) -> Machine | None:
+        """The broker that is the active controller, if one believes that it is."""
+        return next((one for one in self.machines if one.is_started and one.broker.controller.is_active), None)
+
+    async def until(self, look: Callable[[], Any], seconds: float, what: str) -> Any:
+        """Look again and again until something true comes of it.
+
+        Raises:
+            NotInTime: nothing has.
+        """
+        deadline_s = self.world.now_s + seconds
+        while True:
+            found = look()
+            if found:
+                return found
+            if self.world.now_s > deadline_s:
+                raise NotInTime(f"not within {seconds:g} s: {what}")
+            await asyncio.sleep(LOOK_S)
+
+    async def create_topic(self, name: str, partitions: int, configs: dict[str, str] | None = None) -> None:
+        """Create a topic, and wait until all its partitions are led."""
+        machine = await self.until(self.controller, 60, "a controller")
+        made = create_topic(machine.broker, name, partitions, configs or {}, BROKERS)
+        await self.until(made.done, 60, f"the creation of {name}")
+        made.result()
+        await self.until(
+            lambda: all(self._leader(name, index) is not None for index in range(partitions)),
+            60,
+            f"leaders of {name}",
+        )
+
+    def _leader(self, topic: str, index: int) -> Any:
+        for machine in self.machines:
+            if machine.is_started:
+                found = machine.broker.replicas.find(topic, index)
+                if found is not None and found.is_leader:
+                    return found
+        return None
+
+    # ------------------------------------------------------------------ faults
+
+    async def suffer(self, faults: list[Fault]) -> None:
+        """Have faults happen, and end."""
+        began_s = self.world.now_s
+        loop = asyncio.get_running_loop()
+        for fault in faults:
+            await asyncio.sleep(max(0.0, began_s + fault.at_s - self.world.now_s))
+            self.world.note(f"fault {fault.text()}")
+            undo = KINDS[fault.kind][0](self, fault)
+            loop.call_later(fault.lasts_s, undo)
+
+    def heal(self) -> None:
+        """End all faults."""
+        self.world.note("all is healed")
+        self.network.cuts.clear()
+        self.network.slow.clear()
+        self.server.is_late = False
+        for machine in self.machines:
+            machine.pause(False)
+            machine.slow_disk(False)
+            machine.disk.crash_after = None
+            machine.start()
+
+    # ------------------------------------------------------------------ at the end
+
+    def unsettled(self) -> str:
+        """What is not yet as it is to be when all is well; empty when everything is."""
+        for machine in self.machines:
+            if not machine.is_started:
+                return f"{machine.host} has not started"
+        tree = self.server.tree
+        for topic in sorted(tree.nodes[paths.TOPICS].children):
+            partitions = tree.nodes.get(paths.topic(topic) + "/partitions")
+            for index in sorted(map(int, partitions.children)) if partitions is not None else ():
+                found = [one.broker.replicas.find(topic, index) for one in self.machines]
+                if any(one is None for one in found):
+                    return f"{topic}-{index} lacks replicas"
+                if sum(one.is_leader for one in found) != 1:
+                    return f"{topic}-{index} has not one leader"
+                leader = next(one for one in found if one.is_leader)
+                if len(leader.isr) != BROKERS or leader.isr_state.wanted is not None:
+                    return f"{topic}-{index}: the ISR is {leader.isr}"
+                ends = {(one.log.log_end_offset, one.log.high_watermark) for one in found}
+                if ends != {(leader.log.log_end_offset,) * 2}:
+                    return f"{topic}-{index}: logs end at {sorted(ends)}"
+        return ""

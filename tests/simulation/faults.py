@@ -1,0 +1,201 @@
+"""What goes wrong, and when: a schedule that a seed gives, of faults that end by themselves."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from .store_sessions import STORE
+
+if TYPE_CHECKING:
+    from .cluster import SimulatedCluster
+
+BROKERS = 3
+FROM_S, UNTIL_S = 1.0, 21.0
+
+
+class Fault(NamedTuple):
+    """One of them.
+
+    Attributes:
+        at_s: when it begins, seconds after the workload has.
+        kind: a key of `KINDS`.
+        broker, other: whom it is about.
+        lasts_s: when it ends, after that.
+        amount: whatever else the kind takes.
+    """
+
+    at_s: float
+    kind: str
+    broker: int
+    other: int
+    lasts_s: float
+    amount: int
+
+    def text(self) -> str:
+        """As `parse` reads it."""
+        return f"{self.at_s:g}/{self.kind}/{self.broker}/{self.other}/{self.lasts_s:g}/{self.amount}"
+
+
+def parse(text: str) -> list[Fault]:
+    """Read faults from a command line, separated by commas."""
+    faults = []
+    for part in filter(None, text.split(",")):
+        at_s, kind, broker, other, lasts_s, amount = part.split("/")
+        faults.append(Fault(float(at_s), kind, int(broker), int(other), float(lasts_s), int(amount)))
+    return faults
+
+
+Undo = Callable[[], object]
+
+
+def _kill(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    machine = cluster.machines[fault.broker]
+    machine.pause(False)
+    machine.kill()
+    return machine.start
+
+
+def _lose_power(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    machine = cluster.machines[fault.broker]
+    if cluster.observer.would_lose(machine.host):
+        return _nothing
+    machine.pause(False)
+    machine.lose_power()
+    cluster.observer.power_lost(machine.host)
+    return machine.start
+
+
+def _crash_in_write(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    machine = cluster.machines[fault.broker]
+    machine.disk.crash_after = fault.amount
+    return machine.start
+
+
+def _pause(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    machine = cluster.machines[fault.broker]
+    machine.pause()
+    return lambda: machine.pause(False)
+
+
+def _cuts(cluster: SimulatedCluster, pairs: list[tuple[str, str]]) -> Undo:
+    cluster.network.cuts.update(pairs)
+    return lambda: cluster.network.cuts.difference_update(pairs)
+
+
+def _cut(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    one, other = f"b{fault.broker}", f"b{fault.other}"
+    return _cuts(cluster, [(one, other), (other, one)])
+
+
+def _cut_one_way(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    return _cuts(cluster, [(f"b{fault.broker}", f"b{fault.other}")])
+
+
+def _isolate(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    one = f"b{fault.broker}"
+    others = [f"b{other}" for other in range(BROKERS) if other != fault.broker]
+    if fault.amount % 2:
+        others.append(STORE)
+    return _cuts(cluster, [pair for other in others for pair in ((one, other), (other, one))])
+
+
+def _cut_store(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    one = f"b{fault.broker}"
+    return _cuts(cluster, [[(one, STORE)], [(STORE, one)], [(one, STORE), (STORE, one)]][fault.amount % 3])
+
+
+def _store_away(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    return _cuts(cluster, [(f"b{one}", STORE) for one in range(BROKERS)])
+
+
+def _late_store(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    cluster.server.is_late = True
+
+    def undo() -> None:
+        cluster.server.is_late = False
+
+    return undo
+
+
+def _expire(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    cluster.machines[fault.broker].expire()
+    return _nothing
+
+
+def _reset(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    cluster.network.reset(f"b{fault.broker}", f"b{fault.other}")
+    return _nothing
+
+
+def _reset_clients(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    cluster.network.reset(f"b{fault.broker}", "clients")
+    return _nothing
+
+
+def _slow_disk(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    machine = cluster.machines[fault.broker]
+    machine.slow_disk(True)
+    return lambda: machine.slow_disk(False)
+
+
+def _slow_network(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    host = f"b{fault.broker}"
+    cluster.network.slow.add(host)
+    return lambda: cluster.network.slow.discard(host)
+
+
+def _jump(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    cluster.machines[fault.broker].clock.jump(fault.amount)
+    return _nothing
+
+
+def _stop(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    machine = cluster.machines[fault.broker]
+    machine.stop()
+    return machine.start
+
+
+def _nothing() -> None:
+    pass
+
+
+KINDS: dict[str, tuple[Callable[[SimulatedCluster, Fault], Undo], float]] = {
+    "kill": (_kill, 3),
+    "power": (_lose_power, 2),
+    "crash": (_crash_in_write, 2),
+    "pause": (_pause, 2),
+    "cut": (_cut, 2),
+    "cut-one-way": (_cut_one_way, 3),
+    "isolate": (_isolate, 2),
+    "cut-store": (_cut_store, 2),
+    "store-away": (_store_away, 0.5),
+    "late-store": (_late_store, 1),
+    "expire": (_expire, 2),
+    "reset": (_reset, 2),
+    "reset-clients": (_reset_clients, 1),
+    "slow-disk": (_slow_disk, 1),
+    "slow-network": (_slow_network, 1),
+    "jump": (_jump, 1),
+    "stop": (_stop, 1),
+}
+"""What each kind does, and how often it comes."""
+
+
+def schedule(seed: int) -> list[Fault]:
+    """The faults of a seed, in the order of their times."""
+    rng = random.Random(f"faults {seed}")
+    # Each seed prefers some kinds: all of them at once hide each other.
+    chosen = rng.sample(sorted(KINDS), rng.randint(3, 8))
+    weights = [KINDS[kind][1] for kind in chosen]
+    faults = []
+    for _ in range(rng.randint(3, 12)):
+        broker, other = rng.sample(range(BROKERS), 2)
+        (kind,) = rng.choices(chosen, weights)
+        lasts_s = rng.choice((rng.uniform(0.1, 2), rng.uniform(1, 8), rng.uniform(5, 14)))
+        amount = rng.choice((-60_000, -2_000, 2_000, 600_000)) if kind == "jump" else rng.randint(0, 60)
+        faults.append(
+            Fault(round(rng.uniform(FROM_S, UNTIL_S), 3), kind, broker, other, round(lasts_s, 3), amount)
+        )
+    return sorted(faults)

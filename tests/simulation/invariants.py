@@ -1,0 +1,350 @@
+"""What must hold at every step, looked at whenever something happens that could break it.
+
+The observer sees all brokers' logs at once. Of each partition it keeps what has been committed: the batches
+below the highest high watermark that any replica has had. Then:
+
+- a replica's log agrees with it up to the replica's high watermark, whenever that moves;
+- each member of the ISR, as it stands in the metadata store, has all of it: whenever it grows, the ISR or the
+  leader changes, or a member's log is cut;
+- one broker acknowledges in a leader epoch;
+- what is acknowledged with acks=all is committed, and on as many replicas as min.insync.replicas says.
+
+A replica that lost power may lack what it had not synced (`lossy`) until it is taken into the ISR anew. When
+nobody else is left in the ISR, records may be lost, as in Kafka: the partition is `forgiven`, and what is
+committed is learned anew from its leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from odradek.cluster import paths
+from odradek.cluster.nodes import decode_partition_state
+from odradek.errors.codes import ErrorCode
+from odradek.log.partition.partition_log import PartitionLog
+from odradek.records.message_set import iter_entries
+from odradek.replication.leadership import Leadership
+from odradek.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from .machine import Machine
+    from .world import World
+
+Key = tuple[str, int]
+BIG = 1 << 30
+
+
+class Batch(NamedTuple):
+    """A committed batch, as its copies are compared."""
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    crc: int
+
+
+class Committed:
+    """What is known to be committed of one partition.
+
+    Attributes:
+        topic_id: of the topic whose partition it is.
+        batches: in the order of their offsets.
+        end: the highest high watermark.
+        leaders: who has acknowledged, by leader epoch.
+        isr, leader: as the metadata store says.
+        lossy: hosts in the ISR that may lack what was not on their disks.
+        is_forgiven: nobody but those was left.
+    """
+
+    def __init__(self, topic_id: bytes) -> None:
+        self.topic_id = topic_id
+        self.batches: list[Batch] = []
+        self.end = 0
+        self.leaders: dict[int, str] = {}
+        self.isr: tuple[str, ...] = ()
+        self.leader = ""
+        self.lossy: set[str] = set()
+        self.is_forgiven = False
+
+    def from_offset(self, offset: int) -> list[Batch]:
+        """The batches that reach beyond an offset."""
+        place = len(self.batches)
+        while place and self.batches[place - 1].last_offset >= offset:
+            place -= 1
+        return self.batches[place:]
+
+
+class Observer:
+    """See the module.
+
+    Attributes:
+        partitions: what is known of each.
+        forgiven: partitions of which records may have been lost, as nobody with a disk was left.
+        acknowledged: how many acks=all requests were answered well.
+    """
+
+    def __init__(self, world: World, machines: dict[str, Machine]) -> None:
+        self._world, self._machines = world, machines
+        self.partitions: dict[Key, Committed] = {}
+        self.forgiven: set[Key] = set()
+        self.acknowledged = 0
+        self._logs: dict[tuple[str, Key], PartitionLog] = {}
+        self._verified: dict[int, int] = {}
+        self._kept: list[PartitionLog] = []
+        self._is_looking = False
+
+    def broken(self, text: str) -> None:
+        """An invariant does not hold."""
+        self._world.note(f"broken: {text}")
+        self._world.problems.append(f"at {self._world.now_s:.3f} s: {text}")
+
+    # ------------------------------------------------------------------ what happens
+
+    def replica_made(self, partition: Leadership) -> None:
+        """A broker has opened a replica."""
+        self._logs[_host(partition.log), partition.key] = partition.log
+        self._kept.append(partition.log)  # so that its id stays its own
+
+    def high_watermark_moved(self, log: PartitionLog) -> None:
+        """A replica believes that everything below its high watermark is committed."""
+        if self._is_looking or self._logs.get((_host(log), (log.topic, log.partition))) is not log:
+            return
+        committed = self._committed(log)
+        if committed is None:
+            return
+        end = log.high_watermark
+        if committed.is_forgiven:
+            if _host(log) == committed.leader:
+                self._learn_anew(committed, log)
+            return
+        verified = min(self._verified.get(id(log), log.log_start_offset), end)
+        if end > verified:
+            self._compare(committed, log, verified, end, "below its high watermark")
+        self._verified[id(log)] = end
+        if end > committed.end:
+            committed.batches += [
+                one for one in self._read(log, committed.end, end) if one.base_offset >= committed.end
+            ]
+            committed.end = end
+            self._check_isr(log.topic, log.partition, committed, f"the high watermark moved to {end}")
+
+    def log_was_cut(self, log: PartitionLog) -> None:
+        """A replica has dropped records from its end."""
+        committed = self._committed(log)
+        key = (log.topic, log.partition)
+        if self._is_looking or committed is None or self._logs.get((_host(log), key)) is not log:
+            return
+        self._verified[id(log)] = min(self._verified.get(id(log), 0), log.log_end_offset)
+        self._check_isr(*key, committed, f"{_host(log)} was cut at {log.log_end_offset}")
+
+    def acked(self, partition: Partition, offset: int) -> None:
+        """A leader says that everything below an offset is committed."""
+        committed = self._committed(partition.log)
+        if committed is None or committed.is_forgiven:
+            return
+        self.acknowledged += 1
+        name, host = f"{partition.topic}-{partition.index}", _host(partition.log)
+        first = committed.leaders.setdefault(partition.leader_epoch, host)
+        if first != host:
+            self.broken(f"{name}: {first} and {host} both acknowledge in epoch {partition.leader_epoch}")
+        if offset > committed.end:
+            self.broken(f"{name}: {host} acknowledges up to {offset}, committed is {committed.end}")
+        least = 2 if len(partition.replicas) > 1 else 1
+        holders = [
+            one
+            for (one, key), log in self._logs.items()
+            if key == partition.key and log.topic_id == committed.topic_id and log.log_end_offset >= offset
+        ]
+        if len(holders) < least and not committed.lossy:
+            self.broken(f"{name}: {host} acknowledges up to {offset}, which only {holders} have")
+
+    def node_changed(self, path: str) -> None:
+        """Something was written into the metadata store."""
+        parts = path.split("/")
+        if len(parts) != 7 or parts[1:3] != ["brokers", "topics"] or parts[6] != "state":
+            return
+        key = (parts[3], int(parts[5]))
+        server = next(iter(self._machines.values())).server
+        node = server.tree.nodes.get(path)
+        committed = self.partitions.get(key)
+        if node is None or node.data is None:
+            self.partitions.pop(key, None)
+            return
+        if committed is None:
+            return
+        state = decode_partition_state(path, node.data)
+        before = set(committed.isr)
+        self._world.note(f"{key} {state.leader} {state.leader_epoch} {state.isr}")
+        committed.isr = tuple(f"b{one}" for one in state.isr)
+        committed.leader = f"b{state.leader}"
+        committed.lossy &= before & set(committed.isr)
+        self._check_isr(*key, committed, f"the ISR became {state.isr}, led by {state.leader}")
+
+    def power_lost(self, host: str) -> None:
+        """What a machine had not synced may be gone."""
+        for (one, key), log in list(self._logs.items()):
+            committed = self.partitions.get(key)
+            if one == host:
+                self._verified.pop(id(log), None)
+                if committed is not None and host in committed.isr:
+                    committed.lossy.add(host)
+                    self._note_loss(key, committed)
+
+    def would_lose(self, host: str) -> bool:
+        """Return whether a loss of power would leave a partition without a member that has a disk."""
+        return any(
+            host in one.isr and one.lossy | {host} >= set(one.isr) for one in self.partitions.values()
+        )
+
+    def may_return(self, host: str) -> bool:
+        """Return whether a machine that lost power has been missed: it is in no ISR with others."""
+        return not any(host in one.isr and len(one.isr) > 1 for one in self.partitions.values())
+
+    # ------------------------------------------------------------------ how it is looked at
+
+    def _committed(self, log: PartitionLog) -> Committed | None:
+        if log.topic_id is None:
+            return None
+        key = (log.topic, log.partition)
+        found = self.partitions.get(key)
+        if found is None or found.topic_id != log.topic_id:
+            server = next(iter(self._machines.values())).server
+            path = paths.partition_state(*key)
+            node = server.tree.nodes.get(path)
+            if node is None or node.data is None or (found is not None and log.high_watermark == 0):
+                return None
+            found = self.partitions[key] = Committed(log.topic_id)
+            state = decode_partition_state(path, node.data)
+            found.isr, found.leader = tuple(f"b{one}" for one in state.isr), f"b{state.leader}"
+        return found
+
+    def _note_loss(self, key: Key, committed: Committed) -> None:
+        if committed.isr and committed.lossy >= set(committed.isr):
+            self.forgiven.add(key)
+            committed.is_forgiven = True
+            self._world.note(f"forgiven {key}")
+
+    def _learn_anew(self, committed: Committed, log: PartitionLog) -> None:
+        committed.batches = self._read(log, log.log_start_offset, log.high_watermark)
+        committed.end = log.high_watermark
+        committed.is_forgiven = False
+        committed.lossy = set(committed.isr) - {_host(log)}
+        for (_, key), one in self._logs.items():
+            if key == (log.topic, log.partition):
+                self._verified[id(one)] = 1 << 62
+        self._verified[id(log)] = log.high_watermark
+
+    def _check_isr(self, topic: str, index: int, committed: Committed, when: str) -> None:
+        self._note_loss((topic, index), committed)
+        if committed.is_forgiven:
+            return
+        for host in committed.isr:
+            log = self._logs.get((host, (topic, index)))
+            if host in committed.lossy:
+                continue
+            if log is None or log.topic_id != committed.topic_id:
+                if committed.end:
+                    has = "no log" if log is None else f"a log of topic id {log.topic_id!r}"
+                    self.broken(f"{topic}-{index}: {when}; {host}, in the ISR, has {has}")
+                continue
+            if log.log_end_offset < committed.end:
+                self.broken(
+                    f"{topic}-{index}: {when}; {host}, in the ISR, ends at {log.log_end_offset}, "
+                    f"committed is {committed.end}"
+                )
+                continue
+            verified = self._verified.get(id(log), log.log_start_offset)
+            if verified < committed.end:
+                self._compare(committed, log, verified, committed.end, f"in the ISR ({when})")
+                self._verified[id(log)] = committed.end
+
+    def _compare(self, committed: Committed, log: PartitionLog, start: int, end: int, where: str) -> None:
+        known = [one for one in committed.from_offset(start) if one.base_offset < end]
+        own = [one for one in self._read(log, start, min(end, committed.end)) if one.base_offset < end]
+        if known != own:
+            differing = next((pair for pair in zip(known, own, strict=False) if pair[0] != pair[1]), None)
+            self.broken(
+                f"{log.topic}-{log.partition}: {_host(log)} differs {where}: "
+                f"{differing or (known[len(own):], own[len(known):])}"
+            )
+
+
+    def _read(self, log: PartitionLog, start: int, end: int) -> list[Batch]:
+        start, batches = max(start, log.log_start_offset), []
+        while start < end:
+            with self._looking(log):
+                result = log.read(start, BIG, upper_bound=end, min_one_batch=True)
+            found = [
+                Batch(header.base_offset, header.last_offset, header.partition_leader_epoch, header.crc)  # type: ignore[union-attr]
+                for header, _ in iter_entries(result.records)
+            ]
+            if not found:
+                break
+            batches += [one for one in found if one.base_offset < end]
+            start = found[-1].last_offset + 1
+        return batches
+
+    @contextmanager
+    def _looking(self, log: PartitionLog) -> Iterator[None]:
+        disk: Any = log.files
+        self._is_looking = disk.is_looked_at = True
+        try:
+            yield
+        finally:
+            self._is_looking = disk.is_looked_at = False
+
+
+def _host(log: PartitionLog) -> str:
+    disk: Any = log.files
+    return str(disk.host)
+
+
+class Hooks:
+    """Has the present observer told what brokers do; puts everything back at the end."""
+
+    def __init__(self) -> None:
+        self.observer: Observer | None = None
+        self._originals: list[tuple[type, str, Any]] = []
+        self._wrap(PartitionLog, "update_high_watermark", self._after_high_watermark)
+        self._wrap(PartitionLog, "commit_all", self._after_high_watermark)
+        self._wrap(PartitionLog, "truncate_to", self._after_cut)
+        self._wrap(PartitionLog, "truncate_fully_and_start_at", self._after_cut)
+        self._wrap(Partition, "committed", self._after_committed)
+        self._wrap(Leadership, "__init__", self._after_made)
+
+    def _wrap(self, owner: type, name: str, after: Callable[..., None]) -> None:
+        original: Any = getattr(owner, name)
+        self._originals.append((owner, name, owner.__dict__.get(name)))
+
+        def wrapped(self: Any, *args: Any, **more: Any) -> Any:
+            result = original(self, *args, **more)
+            after(result, self, *args, **more)
+            return result
+
+        setattr(owner, name, wrapped)
+
+    def close(self) -> None:
+        """Put everything back."""
+        for owner, name, original in self._originals:
+            if original is None:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, original)
+
+    def _after_high_watermark(self, result: Any, log: PartitionLog, *_: Any) -> None:
+        if self.observer is not None:
+            self.observer.high_watermark_moved(log)
+
+    def _after_cut(self, result: Any, log: PartitionLog, *_: Any) -> None:
+        if self.observer is not None:
+            self.observer.log_was_cut(log)
+
+    def _after_committed(self, result: tuple[bool, ErrorCode], partition: Partition, offset: int) -> None:
+        if self.observer is not None and result == (True, ErrorCode.NONE):
+            self.observer.acked(partition, offset)
+
+    def _after_made(self, result: Any, partition: Leadership, *_: Any, **__: Any) -> None:
+        if self.observer is not None:
+            self.observer.replica_made(partition)
