@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
+if os.environ.get("PYTHONHASHSEED") != "0":
+    # The order of texts in a set is a part of the trace.
+    os.execve(
+        sys.executable,
+        [sys.executable, "-m", "simulation", *sys.argv[1:]],
+        {**os.environ, "PYTHONHASHSEED": "0"},
+    )
+
 import argparse
 import logging
-import sys
 
 from . import isolation
 from .faults import parse

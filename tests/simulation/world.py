@@ -42,6 +42,8 @@ class World:
         now_s: the time, seconds since it was made.
         rng: decides delays; whatever else is left to chance in a simulation takes from it as well.
         loops: those of all machines, in the order in which they were made.
+        events: how many were noted.
+        made: how many tasks and futures there have been.
         problems: what must not happen and was logged by code under test, as text.
     """
 
@@ -57,6 +59,7 @@ class World:
         self.problems: list[str] = []
         self.trace: list[str] | None = [] if keep_trace else None
         self.events = 0
+        self.made = 0
         self._digest = blake2b(digest_size=16)
         self.control = self.loop("control")
 
@@ -107,6 +110,28 @@ class World:
         for loop in self.loops:
             loop.forget()
         self.loops.clear()
+
+
+class _Task(asyncio.Task[Any]):
+    """A task whose place in a set does not depend on where it lies in memory."""
+
+    def __init__(self, work: Any, *, number: int, **more: Any) -> None:
+        self._number = number
+        super().__init__(work, **more)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class _Future(asyncio.Future[Any]):
+    """See `_Task`."""
+
+    def __init__(self, *, number: int, **more: Any) -> None:
+        self._number = number
+        super().__init__(**more)
+
+    def __hash__(self) -> int:
+        return self._number
 
 
 class MachineLoop(asyncio.BaseEventLoop):
@@ -207,10 +232,16 @@ class MachineLoop(asyncio.BaseEventLoop):
         self.close()
 
     def _make_task(self, loop: asyncio.AbstractEventLoop, work: Any, **more: Any) -> asyncio.Task[Any]:
-        task = asyncio.Task(work, loop=loop, **more)
+        self.world.made += 1
+        task = _Task(work, number=self.world.made, loop=loop, **more)
         self._tasks.append(task)
         task.add_done_callback(self._tasks.remove)
         return task
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """See `asyncio.AbstractEventLoop.create_future`."""
+        self.world.made += 1
+        return _Future(number=self.world.made, loop=self)
 
     def _process_events(self, event_list: list[Any]) -> None:
         """There are none: `BaseEventLoop` asks for it."""

@@ -450,7 +450,7 @@ class Cluster:
         for task in tasks:
             if task is not current:
                 task.cancel()
-        connections = set(self._connections.values())
+        connections = list(dict.fromkeys(self._connections.values()))
         for connection in connections:
             connection.close()
         self._connections.clear()
