@@ -16,9 +16,13 @@ if os.environ.get("PYTHONHASHSEED") != "0":
 import argparse
 import logging
 
+from contextlib import nullcontext
+
 from . import isolation
-from .faults import parse
-from .run import simulate
+from .faults import Fault, parse
+from .mutants import MUTANTS
+from .run import Outcome, simulate
+from .shrink import shrink
 
 
 def main() -> int:
@@ -26,29 +30,53 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m simulation")
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--seeds", type=int, default=1, help="how many")
-    parser.add_argument("--faults", help="instead of those of the seed")
-    parser.add_argument("--trace", action="store_true")
-    parser.add_argument("--log", action="store_true")
+    parser.add_argument("--faults", help="a schedule instead of that of the seed")
+    parser.add_argument("--mutant", choices=sorted(MUTANTS), help="a rule to be left out")
+    parser.add_argument("--first", action="store_true", help="end with the first seed that fails")
+    parser.add_argument("--shrink", action="store_true", help="find fewer faults that still break it")
+    parser.add_argument("--trace", action="store_true", help="print each event")
+    parser.add_argument("--log", action="store_true", help="print what brokers and clients log")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO if options.log else logging.CRITICAL)
+    faults = None if options.faults is None else parse(options.faults)
     failed = 0
-    for seed in range(options.seed, options.seed + options.seeds):
-        began = isolation.real_time()
-        faults = None if options.faults is None else parse(options.faults)
-        outcome = simulate(seed, faults, keep_trace=options.trace)
-        if outcome.trace is not None:
-            print("\n".join(outcome.trace))
-        print(
-            f"seed {seed}: {len(outcome.faults)} faults, {outcome.events} events, {outcome.digest}, "
-            f"{outcome.acknowledged} acknowledged, {outcome.forgiven} forgiven, "
-            f"{isolation.real_time() - began:.2f} s",
-            flush=True,
-        )
-        if outcome.problems:
-            print("\n".join(outcome.problems))
-            print(f"again: make simulate SEED={seed} FAULTS={','.join(one.text() for one in outcome.faults)}")
-        failed += bool(outcome.problems)
+    with nullcontext() if options.mutant is None else MUTANTS[options.mutant]():
+        for seed in range(options.seed, options.seed + options.seeds):
+            outcome = _run(seed, faults, trace=options.trace)
+            if outcome.problems and options.shrink:
+                outcome = shrink(outcome)
+                print(f"shrunken to {len(outcome.faults)} faults:")
+                print("\n".join(outcome.problems))
+                print(again(outcome, options.mutant), flush=True)
+            elif outcome.problems:
+                print(again(outcome, options.mutant), flush=True)
+            failed += bool(outcome.problems)
+            if failed and options.first:
+                break
     return 1 if failed else 0
+
+
+def _run(seed: int, faults: list[Fault] | None, *, trace: bool) -> Outcome:
+    began = isolation.real_time()
+    outcome = simulate(seed, faults, keep_trace=trace)
+    if outcome.trace is not None:
+        print("\n".join(outcome.trace))
+    print(
+        f"seed {seed}: {len(outcome.faults)} faults, {outcome.events} events, {outcome.digest}, "
+        f"{outcome.acknowledged} acknowledged, {outcome.forgiven} forgiven, "
+        f"{isolation.real_time() - began:.2f} s"
+    )
+    if outcome.problems:
+        print("\n".join(outcome.problems))
+    sys.stdout.flush()
+    return outcome
+
+
+def again(outcome: Outcome, mutant: str | None) -> str:
+    """The command that runs it again."""
+    faults = ",".join(one.text() for one in outcome.faults)
+    more = "" if mutant is None else f" SIMULATION='--mutant {mutant}'"
+    return f"again: make simulate SEED={outcome.seed} FAULTS={faults}{more}"
 
 
 sys.exit(main())

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .faults import Fault
 
 LOOK_S = 0.1
+REPAIR_S = 1.0
 
 
 class NotInTime(Exception):
@@ -122,6 +123,35 @@ class SimulatedCluster:
             machine.start()
 
     # ------------------------------------------------------------------ at the end
+
+    def repair(self) -> None:
+        """Do what docs/cluster.md has an operator do with a damaged replica that others have as well."""
+        for machine in self.machines:
+            if not machine.is_started:
+                continue
+            logs = machine.broker.logs
+            for key in [key for key in self.observer.partitions if key in logs.damaged]:
+                known = self.observer.partitions[key]
+                if machine.host in known.isr:
+                    continue
+                self.world.note(f"{key} of {machine.host} is rebuilt")
+                machine.kill()
+                machine.move_out(*key)
+                machine.start()
+                break
+
+    async def settle(self, seconds: float) -> None:
+        """Wait until all is as it is to be when all is well.
+
+        Raises:
+            NotInTime: it is not.
+        """
+        until_s = self.world.now_s + seconds
+        while what := self.unsettled():
+            if self.world.now_s > until_s:
+                raise NotInTime(f"not within {seconds:g} s: {what}")
+            await asyncio.sleep(REPAIR_S)
+            self.repair()
 
     def unsettled(self) -> str:
         """What is not yet as it is to be when all is well; empty when everything is."""

@@ -142,7 +142,7 @@ class Observer:
     def acked(self, partition: Partition, offset: int) -> None:
         """A leader says that everything below an offset is committed."""
         committed = self._committed(partition.log)
-        if committed is None or committed.is_forgiven:
+        if committed is None or committed.is_forgiven or offset <= 0:
             return
         self.acknowledged += 1
         name, host = f"{partition.topic}-{partition.index}", _host(partition.log)

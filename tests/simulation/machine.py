@@ -59,6 +59,9 @@ CONFIG = {
     "controlled.shutdown.retry.backoff.ms": "500",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     "log.segment.bytes": "8192",
+    "log.index.size.max.bytes": "4096",
+    "offsets.topic.segment.bytes": "65536",
+    "transaction.state.log.segment.bytes": "65536",
 }
 
 
@@ -302,6 +305,13 @@ class Machine:
         await self.broker.stop()
         if not loop.is_dead:
             self.kill()
+
+    def move_out(self, topic: str, index: int) -> None:
+        """Take a partition's folder out of the data folder, while no broker runs."""
+        folder = Path(f"/data/{topic}-{index}")
+        for path in [path for path in self.disk.files if folder in path.parents]:
+            del self.disk.files[path]
+        self.disk.dirs.discard(folder)
 
     def expire(self) -> None:
         """End the present sessions at the store."""

@@ -27,12 +27,23 @@ EXECUTOR_DELAY_S_MAX = 0.02
 """How long work in an executor takes at most, in virtual time."""
 
 
+TURN_S = 1e-6
+"""How long it takes to do what is ready: who waits for the smallest of times is not to wait for ever."""
+
+TURNS_AT_ONCE = 5_000
+"""How often loops may be turned before nothing is ready for once."""
+
+
 class NothingLeft(Exception):
     """Somebody waits for what can no longer come: nothing is ready and no timer runs."""
 
 
 class Killed(BaseException):
     """The process that does this has died. Not an `Exception`: no handler in the code under test sees it."""
+
+
+class Livelock(Exception):
+    """Somebody does something over and over without a pause."""
 
 
 class World:
@@ -60,6 +71,7 @@ class World:
         self.trace: list[str] | None = [] if keep_trace else None
         self.events = 0
         self.made = 0
+        self._turns = 0
         self._digest = blake2b(digest_size=16)
         self.control = self.loop("control")
 
@@ -94,16 +106,27 @@ class World:
 
         Raises:
             NothingLeft: nothing ever will be.
+            Livelock: there is no end to what is ready.
         """
         ran = False
         for loop in self.loops:
             ran = loop.turn() or ran
         if ran:
+            self.now_s += TURN_S
+            self._turns += 1
+            if self._turns > TURNS_AT_ONCE:
+                raise Livelock(f"nobody ever waits at {self.now_s:.3f} s: {self._busy()}")
             return
+        self._turns = 0
         soonest = min(filter(None, (loop.next_s() for loop in self.loops)), default=None)
         if soonest is None:
             raise NothingLeft("nothing is ready and no timer runs")
         self.now_s = max(self.now_s, soonest)
+
+    def _busy(self) -> list[str]:
+        ready = [handle for loop in self.loops for handle in loop._ready]  # type: ignore[attr-defined]
+        tasks = [getattr(handle._callback, "__self__", None) for handle in ready]
+        return [repr(task) for task in tasks if isinstance(task, asyncio.Task)] or [repr(ready[:3])]
 
     def close(self) -> None:
         """Let go of all tasks, without running what they would still do."""
