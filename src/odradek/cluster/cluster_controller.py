@@ -210,28 +210,7 @@ class ClusterController(Reassignment):
     # --- leaders that have changed the ISR themselves (before 2.7) ----------------------------------------
 
     def _isrs_changed(self) -> None:
-        done: list[Write] = []
-        named: set[tuple[str, int]] = set()
-        for name in self.store.children(paths.ISR_CHANGES):
-            path = f"{paths.ISR_CHANGES}/{name}"
-            try:
-                data, _ = self.store.get(path)
-                named.update(nodes.decode_isr_change(path, data))
-            except NoNode:
-                continue
-            except NodeFormatError as error:
-                log.warning("%s", error)
-            done.append(Remove(path))
-        topics = {
-            name: topic
-            for name in sorted({topic for topic, _ in named} & self._image.topics.keys())
-            if (topic := self._load_topic(name)) is not None
-        }
-        fresh = {name: topic for name, topic in topics.items() if topic != self._image.topics[name]}
-        if fresh:
-            self._apply(ClusterDelta(topics=fresh))
-        self._commit_batched(Decision(tuple(done)))
-        for name, index in sorted(named):
+        for name, index in sorted(self.follow_isr_notices()):
             self._after_isr_change(name, index)
 
     # --- leaders that go back -----------------------------------------------------------------------------

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from odradek.cluster import decisions, loading, nodes, paths
+from odradek.cluster import decisions, nodes, paths
 from odradek.cluster.decisions import Decision, IsrChange, Remove, Write
 from odradek.cluster.image import ClusterDelta, PartitionImage, TopicImage
 from odradek.cluster.nodes import NodeFormatError
 from odradek.cluster.partition_admin import PartitionAdmin
-from odradek.cluster.store import MetadataStore, NoNode, StoreError
+from odradek.cluster.store import MetadataStore, StoreError
 from odradek.errors import InvalidUpdateVersionError, KafkaError
+from odradek.util.topic_partition import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -101,10 +102,13 @@ class IsrChanges(PartitionAdmin):
 
     # --- as leaders have written them (inter.broker.protocol.version before 2.7-IV2) -----------------------
 
-    def follow_isr_notices(self) -> None:
+    def follow_isr_notices(self) -> list[TopicPartition]:
         """Read anew what leaders say they have changed, and remove their notices.
 
         Nothing is done by a controller that is not the active one.
+
+        Returns:
+            The partitions that they name.
 
         Raises:
             StoreError: the store cannot be read; the next notice has all of them looked at again.
@@ -112,32 +116,36 @@ class IsrChanges(PartitionAdmin):
             KafkaStorageError: the store cannot be written.
         """
         if not self.is_active:
-            return
+            return []
         notices = [f"{paths.ISR_CHANGES}/{name}" for name in self.store.children(paths.ISR_CHANGES)]
-        changed: dict[tuple[str, int], None] = {}
-        for path in notices:
+        changed: dict[TopicPartition, None] = {}
+        for path, found in zip(notices, self.store.get_many(notices), strict=True):
             try:
-                data, _ = self.store.get(path)
-                changed.update(dict.fromkeys(nodes.decode_isr_change(path, data)))
-            except NoNode:
-                continue
+                if found is not None:
+                    changed.update(dict.fromkeys(nodes.decode_isr_change(path, found[0])))
             except NodeFormatError as error:
                 log.warning("a notice of changed in-sync sets is of no use: %s", error)
-        topics = self._read_states(changed)
+        topics = self._read_states(list(changed))
         if topics:
             self._apply(ClusterDelta(topics=topics))
         if notices:
             self._commit(Decision(tuple(Remove(path) for path in notices)))
+        return list(changed)
 
-    def _read_states(self, keys: Iterable[tuple[str, int]]) -> dict[str, TopicImage]:
+    def _read_states(self, keys: Sequence[TopicPartition]) -> dict[str, TopicImage]:
         """The topics of these partitions, as far as the nodes say something newer than the image."""
         topics: dict[str, TopicImage] = {}
-        for name, index in keys:
+        states = [paths.partition_state(*key) for key in keys]
+        for (name, index), path, found in zip(keys, states, self.store.get_many(states), strict=True):
             topic = topics.get(name) or self.image.topic(name)
             before = None if topic is None else topic.partitions.get(index)
-            if topic is None or before is None:
+            if topic is None or before is None or found is None or found[1].version <= before.partition_epoch:
                 continue
-            after = loading.load_partition(self.store, name, index, before.assignment)
-            if after.partition_epoch > before.partition_epoch:
-                topics[name] = topic._replace(partitions={**topic.partitions, index: after})
+            try:
+                state = nodes.decode_partition_state(path, found[0])
+            except NodeFormatError as error:
+                log.warning("a changed in-sync set cannot be read: %s", error)
+                continue
+            after = PartitionImage.of(before.assignment, state, found[1].version)
+            topics[name] = topic._replace(partitions={**topic.partitions, index: after})
         return topics
