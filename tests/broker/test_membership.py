@@ -19,6 +19,12 @@ from odradek.broker.membership import ClusterAccess
 from odradek.cluster import paths
 from odradek.cluster.memory import MemoryServer, MemoryStore
 from odradek.cluster.store import StoreUnavailable
+from odradek.wire.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataRequest,
+)
+from ports import free_port
 
 WAIT_S = 60
 
@@ -404,6 +410,53 @@ def test_the_folder_of_another_cluster_or_broker_is_not_used(tmp_path: Path) -> 
         await again.broker.stop()
 
     run(scenario())
+
+
+def test_a_controller_that_refuses_this_broker_alone_is_not_removed_again_and_again(tmp_path: Path) -> None:
+    """Something between the two may refuse for it, while all others reach it and elect it again."""
+    removed: list[int] = []
+
+    async def use(member: Member) -> None:
+        membership = member.broker._membership
+        assert membership is not None
+        member.broker.controller.remove_dead_controller = removed.append  # type: ignore[method-assign, assignment]
+        closed = free_port()
+        own = next(iter(membership.metadata.image.brokers.values()))
+        epoch = 10
+
+        def told(*live: int, controller: int) -> None:
+            nonlocal epoch
+            epoch += 1
+            ports = {0: own.registration.endpoints[0].port, 9: closed}
+            brokers = [
+                UpdateMetadataBroker(
+                    id=one,
+                    endpoints=[
+                        UpdateMetadataEndpoint(host="127.0.0.1", port=ports[one], listener="PLAINTEXT")
+                    ],
+                )
+                for one in live
+            ]
+            membership.metadata.update(
+                UpdateMetadataRequest(controller_id=controller, controller_epoch=epoch, live_brokers=brokers),
+                8,
+            )
+
+        async def quiet() -> None:
+            await until(lambda: membership._watched_controller == -1)
+            await member.broker._controller_thread.run(lambda: None)
+
+        told(0, 9, controller=9)
+        await until(lambda: removed == [9])
+        told(0, 9, controller=9)
+        await quiet()
+        assert removed == [9]
+        # It was away, and is here again: this is another life, and another death.
+        told(0, controller=0)
+        told(0, 9, controller=9)
+        await until(lambda: removed == [9, 9])
+
+    in_member(tmp_path, use)
 
 
 def test_who_is_abandoned_leaves_no_thread_of_the_controller(tmp_path: Path) -> None:

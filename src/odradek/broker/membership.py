@@ -128,6 +128,8 @@ class Membership:
         self.on_told: Callable[[], object] | None = None
         self._expected: set[str] | None = None
         self._watched_controller = -1
+        self._removed: set[int] = set()
+        """Controllers that this broker has had removed, and has neither reached nor seen gone since."""
         self._periodic: list[Periodic] = []
         self._looked_at = -1.0
         self._rejoining: asyncio.Task[None] | None = None
@@ -279,6 +281,7 @@ class Membership:
         self._changed.set()
         for gone in delta.brokers_gone:
             self.channels.forget(gone)
+            self._removed.discard(gone)
             if gone == self._watched_controller:
                 self._watched_controller = -1
         if delta.controller is not None or delta.brokers:
@@ -325,13 +328,27 @@ class Membership:
 
     def _saw_controller(self, controller_id: int, answer: asyncio.Future[object]) -> None:
         error = None if answer.cancelled() else answer.exception()
-        if isinstance(error, ChannelBroken) and error.refused:
+        if error is None and not answer.cancelled():
+            self._removed.discard(controller_id)
+        elif isinstance(error, ChannelBroken) and error.refused:
             self._on_controller_refused(controller_id)
 
     def _on_controller_refused(self, controller_id: int) -> None:
-        if controller_id == self.metadata.image.controller_id and not self._stopped:
-            self._watched_controller = -1
-            self._controller.event_queue.post(partial(self._controller.remove_dead_controller, controller_id))
+        if controller_id != self.metadata.image.controller_id or self._stopped:
+            return
+        self._watched_controller = -1
+        if controller_id not in self._removed:
+            # Once: if it is there and others reach it, they elect it again, and it would go on like that.
+            self._removed.add(controller_id)
+            self._controller.event_queue.post(partial(self._remove_controller, controller_id))
+
+    def _remove_controller(self, controller_id: int) -> None:
+        try:
+            self._controller.remove_dead_controller(controller_id)
+        except OdradekError as error:
+            log.info("the controller that is gone is not removed: %s", error)
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._removed.discard, controller_id)
 
     def _shrink_isrs(self) -> None:
         now_ms = self._clock.now_ms()
