@@ -17,6 +17,7 @@ from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.folders import failures
 from odradek.broker.membership import ClusterAccess
 from odradek.cluster import paths
+from odradek.cluster.admin import NewTopic
 from odradek.cluster.memory import MemoryServer, MemoryStore
 from odradek.cluster.store import StoreUnavailable
 from odradek.wire.messages.update_metadata import (
@@ -290,6 +291,37 @@ def test_a_second_broker_of_the_same_id_is_refused_and_the_first_goes_on(tmp_pat
         assert member.is_member() and member.open_sessions == 1
 
     in_member(tmp_path / "first", use)
+
+
+def test_a_broker_whose_id_another_one_has_taken_leads_nothing_any_more(tmp_path: Path) -> None:
+    """Its session ended while it stood still, and another one was started in its place."""
+    reasons: list[str] = []
+    other: list[MemoryStore] = []
+
+    async def scenario() -> None:
+        member = Member(tmp_path, broker_id="0")
+        broker = member.broker
+        broker.on_fatal = reasons.append
+        await broker.start()
+        await until(member.is_member)
+        await broker.controller.event_queue.run(lambda: broker.controller.create_topic(NewTopic("t", 1, 1)))
+        await until(lambda: broker.replicas.leader_count == 1)
+
+        def take() -> None:
+            if not other:
+                other.append(MemoryStore(member.server))
+                other[0].create(paths.broker_id(0), b"{}", ephemeral=True)
+
+        member.before_open = take
+        member.sessions[0].expire()
+        await until(lambda: reasons)
+        assert "a broker with id 0 is registered already" in reasons[0]
+        assert broker.replicas.leader_count == 0
+        await broker.stop()
+        assert other[0].exists(paths.broker_id(0)) is not None
+        other[0].close()
+
+    run(scenario())
 
 
 def test_a_broker_waits_for_the_session_of_its_life_before(tmp_path: Path) -> None:

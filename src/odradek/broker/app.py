@@ -113,7 +113,7 @@ class Broker:
         housekeeping: what it does by the clock.
         slicer: runs work that takes long in slices.
         request_log: one line per request, when it is on.
-        on_fatal: told why it cannot go on: all of its data folders have failed.
+        on_fatal: told why it cannot go on: all of its data folders have failed, or another broker has its id.
     """
 
     loop: asyncio.AbstractEventLoop
@@ -379,6 +379,7 @@ class Broker:
         self.state_changes, self.channels = membership.state_changes, membership.channels
         membership.metadata.add_listener(self._on_metadata)
         membership.on_told = partial(check_cluster, self.purgatory)
+        membership.on_replaced = self._be_fatal
         # Deletions end in the controller's own image.
         self.controller.add_listener(lambda image, delta: check_topics(self.purgatory, delta))
         self.replicas.replica_selector = _replica_selector(self.config.replica_selector_class)
@@ -556,6 +557,10 @@ class Broker:
         self.replicas.follow_configs(image, delta)
         self._follow_topics(image, delta)
         check_topics(self.purgatory, delta)
+
+    def _be_fatal(self, reason: str) -> None:
+        if self.on_fatal is not None:
+            self.on_fatal(reason)
 
     def _on_leadership(self, topics: set[str]) -> None:
         """This broker has begun or ceased to lead partitions of these topics."""

@@ -82,6 +82,7 @@ class Membership:
         state_changes: does what the controller says.
         is_told: whether the controller has told of this broker, and of the topics that there were.
         on_told: called when it has.
+        on_replaced: told why, when another broker has taken this one's id after the end of its session.
     """
 
     def __init__(
@@ -126,6 +127,7 @@ class Membership:
         self._isr_changes: AlterPartitionManager | ZkIsrManager
         self.is_told = False
         self.on_told: Callable[[], object] | None = None
+        self.on_replaced: Callable[[str], object] | None = None
         self._expected: set[str] | None = None
         self._watched_controller = -1
         self._removed: set[int] = set()
@@ -246,7 +248,7 @@ class Membership:
     async def _register(self) -> None:
         """Register; the session of this broker's life before may have to end first, or the new one ends."""
         self._listen_for_expiry(self._controller.store)
-        deadline = self._loop.time() + 1.5 * self._config.zookeeper_session_timeout_ms / 1000
+        deadline = self._loop.time() + self._patience_s
         is_told = False
         register: Callable[[], None] = self._start_controller
         while not self._stopped:
@@ -387,12 +389,21 @@ class Membership:
         self._rejoining = self._loop.create_task(self._rejoin())
 
     async def _rejoin(self) -> None:
-        """Register anew in another session, as often as it takes."""
+        """Register anew in another session, as often as it takes; not beside another broker of this id."""
+        taken_since: float | None = None
         try:
             while self._is_member:
                 try:
                     await self._controller.event_queue.run(self._open_and_rejoin)
                 except Exception as error:
+                    if not isinstance(error, NodeExists):
+                        taken_since = None
+                    elif taken_since is None:
+                        taken_since = self._loop.time()
+                    elif self._loop.time() > taken_since + self._patience_s:
+                        # No session of this broker's own lasts that long.
+                        self._be_replaced(str(error))
+                        return
                     # Whatever it is: nobody else would try again.
                     is_bug = not isinstance(error, OdradekError)
                     log.warning("cannot register anew yet: %s", error, exc_info=is_bug)
@@ -403,6 +414,21 @@ class Membership:
                     return
         finally:
             self._rejoining = None
+
+    def _be_replaced(self, reason: str) -> None:
+        """Lead and follow nothing any more: another broker of this id may append to the same partitions."""
+        self._is_member = False
+        for partition in list(self._replicas):
+            self._replicas.stop(*partition.key)
+        self.fetchers.stop()
+        log.critical("the broker cannot go on: %s", reason)
+        if self.on_replaced is not None:
+            self.on_replaced(reason)
+
+    @property
+    def _patience_s(self) -> float:
+        """For how long an earlier session of this broker may be in its way."""
+        return 1.5 * self._config.zookeeper_session_timeout_ms / 1000
 
     def _open_and_rejoin(self) -> None:
         before = self._controller.store

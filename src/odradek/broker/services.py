@@ -54,7 +54,8 @@ class BrokerServices(Protocol):
         authorizer: who may do what; None allows everything.
         slicer: runs work that takes long in slices.
         request_log: one line per request, when it is on.
-        on_fatal: told why the broker cannot go on: all of its data folders have failed.
+        on_fatal: told why the broker cannot go on: all of its data folders have failed, or another one has
+            its id.
     """
 
     config: BrokerConfig
