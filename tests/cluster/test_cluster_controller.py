@@ -574,6 +574,22 @@ def test_leaders_go_back_when_too_many_are_away() -> None:
     world.check()
 
 
+@pytest.mark.parametrize("asked", [1, 3])
+def test_whoever_is_left_leads_as_soon_as_that_is_allowed(asked: int) -> None:
+    world = World()
+    world.create("t", [2, 3])
+    world.create("u", [2, 3])
+    world.kill(3)
+    world.kill(2)
+    world.begin(3)
+    assert {topic.partitions[0].leader for topic in world.active.image.topics.values()} == {-1}
+    # Any broker writes configs; the controller hears of it by the notice.
+    world.controllers[asked].alter_config("topics/t", {"unclean.leader.election.enable": "true"})
+    world.settle()
+    leaders = {name: topic.partitions[0].leader for name, topic in world.active.image.topics.items()}
+    assert leaders == {"t": 3, "u": -1}
+
+
 def test_a_failed_folder_is_asked_about_and_loses_its_leads() -> None:
     world = World()
     world.create("t", [2, 1], [1, 2])

@@ -531,6 +531,16 @@ class ContestedController(Controller):
         """Say what is not followed until it can be read; what is all right goes on without it."""
         repeats.log(logging.ERROR, error.path, "left alone: %s", error)
 
+    def _replace_image(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        super()._replace_image(image, delta)
+        if (
+            self.is_active
+            and self._told
+            and any(_may_allow_unclean(entity, config) for entity, config in delta.configs.items())
+        ):
+            # Whoever is left may lead now. Kafka: `TopicUncleanLeaderElectionEnable`.
+            self.event_queue.post(partial(self._event, paths.BROKER_IDS))
+
     def _refresh(self) -> None:
         if self.is_active:
             # Who lives is for `_make_leaders_fit` to see: with each change there may be leaders to elect.
@@ -549,6 +559,12 @@ class ContestedController(Controller):
                 control_listener.on_image(image, delta)
             for listener in list(self._listeners):
                 listener(image, delta)
+
+
+def _may_allow_unclean(entity: str, config: Mapping[str, str]) -> bool:
+    return config.get("unclean.leader.election.enable") == "true" and (
+        entity.startswith("topics/") or entity == "brokers/<default>"
+    )
 
 
 def _batches(writes: Sequence[Write], keep_together: int) -> list[Sequence[Write]]:
