@@ -30,6 +30,7 @@ class Config:
 
     num_partitions = 1
     default_replication_factor = 1
+    delete_topic_enable = True
     inter_broker_protocol_version = "3.9"
 
     def __init__(self) -> None:

@@ -283,6 +283,25 @@ def test_a_broker_that_does_not_answer_keeps_a_topic_marked_and_the_next_control
     world.check()
 
 
+def test_where_topics_may_not_be_deleted_a_tools_mark_is_taken_back() -> None:
+    world = World()
+    world.create("t", [1, 2])
+    world.config.delete_topic_enable = False
+    world.take_told()
+    world.reader.create("/admin/delete_topics/t")
+    world.settle()
+    assert world.reader.children(paths.DELETE_TOPICS) == []
+    # Likewise what was marked while there was no controller.
+    del world.controllers[1]
+    world.reader.create("/admin/delete_topics/t")
+    world.stores.pop(1).expire()
+    world.settle()
+    assert world.reader.children(paths.DELETE_TOPICS) == []
+    assert "StopReplica" not in {kind for _, kind in world.take_told()}
+    assert set(world.active.image.topics) == {"t"}
+    world.check()
+
+
 def test_a_mark_without_a_topic_is_removed() -> None:
     world = World()
     world.reader.create("/admin/delete_topics/nothing")

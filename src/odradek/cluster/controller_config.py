@@ -22,6 +22,11 @@ class ControllerConfig(Protocol):
         ...
 
     @property
+    def delete_topic_enable(self) -> bool:
+        """`delete.topic.enable`."""
+        ...
+
+    @property
     def inter_broker_protocol_version(self) -> str:
         """`inter.broker.protocol.version`."""
         ...

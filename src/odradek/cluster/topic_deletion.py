@@ -2,11 +2,13 @@
 
 A marked topic's replicas are told to go (StopReplica). A broker that is not there is told when it comes back;
 until then the topic stays marked. Which replicas are gone a controller learns from answers alone, so that a
-new controller asks all of them again. Kafka: `TopicDeletionManager`.
+new controller asks all of them again. Where topics may not be deleted, marks, which tools write as well, are
+taken back. Kafka: `TopicDeletionManager`.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 from odradek.cluster import decisions, paths
@@ -17,6 +19,8 @@ from odradek.cluster.random_source import RandomSource
 from odradek.cluster.store import MetadataStore
 from odradek.cluster.topic_nodes import TopicNodes
 from odradek.util.clock import Clock
+
+log = logging.getLogger(__name__)
 
 _TOPIC_AND_MARK = 4
 """The last nodes of a topic: its partitions' parent, itself, its config, its mark. They go at once, so that a
@@ -60,7 +64,23 @@ class TopicDeletion(TopicNodes):
                 self._deleted -= replicas
                 self.offline_replicas = frozenset(one for one in self.offline_replicas if one[1] != name)
 
+    def _complete_topics(self) -> None:
+        super()._complete_topics()
+        if not self.config.delete_topic_enable:
+            self._take_marks_back()
+            self._image = self._image._replace(marked=frozenset())
+
+    def _take_marks_back(self) -> None:
+        """Remove what asks for deletions, which this cluster does not allow (`delete.topic.enable`)."""
+        names = self.store.children(paths.DELETE_TOPICS)
+        if names:
+            log.warning("topics are not deleted, as delete.topic.enable is false: %s", ", ".join(names))
+            self._commit_batched(Decision(tuple(Remove(paths.delete_topic(name)) for name in names)))
+
     def _deletions_changed(self) -> None:
+        if not self.config.delete_topic_enable:
+            self._take_marks_back()
+            return
         super()._deletions_changed()
         names = set(self.store.children(paths.DELETE_TOPICS)) - self._image.topics.keys()
         # A topic that another program has just made, and marked, is not in the image yet.
