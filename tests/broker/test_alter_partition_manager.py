@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.interbroker.alter_partition_manager import RETRY_S, AlterPartitionManager
+from odradek.broker.interbroker.alter_partition_manager import (
+    REFUSED_REST_MS,
+    RETRY_S,
+    AlterPartitionManager,
+)
 from odradek.broker.interbroker.channel import ChannelBroken
 from odradek.errors.codes import ErrorCode
 from odradek.replication.leadership import Leadership
@@ -36,12 +40,13 @@ class World:
         self.answers: list[asyncio.Future[AlterPartitionResponse]] = []
         self.pauses: list[float] = []
         self.epoch = 77
+        self.clock = ManualClock(NOW)
         self.live = {SECOND, THIRD}
         self.manager = AlterPartitionManager(
             broker_id=ME,
             channels=self,
             replicas=self,
-            clock=ManualClock(NOW),
+            clock=self.clock,
             broker_epoch=lambda: self.epoch,
             is_eligible=lambda one: one in self.live,
             pause=self.pause,
@@ -204,6 +209,11 @@ def test_what_is_never_granted_may_be_wished_for_anew(error: ErrorCode) -> None:
         await world.breathe()
         await world.answer(refused(0, error))
         assert (partition.isr_state.wanted, len(world.sent)) == (None, 1)
+        # Not with each of the fetches that a broker makes while it is about to leave.
+        follow(partition, THIRD, 3)
+        await world.breathe()
+        assert (partition.isr_state.wanted, len(world.sent)) == (None, 1)
+        world.clock.advance(REFUSED_REST_MS)
         follow(partition, THIRD, 3)
         await world.breathe()
         assert len(world.sent) == 2

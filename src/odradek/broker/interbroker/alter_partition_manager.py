@@ -44,6 +44,9 @@ NEWEST = 3
 _WITHOUT_EPOCHS = 2
 _BY_NAME = 1
 RETRY_S = 0.05
+REFUSED_REST_MS = 100
+"""So long after INELIGIBLE_REPLICA no new member of a partition is asked for: a broker that is leaving
+fetches until it has gone."""
 _UNKNOWN_EPOCH = -1
 _NO_TOPIC_ID = bytes(16)
 
@@ -119,6 +122,8 @@ class AlterPartitionManager:
         self._is_eligible = is_eligible
         self._pause = pause
         self._wishes: dict[TopicPartition, _Wish] = {}
+        self._rest_until_ms: dict[TopicPartition, float] = {}
+        """Partitions whose last new member was refused: each fetch of it would have it asked for again."""
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
 
@@ -127,6 +132,8 @@ class AlterPartitionManager:
         if self._stopped or not all(
             one in partition.isr or one == self._broker_id or self._is_eligible(one) for one in isr
         ):
+            return False
+        if len(isr) > len(partition.isr) and self._rests(partition.key):
             return False
         self._wishes[partition.key] = _Wish(
             partition.log.topic_id or _NO_TOPIC_ID,
@@ -138,6 +145,15 @@ class AlterPartitionManager:
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._send_all())
         return True
+
+    def _rests(self, key: TopicPartition) -> bool:
+        until_ms = self._rest_until_ms.get(key)
+        if until_ms is None:
+            return False
+        if self._clock.monotonic_ms() < until_ms:
+            return True
+        del self._rest_until_ms[key]
+        return False
 
     def stop(self) -> None:
         """Ask for nothing more."""
@@ -252,7 +268,8 @@ class AlterPartitionManager:
         if partition is None:
             return True
         if error in NEVER_GRANTED:
-            # The next fetch, or the next look for laggards, asks again.
+            # A later fetch, or the next look for laggards, asks again.
+            self._rest_until_ms[key] = self._clock.monotonic_ms() + REFUSED_REST_MS
             partition.give_isr_up(wish.leader_epoch, wish.partition_epoch)
         elif error is ErrorCode.NONE and partition.take_isr(
             answer.leader_epoch, answer.isr, answer.partition_epoch, self._clock.now_ms()
