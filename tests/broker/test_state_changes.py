@@ -229,6 +229,21 @@ def test_a_partition_is_led_and_another_followed(version: int) -> None:
     run(scenario)
 
 
+def test_a_log_that_is_older_than_ids_takes_that_of_its_topic() -> None:
+    """Brokers that go over to 2.8 have the controller give ids to topics that have none."""
+
+    async def scenario(world: World) -> None:
+        await world.lead(state(0, epoch=3), version=4)
+        partition = world.replicas.get("t", 0)
+        assert partition.log.topic_id is None
+        assert await world.lead(state(0, epoch=3), version=7) == (NONE, [NONE])
+        assert partition.log.topic_id == ID
+        wrong = ErrorCode.INCONSISTENT_TOPIC_ID
+        assert await world.lead(state(0, epoch=9), topic_id=ANOTHER_ID) == (NONE, [wrong])
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("version", range(8))
 def test_an_older_controller_changes_nothing(version: int) -> None:
     async def scenario(world: World) -> None:

@@ -275,12 +275,22 @@ class ReplicaManager:
             cannot be used, NONE.
         """
         self._take_up(topic, index, state, is_new=is_new)
-        if self.find(topic.name, index) is not None:
+        partition = self.find(topic.name, index)
+        if partition is not None:
+            if topic.topic_id != ZERO_TOPIC_ID and partition.log.topic_id is None:
+                self._note_topic_id(partition, topic.topic_id)
             return ErrorCode.NONE
         found = self._logs.get(topic.name, index)
         if found is not None and found.topic_id not in (None, ZERO_TOPIC_ID, topic.topic_id):
             return ErrorCode.INCONSISTENT_TOPIC_ID
         return ErrorCode.KAFKA_STORAGE_ERROR
+
+    def _note_topic_id(self, partition: Partition, topic_id: bytes) -> None:
+        """The topic is older than ids are, and has been given one (`TopicNodes`)."""
+        try:
+            partition.log.set_topic_id(topic_id)
+        except KafkaStorageError as error:
+            log.warning("the topic id of %s-%d is not noted yet: %s", *partition.key, error)
 
     def stop(self, topic: str, index: int) -> None:
         """Neither lead nor follow a partition any more; its log stays."""
