@@ -25,7 +25,11 @@ from interop.test_spark_connector import connector_jars
 from odradek import Admin, Consumer, NewTopic
 from odradek import Producer as OurProducer
 
-pytestmark = pytest.mark.interop
+pytestmark = [
+    pytest.mark.interop,
+    # Of kafka-python, while brokers are down; see `members.collect_what_clients_left`.
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
 
 PARTITIONS = 4
 PACE_S = 0.02
@@ -356,6 +360,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
         for name in told.stories:
             told.logs[name] = log_of(at, name)
     yield told
+    told.stories.clear()
+    members.collect_what_clients_left()
 
 
 def await_all(told: Told, what: str, condition: Callable[[Story], bool]) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import importlib.metadata
 import threading
 import time
-import warnings
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
@@ -28,12 +26,10 @@ def turns(values: list[bytes], codecs: tuple[str, ...]) -> Iterator[tuple[str, l
 
 
 @pytest.fixture(autouse=True)
-def collect_what_clients_left() -> Iterator[None]:
+def nothing_is_left() -> Iterator[None]:
     """What a client that lost its broker left to the collector is found in its own test."""
     yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+    members.collect_what_clients_left()
 
 
 class Confluent:

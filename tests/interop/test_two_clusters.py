@@ -128,6 +128,9 @@ def two_brokers(kafka_toolchain: None, tmp_path: Path) -> Iterator[list[kafka_pe
             )
             running.enter_context(brokers[-1])
         yield brokers
+        for broker in brokers:
+            # One that is left alone would take its time to leave.
+            broker.kill()
 
 
 @pytest.fixture
