@@ -80,8 +80,8 @@ def until(what: str, condition: Callable[[], bool], limit_s: float = LIMIT_S) ->
 def collect_what_clients_left() -> None:
     """Collect sockets that kafka-python has not closed, those whose connection was refused.
 
-    Whoever lets it lose its broker calls this when it is done with it. Else they are found some time later, and
-    fail a test that has nothing to do with them: of another file, if this one was the last.
+    Whoever lets it lose its broker calls this when it is done with it. Else they are found some time later,
+    and fail a test that has nothing to do with them: of another file, if this one was the last.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
