@@ -62,6 +62,7 @@ class ClusterProcesses:
         self.zookeeper = available(directory / "zookeeper")
         self.ports = [free_port() for _ in range(size)]
         self._processes: dict[int, forking.Forked] = {}
+        self._pids: dict[int, str] = {}
         self._epochs: dict[tuple[str, int], int] = {}
         served = []
         for broker, port in enumerate(self.ports):
@@ -97,8 +98,8 @@ class ClusterProcesses:
         return for_clients
 
     def _names(self) -> dict[int, str]:
-        """The brokers' processes and their names on the network."""
-        return {process.pid: str(broker) for broker, process in list(self._processes.items())}
+        """The brokers' processes, those that are about to end too, and their names on the network."""
+        return dict(self._pids)
 
     @property
     def network(self) -> Network:
@@ -155,7 +156,9 @@ class ClusterProcesses:
             assert broker not in self._processes
             config = self.directory / f"{broker}.properties"
             with (self.directory / f"{broker}.log").open("ab") as errors:
-                self._processes[broker] = forking.start(["server", "--config", str(config)], errors)
+                process = forking.start(["server", "--config", str(config)], errors)
+            self._processes[broker] = process
+            self._pids[process.pid] = str(broker)
 
     def await_ready(self, broker: int) -> None:
         """Wait until a broker that was launched says that it is ready."""

@@ -224,6 +224,11 @@ def test_a_broker_that_is_alone_needs_no_three_brokers() -> None:
     assert cluster.offsets_topic_replication_factor == 3
     given = BrokerConfig({"offsets.topic.replication.factor": "2", "node.id": "4"})
     assert (given.offsets_topic_replication_factor, given.broker_id) == (2, 4)
+    over_zookeeper = BrokerConfig({"zookeeper.connect": "h:2181"})
+    assert over_zookeeper.broker_id == 0
+    assert over_zookeeper.offsets_topic_replication_factor == 3
+    assert over_zookeeper.transaction_state_log_replication_factor == 3
+    assert over_zookeeper.transaction_state_log_min_isr == 2
     assert given.is_given("node.id")
     assert not alone.is_given("broker.id")
 

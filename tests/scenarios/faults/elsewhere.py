@@ -37,6 +37,10 @@ ELSEWHERE = (
         "tests/cluster/test_zookeeper.py",
     ),
     (
+        "groups whose assignments the coordinator makes (KIP-848)",
+        "tests/coordinators and tests/interop: our own client has the classic protocol",
+    ),
+    (
         "clients of others through a leader's, coordinator's and controller's death",
         "tests/interop",
     ),

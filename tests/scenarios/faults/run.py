@@ -15,7 +15,8 @@ class Run:
 
     Attributes:
         notes: what the page is to tell of it.
-        lost: anomalies that the scenario brings about on purpose, and tells in its notes.
+        lost: anomalies that the scenario brings about on purpose; how many records are lost is noted.
+        since: the event of the history after which nothing was lost.
     """
 
     cluster: ClusterProcesses
@@ -24,6 +25,7 @@ class Run:
     recorder: Recorder
     notes: list[str] = field(default_factory=list)
     lost: frozenset[str] = frozenset()
+    since: int = 0
 
     def leader(self) -> int:
         """The leader of partition 0, when all its replicas are in sync."""

@@ -14,7 +14,10 @@ from scenarios.faults.workloads import TOPIC, Workload
 
 pytestmark = pytest.mark.slow
 FAULTS = pytest.mark.faults
-WORKLOADS = [Workload(), Workload("gzip", transactional=True)]
+WORKLOADS = [
+    Workload(request_timeout_ms=3_000),
+    Workload("gzip", transactional=True, request_timeout_ms=3_000),
+]
 #: How soon a request of a broker to another is given up: its connection stands while it is cut off.
 SETTINGS = {"replica.socket.timeout.ms": "3000", "controller.socket.timeout.ms": "3000"}
 #: Longer than a session and than a follower may lag.

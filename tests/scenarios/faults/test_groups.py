@@ -18,19 +18,13 @@ from scenarios.faults.workloads import TOPIC, Workload
 pytestmark = [pytest.mark.slow, pytest.mark.faults]
 PARTITIONS = 6
 CLASSIC = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": 500}
-SETTINGS = {
-    "group.consumer.session.timeout.ms": str(SESSION_MS),
-    "group.consumer.heartbeat.interval.ms": "500",
-    "group.consumer.min.session.timeout.ms": "1000",
-    "group.consumer.min.heartbeat.interval.ms": "500",
-}
 
 
 @contextmanager
 def group(judged: Judged, fault: str, kind: str, configs: dict[str, Any], size: int = 3) -> Iterator[Any]:
     """A group under load during a block; afterwards nothing is missing and no commit went back."""
     workload = Workload()
-    with judged(f"group: {fault} ({kind})", workload, partitions=PARTITIONS, settings=SETTINGS) as run:
+    with judged(f"group: {fault} ({kind})", workload, partitions=PARTITIONS) as run:
         with Members(run.cluster, run.recorder, workload, **configs) as members, Watch(run.cluster) as watch:
             for _ in range(size):
                 members.join()
@@ -100,7 +94,6 @@ KINDS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("roundrobin", {**CLASSIC, "partition_assignment_strategy": ("roundrobin",)}),
     ("sticky", {**CLASSIC, "partition_assignment_strategy": ("sticky",)}),
     ("cooperative-sticky", {**CLASSIC, "partition_assignment_strategy": ("cooperative-sticky",)}),
-    ("KIP-848", {"group_protocol": "consumer"}),
 )
 #: Each fault with two kinds of groups, the coordinator's death with all.
 CASES = [

@@ -25,7 +25,10 @@ def move(run: Run, target: dict[int, list[int]] | None) -> None:
 
 
 def await_placed(run: Run, target: dict[int, list[int]]) -> None:
-    """Wait until nothing moves, replicas are where they should be, and in sync."""
+    """Wait until nothing moves, replicas are where they should be, and in sync.
+
+    A move that was taken back leaves them in another order, as Kafka does: those of the target come first.
+    """
 
     def look() -> bool:
         with run.cluster.admin() as admin:
@@ -33,7 +36,7 @@ def await_placed(run: Run, target: dict[int, list[int]]) -> None:
                 return False
             partitions = admin.describe_topics([TOPIC])[TOPIC].partitions
         return all(
-            list(one.replicas) == target[one.partition] and set(one.in_sync_replicas) == set(one.replicas)
+            set(one.replicas) == set(target[one.partition]) and set(one.in_sync_replicas) == set(one.replicas)
             for one in partitions
         )
 

@@ -13,7 +13,12 @@ from scenarios.faults.run import Run
 from scenarios.faults.workloads import TOPIC, Workload
 
 pytestmark = [pytest.mark.slow, pytest.mark.faults]
-WORKLOADS = pytest.mark.parametrize("workload", [Workload(), Workload(transactional=True)], ids=str)
+#: Brokers that have been replaced, and do not know it, are not waited for long.
+WORKLOADS = pytest.mark.parametrize(
+    "workload",
+    [Workload(request_timeout_ms=3_000), Workload(transactional=True, request_timeout_ms=3_000)],
+    ids=str,
+)
 DOWN_S = 60
 
 

@@ -30,6 +30,8 @@ class Workload:
         transactional: each operation is a transaction, and readers see what is committed.
         writers: how many producers.
         batch: records of an operation.
+        request_timeout_ms: how long a broker that does not answer is waited for; default: as long as a
+            producer does by itself.
     """
 
     compression: str = "none"
@@ -37,6 +39,7 @@ class Workload:
     transactional: bool = False
     writers: int = 2
     batch: int = 10
+    request_timeout_ms: int = 30_000
 
     def __str__(self) -> str:
         kind = "transactional" if self.transactional else "idempotent" if self.idempotent else "plain"
@@ -137,6 +140,8 @@ class Writing:
             enable_idempotence=workload.idempotent,
             compression_type=workload.compression,
             linger_ms=1,
+            request_timeout_ms=workload.request_timeout_ms,
+            metadata_max_age_ms=10 * workload.request_timeout_ms,
             **more,
         ) as producer:
             if workload.transactional:
@@ -267,9 +272,9 @@ class Reading:
         assert self._problem is None, self._problem
         assert reached, f"{self.polled} of {until} records were polled"
 
-    def finish(self) -> None:
-        """Read to what was acknowledged until now, and end."""
-        self._ends = acknowledged_ends(self._recorder, self._count)
+    def finish(self, since: int = 0) -> None:
+        """Read to what was acknowledged until now, from an event on, and end."""
+        self._ends = acknowledged_ends(self._recorder, self._count, since)
         self._thread.join(2 * LIMIT_S)
         assert not self._thread.is_alive(), f"{self._me} did not reach {self._ends}"
         if self._problem is not None:
@@ -315,13 +320,13 @@ class Reading:
         return ends is not None and all(at[TopicPartition(TOPIC, n)] >= end for n, end in enumerate(ends))
 
 
-def acknowledged_ends(recorder: Recorder, partitions: int) -> list[int]:
-    """One past the highest offset of each partition that was acknowledged.
+def acknowledged_ends(recorder: Recorder, partitions: int, since: int) -> list[int]:
+    """One past the highest offset of each partition that was acknowledged, from an event on.
 
     A leader that was paused may yet tell the end that it knew; so readers go by this.
     """
     ends = {name(n): 0 for n in range(partitions)}
-    for event in list(recorder.events):
+    for event in recorder.events[since:]:
         if event.type != "ok":
             continue
         for one in event.micro:

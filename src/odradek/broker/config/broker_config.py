@@ -50,7 +50,12 @@ STANDALONE_DEFAULTS: Mapping[str, str] = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
 }
-"""In place of Kafka's defaults in a broker that is alone: those want three brokers."""
+"""In place of Kafka's defaults in a broker that is alone, and in the workers of one machine: those want three
+brokers. A broker of a cluster over ZooKeeper has Kafka's: one copy of its transactions would be lost with one
+machine, or keep all others waiting for it.
+"""
+_OF_BROKERS_WITH_OTHERS = ("broker.id",)
+"""Those of them that also hold over ZooKeeper, which gives an id to a broker that has none."""
 
 KAFKA_VERSION = "odradek.kafka.version"
 """Which release of Kafka to be; its defaults then hold for what is not given."""
@@ -102,7 +107,8 @@ class BrokerConfig(ConfigAttributes):
         self._release_defaults = _defaults_of_release(self.release)
         given = {**_without_nulls(self._release_defaults), **given}
         if standalone:
-            given = {**STANDALONE_DEFAULTS, **given}
+            names = _OF_BROKERS_WITH_OTHERS if given.get("zookeeper.connect") else STANDALONE_DEFAULTS
+            given = {**{name: STANDALONE_DEFAULTS[name] for name in names}, **given}
         if "node.id" not in self.given and "broker.id" in given and self._derives_node_id():
             given["node.id"] = given["broker.id"]
         self._static: dict[str, str] = given
