@@ -61,7 +61,9 @@ class SimulatedCluster:
 
     def controller(self) -> Machine | None:
         """The broker that is the active controller, if one believes that it is."""
-        return next((one for one in self.machines if one.is_started and one.broker.controller.is_active), None)
+        return next(
+            (one for one in self.machines if one.is_started and one.broker.controller.is_active), None
+        )
 
     async def until(self, look: Callable[[], Any], seconds: float, what: str) -> Any:
         """Look again and again until something true comes of it.

@@ -194,9 +194,7 @@ class Observer:
 
     def would_lose(self, host: str) -> bool:
         """Return whether a loss of power would leave a partition without a member that has a disk."""
-        return any(
-            host in one.isr and one.lossy | {host} >= set(one.isr) for one in self.partitions.values()
-        )
+        return any(host in one.isr and one.lossy | {host} >= set(one.isr) for one in self.partitions.values())
 
     def may_return(self, host: str) -> bool:
         """Return whether a machine that lost power has been missed: it is in no ISR with others."""
@@ -267,9 +265,8 @@ class Observer:
             differing = next((pair for pair in zip(known, own, strict=False) if pair[0] != pair[1]), None)
             self.broken(
                 f"{log.topic}-{log.partition}: {_host(log)} differs {where}: "
-                f"{differing or (known[len(own):], own[len(known):])}"
+                f"{differing or (known[len(own) :], own[len(known) :])}"
             )
-
 
     def _read(self, log: PartitionLog, start: int, end: int) -> list[Batch]:
         start, batches = max(start, log.log_start_offset), []

@@ -197,9 +197,7 @@ class End(asyncio.Transport):
         """Send bytes, or None for the end of the connection."""
         network, source, target = self._network, self.loop.host, self.host
         last_s = self._on_the_way[-1][0] if self._on_the_way else 0.0
-        self._on_the_way.append(
-            (max(last_s, network.world.now_s + network.delay_s(source, target)), data)
-        )
+        self._on_the_way.append((max(last_s, network.world.now_s + network.delay_s(source, target)), data))
         self._travel()
 
     def _travel(self) -> None:

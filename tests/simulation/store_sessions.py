@@ -63,9 +63,7 @@ class Session(MemoryStore):
         """Return whether the broker and the store hear of each other."""
         network, host = self._machine.network, self._machine.host
         return (
-            not self._loop.is_dead
-            and network.gets_through(host, STORE)
-            and network.gets_through(STORE, host)
+            not self._loop.is_dead and network.gets_through(host, STORE) and network.gets_through(STORE, host)
         )
 
     def _look(self) -> None:

@@ -238,7 +238,9 @@ class MachineLoop(asyncio.BaseEventLoop):
         """See `asyncio.AbstractEventLoop.getaddrinfo`: machines are known by their names."""
         return [(2, 1, 6, "", (host, port))]
 
-    async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:  # type: ignore[override]
+    async def create_connection(
+        self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any
+    ) -> Any:  # type: ignore[override]
         """See `asyncio.AbstractEventLoop.create_connection`."""
         assert self.network is not None
         return await self.network.connect(self, protocol_factory, host, port)

@@ -28,8 +28,8 @@ ELSEWHERE = (
         "tests/broker/test_quotas*.py: each broker keeps its own rates; no fault takes part",
     ),
     (
-        "reassignment, throttled",
-        "held in tests/replication and tests/testing, where the clock is the test's: no rate is judged here",
+        "the rate of a throttle",
+        "tests/replication and tests/testing/test_replication_throttles.py, where the clock is the test's",
     ),
     (
         "all ZooKeepers of an ensemble down",

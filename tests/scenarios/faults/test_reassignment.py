@@ -116,3 +116,52 @@ def test_a_move_is_taken_back(judged: Judged) -> None:
         # It goes, when asked again.
         move(run, AFTER)
         await_placed(run, AFTER)
+
+
+RATE = 1
+"""Bytes per second, averaged over hours: what has passed stands for all of the test, however long that is."""
+SLOWLY = {
+    "replication.quota.window.size.seconds": "3600",
+    "replica.fetch.max.bytes": "4000",
+    "replica.fetch.response.max.bytes": "4000",
+}
+PRELOADED = 400
+
+
+def throttle(run: Run, rate: int | None) -> None:
+    """Throttle what the newcomer copies, as Kafka's tool does; None takes the throttle away."""
+    rates = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+    lists = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+    leading = ",".join(f"{n}:{broker}" for n in range(PARTITIONS) for broker in BEFORE[n])
+    following = ",".join(f"{n}:{BROKERS - 1}" for n in range(PARTITIONS))
+    configs: dict[tuple[str, str | int], dict[str, str | None]] = {
+        ("broker", broker): dict.fromkeys(rates, None if rate is None else str(rate))
+        for broker in range(BROKERS)
+    }
+    configs["topic", TOPIC] = {
+        name: None if rate is None else value for name, value in zip(lists, (leading, following), strict=True)
+    }
+    with run.cluster.admin() as admin:
+        admin.incremental_alter_configs(configs)
+
+
+def test_a_throttled_move_waits(judged: Judged) -> None:
+    """Producers do not; nor does the throttle end with the death of the broker that copies."""
+    with judged(
+        "reassignment of 20 partitions, throttled; the broker that they move to killed meanwhile",
+        Workload(),
+        assignment=BEFORE,
+        partitions=PARTITIONS,
+        size=BROKERS,
+        settings=SLOWLY,
+    ) as run:
+        run.writing.go_on(PRELOADED)
+        throttle(run, RATE)
+        move(run, AFTER)
+        run.writing.go_on()
+        newcomer_killed(run)
+        run.writing.go_on()
+        with run.cluster.admin() as admin:
+            assert admin.list_partition_reassignments()
+        throttle(run, None)
+        await_placed(run, AFTER)
