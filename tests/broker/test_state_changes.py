@@ -313,6 +313,22 @@ def test_a_topic_of_another_id_takes_over_no_log() -> None:
     run(scenario)
 
 
+def test_a_log_whose_topic_id_was_lost_with_the_power_gets_it_again() -> None:
+    async def scenario(world: World) -> None:
+        await world.lead(state(0))
+        world.logs.close()
+        # It is not synced with the first records.
+        world.files.remove(FOLDER / "t-0" / "partition.metadata")
+        again = World(world.files)
+        assert await again.lead(state(0, epoch=4)) == (NONE, [NONE])
+        wrong = ErrorCode.INCONSISTENT_TOPIC_ID
+        assert await again.lead(state(0, epoch=5), topic_id=ANOTHER_ID) == (NONE, [wrong])
+        again.logs.close()
+        assert World(world.files).logs.get("t", 0).topic_id == ID  # type: ignore[union-attr]
+
+    run(scenario)
+
+
 def test_the_same_epoch_again_takes_note_of_a_newer_in_sync_set_only() -> None:
     async def scenario(world: World) -> None:
         await world.lead(state(0, partition_epoch=10), state(1, OTHER, partition_epoch=10))
