@@ -8,6 +8,7 @@
 # make histories transactions under crashes, judged, for SOAK_MINUTES (60): was every promise kept?
 # make faults   brokers of a cluster killed, paused, cut off …, their ZooKeeper too (15 minutes): docs/fault_tests.md
 #               ends with all faults at random for FAULT_MINUTES (3); SEED=… again
+# make simulate clusters over virtual networks, disks and clocks, SEEDS (1000) of them from SEED on: docs/simulation.md
 # make profile  where a broker's time goes: a flame graph, and the microseconds of each step of a request
 # make bench    the brokers beside Apache Kafka and kfake under one load: benchmarks/RESULTS.md (ONLY=section,…)
 # make zookeeper  a ZooKeeper in the foreground, empty, on 127.0.0.1:2181 (PORT=…), from the jars of PySpark
@@ -20,6 +21,7 @@ BIN    := $(VENV)/bin
 SOAK_MINUTES ?= 60
 FUZZ_ROUNDS ?= 10
 FAULT_MINUTES ?= 3
+SEEDS ?= $(if $(SEED),1,1000)
 KILLS ?= 100
 SRC    := src tests examples benchmarks setup.py
 # What requests pass is compiled from the same .py files (setup.py): its list is read from there.
@@ -28,7 +30,7 @@ BUILT  := pyproject.toml setup.py constraints.txt $(wildcard src/odradek/*.pyx) 
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint types contracts unit fuzz kills soak histories faults profile bench zookeeper interop compatibility interpreted format clean
+.PHONY: help demo test quick lint types contracts unit fuzz kills soak histories faults simulate profile bench zookeeper interop compatibility interpreted format clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -112,6 +114,9 @@ faults: $(VENV)/.dev
 		ODRADEK_FAULT_MINUTES=$(FAULT_MINUTES) ODRADEK_FAULT_SEED=$(or $(SEED),0) \
 		$(BIN)/pytest -m '' tests/scenarios/faults -n 2 --dist loadfile $(IN_ORDER) $(PYTEST)
 	PYTHONPATH=tests $(BIN)/python -m scenarios.faults.page build/fault_tests.jsonl docs/fault_tests.md
+
+simulate: $(VENV)/.dev
+	PYTHONPATH=tests $(BIN)/python -m simulation --seed $(or $(SEED),1) --seeds $(SEEDS) $(FAULTS:%=--faults %) $(SIMULATION)
 
 profile: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.profiling $(PROFILE)

@@ -15,14 +15,13 @@ if os.environ.get("PYTHONHASHSEED") != "0":
 
 import argparse
 import logging
-
 from contextlib import nullcontext
 
 from . import isolation
 from .faults import Fault, parse
 from .mutants import MUTANTS
 from .run import Outcome, simulate
-from .shrink import shrink
+from .shrinking import shrink_schedule
 
 
 def main() -> int:
@@ -44,12 +43,15 @@ def main() -> int:
         for seed in range(options.seed, options.seed + options.seeds):
             outcome = _run(seed, faults, trace=options.trace)
             if outcome.problems and options.shrink:
-                outcome = shrink(outcome)
-                print(f"shrunken to {len(outcome.faults)} faults:")
-                print("\n".join(outcome.problems))
-                print(again(outcome, options.mutant), flush=True)
+                shrunken = shrink_schedule(
+                    outcome.faults, lambda some, seed=seed: bool(simulate(seed, some).problems)
+                )
+                outcome = simulate(seed, shrunken)
+                _say(f"shrunken to {len(outcome.faults)} faults:")
+                _say("\n".join(outcome.problems))
+                _say(again(outcome, options.mutant))
             elif outcome.problems:
-                print(again(outcome, options.mutant), flush=True)
+                _say(again(outcome, options.mutant))
             failed += bool(outcome.problems)
             if failed and options.first:
                 break
@@ -60,16 +62,20 @@ def _run(seed: int, faults: list[Fault] | None, *, trace: bool) -> Outcome:
     began = isolation.real_time()
     outcome = simulate(seed, faults, keep_trace=trace)
     if outcome.trace is not None:
-        print("\n".join(outcome.trace))
-    print(
+        _say("\n".join(outcome.trace))
+    _say(
         f"seed {seed}: {len(outcome.faults)} faults, {outcome.events} events, {outcome.digest}, "
         f"{outcome.acknowledged} acknowledged, {outcome.forgiven} forgiven, "
         f"{isolation.real_time() - began:.2f} s"
     )
     if outcome.problems:
-        print("\n".join(outcome.problems))
-    sys.stdout.flush()
+        _say("\n".join(outcome.problems))
     return outcome
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
 
 
 def again(outcome: Outcome, mutant: str | None) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from odradek.cluster import paths
+from odradek.errors import OdradekError
 from odradek.testing.broker import create_topic
 
 from .faults import BROKERS, KINDS
@@ -112,6 +115,13 @@ class SimulatedCluster:
             undo = KINDS[fault.kind][0](self, fault)
             loop.call_later(fault.lasts_s, undo)
 
+    def administer(self, work: Callable[[Any], object]) -> None:
+        """Have the controller do something; it may refuse, or be none any more."""
+        machine = self.controller()
+        if machine is not None:
+            controller = machine.broker.controller
+            controller.event_queue.post(partial(_if_it_can, partial(work, controller)))
+
     def heal(self) -> None:
         """End all faults."""
         self.world.note("all is healed")
@@ -139,6 +149,7 @@ class SimulatedCluster:
                 self.world.note(f"{key} of {machine.host} is rebuilt")
                 machine.kill()
                 machine.move_out(*key)
+                self.observer.replica_removed(machine.host, key)
                 machine.start()
                 break
 
@@ -161,18 +172,35 @@ class SimulatedCluster:
             if not machine.is_started:
                 return f"{machine.host} has not started"
         tree = self.server.tree
+        if tree.nodes[paths.DELETE_TOPICS].children:
+            return f"still to be deleted are {sorted(tree.nodes[paths.DELETE_TOPICS].children)}"
         for topic in sorted(tree.nodes[paths.TOPICS].children):
             partitions = tree.nodes.get(paths.topic(topic) + "/partitions")
             for index in sorted(map(int, partitions.children)) if partitions is not None else ():
                 found = [one.broker.replicas.find(topic, index) for one in self.machines]
                 if any(one is None for one in found):
+                    everywhere = list(range(BROKERS))
+                    self.administer(partial(_reassign, topic=topic, index=index, replicas=everywhere))
                     return f"{topic}-{index} lacks replicas"
                 if sum(one.is_leader for one in found) != 1:
                     return f"{topic}-{index} has not one leader"
                 leader = next(one for one in found if one.is_leader)
-                if len(leader.isr) != BROKERS or leader.isr_state.wanted is not None:
+                if (
+                    len(leader.replicas) != BROKERS
+                    or len(leader.isr) != BROKERS
+                    or leader.isr_state.wanted is not None
+                ):
                     return f"{topic}-{index}: the ISR is {leader.isr}"
                 ends = {(one.log.log_end_offset, one.log.high_watermark) for one in found}
                 if ends != {(leader.log.log_end_offset,) * 2}:
                     return f"{topic}-{index}: logs end at {sorted(ends)}"
         return ""
+
+
+def _reassign(controller: Any, *, topic: str, index: int, replicas: list[int]) -> None:
+    controller.reassign(topic, index, replicas)
+
+
+def _if_it_can(work: Callable[[], object]) -> None:
+    with suppress(OdradekError):
+        work()

@@ -6,7 +6,10 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from odradek.cluster.admin import NewTopic
+
 from .store_sessions import STORE
+from .topics import PARTITIONS, PASSING
 
 if TYPE_CHECKING:
     from .cluster import SimulatedCluster
@@ -157,6 +160,33 @@ def _stop(cluster: SimulatedCluster, fault: Fault) -> Undo:
     return machine.start
 
 
+def _partition(fault: Fault) -> tuple[str, int]:
+    names = [(topic, index) for topic, count in sorted(PARTITIONS.items()) for index in range(count)]
+    return names[fault.amount % len(names)]
+
+
+def _elect(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    topic, index = _partition(fault)
+    cluster.administer(lambda controller: controller.elect_leader(topic, index, unclean=False))
+    return _nothing
+
+
+def _reassign(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    """A replica goes, and comes back."""
+    topic, index = _partition(fault)
+    fewer = [one for one in range(BROKERS) if one != fault.broker]
+    replicas = [fault.other, *(one for one in range(BROKERS) if one != fault.other)]
+    cluster.administer(lambda controller: controller.reassign(topic, index, fewer))
+    return lambda: cluster.administer(lambda controller: controller.reassign(topic, index, replicas))
+
+
+def _recreate(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    """A topic is deleted, and made again under its name."""
+    cluster.administer(lambda controller: controller.delete_topics([PASSING]))
+    again = NewTopic(PASSING, 1, BROKERS)
+    return lambda: cluster.administer(lambda controller: controller.create_topic(again))
+
+
 def _nothing() -> None:
     pass
 
@@ -179,6 +209,9 @@ KINDS: dict[str, tuple[Callable[[SimulatedCluster, Fault], Undo], float]] = {
     "slow-network": (_slow_network, 1),
     "jump": (_jump, 1),
     "stop": (_stop, 1),
+    "elect": (_elect, 1),
+    "reassign": (_reassign, 1),
+    "recreate": (_recreate, 1),
 }
 """What each kind does, and how often it comes."""
 

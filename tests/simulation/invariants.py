@@ -7,7 +7,8 @@ below the highest high watermark that any replica has had. Then:
 - each member of the ISR, as it stands in the metadata store, has all of it: whenever it grows, the ISR or the
   leader changes, or a member's log is cut;
 - one broker acknowledges in a leader epoch;
-- what is acknowledged with acks=all is committed, and on as many replicas as min.insync.replicas says.
+- what is acknowledged with acks=all is committed, and on as many replicas as min.insync.replicas says;
+- what counted as synced (the recovery point) is there after a loss of power.
 
 A replica that lost power may lack what it had not synced (`lossy`) until it is taken into the ISR anew. When
 nobody else is left in the ISR, records may be lost, as in Kafka: the partition is `forgiven`, and what is
@@ -92,6 +93,7 @@ class Observer:
         self.acknowledged = 0
         self._logs: dict[tuple[str, Key], PartitionLog] = {}
         self._verified: dict[int, int] = {}
+        self._synced: dict[tuple[str, Key], tuple[int, bytes | None]] = {}
         self._kept: list[PartitionLog] = []
         self._is_looking = False
 
@@ -104,7 +106,14 @@ class Observer:
 
     def replica_made(self, partition: Leadership) -> None:
         """A broker has opened a replica."""
-        self._logs[_host(partition.log), partition.key] = partition.log
+        log, place = partition.log, (_host(partition.log), partition.key)
+        synced, topic_id = self._synced.pop(place, (0, None))
+        if log.log_end_offset < synced and log.topic_id == topic_id:
+            self.broken(
+                f"{partition.topic}-{partition.index}: {place[0]} ends at {log.log_end_offset}, "
+                f"everything up to {synced} counted as synced"
+            )
+        self._logs[place] = log
         self._kept.append(partition.log)  # so that its id stays its own
 
     def high_watermark_moved(self, log: PartitionLog) -> None:
@@ -188,6 +197,7 @@ class Observer:
             committed = self.partitions.get(key)
             if one == host:
                 self._verified.pop(id(log), None)
+                self._synced[one, key] = (log.recovery_point, log.topic_id)
                 if committed is not None and host in committed.isr:
                     committed.lossy.add(host)
                     self._note_loss(key, committed)
@@ -195,6 +205,10 @@ class Observer:
     def would_lose(self, host: str) -> bool:
         """Return whether a loss of power would leave a partition without a member that has a disk."""
         return any(host in one.isr and one.lossy | {host} >= set(one.isr) for one in self.partitions.values())
+
+    def replica_removed(self, host: str, key: Key) -> None:
+        """Somebody has taken a replica's folder away."""
+        self._synced.pop((host, key), None)
 
     def may_return(self, host: str) -> bool:
         """Return whether a machine that lost power has been missed: it is in no ISR with others."""

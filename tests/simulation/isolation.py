@@ -5,6 +5,7 @@ To be imported before anything of the broker's or the clients'.
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import sys
@@ -15,7 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import interpreted  # noqa: E402
+import interpreted
 
 interpreted.pytest_load_initial_conftests()
 # The producer's compiled part reads the system's clock itself.
@@ -44,6 +45,7 @@ def use(seed: int, now_s: Any) -> None:
     import odradek.broker.slices
     import odradek.client.aio.consumer_engine
     import odradek.client.aio.producer_engine
+    import odradek.client.config
     import odradek.client.core._pyappend
     from odradek.util import repeats
 
@@ -60,6 +62,9 @@ def use(seed: int, now_s: Any) -> None:
         odradek.client.core._pyappend,
     ):
         module.time = virtual  # type: ignore[attr-defined]
+    # Clients without a name are numbered.
+    for numbers in ("_producer_ids", "_consumer_ids", "_admin_ids"):
+        setattr(odradek.client.config, numbers, itertools.count(1))
     # Long work pauses where the seed says.
     worked = [0.0]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -58,7 +57,7 @@ CONFIG = {
     "leader.imbalance.check.interval.seconds": "10",
     "controlled.shutdown.retry.backoff.ms": "500",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-    "log.segment.bytes": "8192",
+    "log.segment.bytes": "3000",
     "log.index.size.max.bytes": "4096",
     "offsets.topic.segment.bytes": "65536",
     "transaction.state.log.segment.bytes": "65536",

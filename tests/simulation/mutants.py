@@ -11,6 +11,8 @@ from odradek.broker.state_changes import StateChanges
 from odradek.cluster import elections
 from odradek.log.partition import flushing
 from odradek.log.partition.readable_log import ReadableLog
+from odradek.log.producers.producer_state import ProducerState
+from odradek.replication import reading
 from odradek.replication.leadership import Leadership
 from odradek.replication.replica_fetcher import ReplicaFetcher
 
@@ -20,6 +22,11 @@ Mutant = Callable[[], AbstractContextManager[Any]]
 def _no_epoch_check() -> AbstractContextManager[Any]:
     """Fetches of followers that are in an older or newer epoch are answered."""
     return mock.patch.object(Leadership, "check_leader_epoch", lambda self, epoch: None)
+
+
+def _no_divergence_check() -> AbstractContextManager[Any]:
+    """The leader does not look whether a follower's last epoch is one of its own log (KIP-595)."""
+    return mock.patch.object(reading, "_diverging_epoch", lambda partition, wanted: None)
 
 
 def _isr_too_early() -> AbstractContextManager[Any]:
@@ -139,13 +146,12 @@ def _no_stable_offset() -> AbstractContextManager[Any]:
 
 def _no_sequences() -> AbstractContextManager[Any]:
     """What a producer sends again is appended again."""
-    from odradek.log.partition import appending
-
-    return mock.patch.object(appending, "check_producers", lambda *args, **more: None)
+    return mock.patch.object(ProducerState, "is_next", lambda self, header: True)
 
 
 MUTANTS: dict[str, Mutant] = {
     "no-epoch-check": _no_epoch_check,
+    "no-divergence-check": _no_divergence_check,
     "isr-too-early": _isr_too_early,
     "isr-without-epoch-start": _isr_without_epoch_start,
     "high-watermark-ahead": _high_watermark_ahead,

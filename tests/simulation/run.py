@@ -22,7 +22,8 @@ from odradek.testing.workload.readers import open_transactions, read_everything
 from .cluster import NotInTime, SimulatedCluster
 from .faults import UNTIL_S, Fault, schedule
 from .invariants import Hooks
-from .workload import PARTITIONS, clients, new_site
+from .topics import PARTITIONS, PASSING
+from .workload import clients, new_site
 from .world import Livelock, World
 
 SETTLE_S = 90.0
@@ -119,24 +120,20 @@ def simulate(seed: int, faults: Sequence[Fault] | None = None, *, keep_trace: bo
 
 def _bury(world: World) -> None:
     """Let go of a world: what was under way in it ends with errors that nobody is to hear of."""
-    heard = sys.unraisablehook
     sys.unraisablehook = lambda _: None
     logging.disable()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            world.close()
-            gc.collect()
-    finally:
-        sys.unraisablehook = heard
-        logging.disable(logging.NOTSET)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        world.close()
+        gc.collect()
+    logging.disable(logging.NOTSET)
 
 
 async def _run(cluster: SimulatedCluster, outcome: Outcome, journal: LocalJournal) -> None:
     world = cluster.world
     cluster.start()
     await cluster.until(lambda: all(one.is_started for one in cluster.machines), 60, "the start")
-    for topic, count in PARTITIONS.items():
+    for topic, count in {**PARTITIONS, PASSING: 1}.items():
         await cluster.create_topic(topic, count)
     process = world.loop("clients")
     process.network = cluster.network
@@ -164,7 +161,7 @@ async def _judge(site: Any, journal: LocalJournal, outcome: Outcome) -> list[str
     hanging = await open_transactions(site, 40)
     while True:
         try:
-            records = await read_everything(site, "last")
+            await read_everything(site, "last")
             break
         except OdradekError:
             journal.lost("last")

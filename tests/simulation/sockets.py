@@ -112,7 +112,9 @@ class Network:
         for end in [end for end in self._ends if end.loop is loop]:
             end.is_over = True
             self.forget(end)
-            if not silently:
+            if silently:
+                end.lose_what_is_on_the_way()
+            else:
                 end.tell_peer(None)
 
     def reset(self, one: str, other: str) -> None:
@@ -221,6 +223,10 @@ class End(asyncio.Transport):
         elif data is not None and not self.is_over:
             self.loop.call_soon(self._receive, None)
         self._travel()
+
+    def lose_what_is_on_the_way(self) -> None:
+        """Nobody sends it again: the machine has lost it."""
+        self._on_the_way.clear()
 
     def lose(self) -> None:
         """Both ends hear that the connection broke; what is under way is lost."""

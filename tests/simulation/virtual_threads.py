@@ -49,6 +49,8 @@ class VirtualExecutor:
 
     def pause(self, seconds: float) -> None:
         """Called in the thread: let everything else go on for a while."""
+        if self._is_ended:
+            raise Killed
         self._loop.call_later(seconds, self._switch)
         self._back.release()
         self._go.acquire()

@@ -14,16 +14,15 @@ from odradek.client.aio.producer import AsyncProducer
 from odradek.errors import OdradekError
 from odradek.testing.checker.history import Send
 from odradek.testing.workload.copiers import Copier
-from odradek.testing.workload.plan import BACK, IN, OUT, Plan, partition_name, place_of
+from odradek.testing.workload.plan import Plan, partition_name, place_of
 from odradek.testing.workload.readers import Assigned, Member
 from odradek.testing.workload.site import Site, kill
 from odradek.testing.workload.writers import Writer
 
+from .topics import EVENTS, PARTITIONS, PASSING
+
 if TYPE_CHECKING:
     from odradek.testing.workload.journal import LocalJournal
-
-EVENTS = "events"
-PARTITIONS = {EVENTS: 2, IN: 1, OUT: 1, BACK: 1}
 
 _COMMON = {
     "reconnect_backoff_ms": 50,
@@ -99,6 +98,28 @@ class Sender:
         return len(done) == len(sends)
 
 
+class Passer:
+    """Writes to the topic that comes and goes; no history has it."""
+
+    def __init__(self, site: Site) -> None:
+        self._site, self._chance = site, site.chance(PASSING)
+
+    async def run(self) -> None:
+        """Send until the writers are to finish."""
+        producer = AsyncProducer(
+            _COMMON, bootstrap_servers=self._site.address, client_id=PASSING, delivery_timeout_ms=4_000
+        )
+        number = 0
+        while not self._site.finishing.is_set():
+            number += 1
+            try:
+                await (await producer.send(PASSING, f"passing {number}", partition=0))
+            except OdradekError:
+                self._site.notes.count("passing not sent")
+            await asyncio.sleep(self._chance.random())
+        await kill(producer)
+
+
 def clients(site: Site) -> list[Any]:
     """All of them."""
     return [
@@ -109,6 +130,7 @@ def clients(site: Site) -> list[Any]:
         Copier(site, "c0"),
         Member(site, "m0"),
         Assigned(site, "a"),
+        Passer(site),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Virtual time, and the event loops of all machines over it: nobody waits, and a seed decides what chance would.
+"""Virtual time, and the event loops of all machines over it: nobody waits, a seed decides what chance would.
 
 Each machine has an event loop of its own, which broker and client code runs in as it is. The world lets one
 loop after the other do what is ready there; when nothing is, its time jumps to the next timer of any. A loop

@@ -1,0 +1,72 @@
+"""A fixed sample of seeds; each mutant is found by one of them. `make simulate` runs others.
+
+Each run is a process of its own: what is compiled is taken from its sources there, and the order of texts in
+sets is fixed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from .samples import BATCHES, FOUND_BY, NOT_FOUND, SEEDS
+
+TESTS = Path(__file__).parents[1]
+
+
+def _simulate(*options: str, hash_seed: str = "0") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "simulation", *options],
+        env={**os.environ, "PYTHONPATH": str(TESTS), "PYTHONHASHSEED": hash_seed},
+        cwd=TESTS.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=500,
+    )
+
+
+def _digests(output: str) -> Sequence[str]:
+    found: list[str] = re.findall(r"events, ([0-9a-f]{32}),", output)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_no_seed_breaks_an_invariant(batch: int) -> None:
+    size = SEEDS // BATCHES
+    done = _simulate("--seed", str(1 + batch * size), "--seeds", str(size))
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-3000:]
+    assert len(_digests(done.stdout)) == size
+
+
+def test_a_seed_is_one_trace_in_every_process() -> None:
+    first = _simulate("--seed", "4", "--seeds", "2", hash_seed="1")
+    alone = _simulate("--seed", "5", hash_seed="2")
+    assert len(_digests(first.stdout)) == 2, first.stdout + first.stderr
+    assert _digests(first.stdout)[1:] == _digests(alone.stdout), "of seed 5"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", FOUND_BY)
+def test_a_rule_left_out_is_found(mutant: str) -> None:
+    done = _simulate("--mutant", mutant, "--seed", str(FOUND_BY[mutant]))
+    assert done.returncode == 1, done.stdout[-3000:] + done.stderr[-3000:]
+    assert f"again: make simulate SEED={FOUND_BY[mutant]} FAULTS=" in done.stdout
+
+
+def test_the_page_names_each_mutant_and_what_finds_it() -> None:
+    page = (TESTS.parent / "docs" / "simulation.md").read_text()
+    rows = dict(re.findall(r"^\| `([a-z-]+)` \|.*\| ([^|]*) \|$", page, re.MULTILINE))
+    assert rows == {**{one: f"{seed}" for one, seed in FOUND_BY.items()}, **dict.fromkeys(NOT_FOUND, "none")}
+    assert f"seeds 1 to {SEEDS}" in page
+
+
+def test_what_finds_a_mutant_is_in_the_sample() -> None:
+    assert all(1 <= seed <= SEEDS for seed in FOUND_BY.values())
