@@ -400,8 +400,8 @@ class ReplicaManager:
             return self._logs.create(topic.name, index, config, topic_id, is_new=is_new, is_copied=is_copied)
         if topic_id is None or found.topic_id is None or found.topic_id == topic_id:
             if topic_id is not None:
-                # Its file may not have got to the disk before a power failure: without an id, the log would be
-                # taken for that of any topic of this name.
+                # Its file may not have got to the disk before a power failure: without an id, the log would
+                # be taken for that of any topic of this name.
                 found.set_topic_id(topic_id)
             found.config = config
             return found
