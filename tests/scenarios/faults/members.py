@@ -95,7 +95,8 @@ class Members:
             with self._cluster.admin() as admin:
                 group = admin.describe_groups([GROUP])[GROUP]
             owned = sorted(tp for member in group.members for tp in member.assignment)
-            return len(group.members) == members and owned == wanted
+            # While a group rebalances, what its members had before is told.
+            return group.state == "Stable" and len(group.members) == members and owned == wanted
 
         self._cluster.wait_until(look)
 
