@@ -134,7 +134,7 @@ def throttle(run: Run, rate: int | None) -> None:
     lists = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
     leading = ",".join(f"{n}:{broker}" for n in range(PARTITIONS) for broker in BEFORE[n])
     following = ",".join(f"{n}:{BROKERS - 1}" for n in range(PARTITIONS))
-    configs: dict[tuple[str, str | int], dict[str, str | None]] = {
+    configs: dict[tuple[str | int, str | int], dict[str, str | None]] = {
         ("broker", broker): dict.fromkeys(rates, None if rate is None else str(rate))
         for broker in range(BROKERS)
     }
