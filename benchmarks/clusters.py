@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +14,8 @@ from typing import Any
 
 from benchmarks.peers import ROOT, SkippedError, in_memory
 from interop import kafka_peer
+from odradek.client import Admin, NewTopic
+from odradek.client.types import PartitionInfo
 from zookeeper_server import Unavailable, ZooKeeperServer
 
 OURS = "odradek"
@@ -23,7 +25,10 @@ KAFKA_KRAFT = "Apache Kafka, KRaft"
 BROKERS = 3
 READY_WITHIN_S = 120
 ZK_VERSION = "3.9.1"
+SESSION_MS = 6000
+"""How long a broker that says nothing counts as alive, where ZooKeeper decides."""
 
+ADMIN_TIMEOUT_MS = 120_000
 COMMON = {
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
@@ -74,7 +79,7 @@ class Cluster:
                 {
                     "broker.id": str(broker_id),
                     "zookeeper.connect": zookeeper.address,
-                    "zookeeper.session.timeout.ms": "6000",
+                    "zookeeper.session.timeout.ms": str(SESSION_MS),
                     "listeners": f"PLAINTEXT://127.0.0.1:{port}",
                 },
             )
@@ -111,20 +116,53 @@ class Cluster:
         child.kill()
         child.wait()
 
+    def terminate(self, broker_id: int) -> None:
+        """Have a broker stop in good order, and wait until it has."""
+        child = self._children.pop(broker_id)
+        child.send_signal(signal.SIGTERM)
+        child.wait(READY_WITHIN_S)
+
+    def pause(self, broker_id: int) -> None:
+        """Have a broker do nothing, with its connections standing."""
+        self._children[broker_id].send_signal(signal.SIGSTOP)
+
+    def resume(self, broker_id: int) -> None:
+        """Have it go on."""
+        self._children[broker_id].send_signal(signal.SIGCONT)
+
     def start_again(self, broker_id: int) -> None:
-        """Start a broker that was killed, and wait until it answers."""
+        """Start a broker that has ended, and wait until it answers."""
         self._spawn(broker_id)
         self._await_all()
 
-    def resident_mib(self) -> float:
-        """Memory of all brokers."""
-        pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in self.pids.values())
-        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+    def create_topic(self, name: str, partitions: int, leader: int | None = None) -> None:
+        """Create a topic with three replicas, led by this broker or by all in turn."""
+        brokers = list(self.ports)
+        first = 0 if leader is None else brokers.index(leader)
+        assignment = {}
+        for index in range(partitions):
+            at = (first + (index if leader is None else 0)) % len(brokers)
+            assignment[index] = brokers[at:] + brokers[:at]
+        with Admin(bootstrap_servers=self.servers, request_timeout_ms=ADMIN_TIMEOUT_MS) as admin:
+            admin.create_topics([NewTopic(name, replica_assignment=assignment)])
+
+    def await_whole(self, topic: str) -> PartitionInfo:
+        """Wait until all replicas of a topic are in sync; returns its partition 0."""
+        deadline = time.monotonic() + READY_WITHIN_S
+        with Admin(bootstrap_servers=self.servers, request_timeout_ms=ADMIN_TIMEOUT_MS) as admin:
+            while True:
+                partitions = admin.describe_topics([topic])[topic].partitions
+                if all(len(one.in_sync_replicas) == len(self.ports) for one in partitions):
+                    return partitions[0]
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"{self.name}: the replicas of {topic} are not in sync: {partitions}")
+                time.sleep(0.05)
 
     def stop(self) -> None:
         """End all brokers, and what they needed."""
         for child in self._children.values():
             child.send_signal(signal.SIGTERM)
+            child.send_signal(signal.SIGCONT)  # one that was paused
         for child in self._children.values():
             try:
                 child.wait(20)
@@ -136,16 +174,19 @@ class Cluster:
             self._zookeeper.kill()
 
 
+def own_version() -> str:
+    """The version of this checkout, and its commit."""
+    from odradek import __version__
+
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    return f"{__version__} {commit.stdout.strip()}"
+
+
 class Odradek(Cluster):
     """This checkout, over ZooKeeper."""
 
     def start(self) -> None:
-        from odradek import __version__
-
-        commit = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
-        )
-        self.version = f"{__version__} {commit.stdout.strip()}"
+        self.version = own_version()
         super().start()
 
     def _command(self, broker_id: int) -> Sequence[str]:
@@ -205,6 +246,12 @@ CLUSTERS: dict[str, type[Cluster]] = {
     KAFKA_KRAFT: KafkaKRaft,
     KAFKA_ZK: KafkaOverZooKeeper,
 }
+
+
+def broker_memory(pid: int) -> tuple[float, float]:
+    """Memory of a process in MiB: what is resident (RSS), and its share of that (PSS)."""
+    found = dict(re.findall(r"^(Rss|Pss):\s+(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.M))
+    return int(found["Rss"]) / 1024, int(found["Pss"]) / 1024
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import statistics
@@ -12,6 +13,11 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent / "results"
+
+
+def percentile(values: list[float], percent: float) -> float:
+    """The least value that so many percent of all do not exceed."""
+    return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]
 
 
 @dataclass

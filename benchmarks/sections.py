@@ -57,9 +57,14 @@ SECTIONS = [
     Section(
         "transactions", "benchmarks.transactions_section", "records in transactions, and idempotent ones"
     ),
+    Section("cluster", "benchmarks.cluster_section", "three brokers, three replicas, acks=all", False),
+    Section("cluster-deaths", "benchmarks.cluster_deaths", "a leader that is killed, or paused", False),
     Section(
-        "cluster", "benchmarks.cluster_section", "three brokers, three replicas, a leader that dies", False
+        "cluster-controller", "benchmarks.cluster_controller", "a controller of 10,000 partitions dies", False
     ),
+    Section("cluster-restart", "benchmarks.cluster_restart", "a rolling restart under load", False),
+    Section("cluster-size", "benchmarks.cluster_size", "memory of brokers with 2,000 replicas", False),
+    Section("workers", "benchmarks.workers_section", "two workers beside one, on one machine", False),
     Section("convert", "benchmarks.records_convert", "records of today for clients of 0.10, and back"),
     Section("client", "benchmarks.client_section", "Producer and Consumer beside other Python clients"),
     Section("spark-read", "benchmarks.spark_section", "a topic read by Spark, beside Spark's own connector"),

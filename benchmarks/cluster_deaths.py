@@ -1,0 +1,85 @@
+"""Leaders that die or hang: how long until the next write is acknowledged.
+
+One partition with three replicas, one producer with acks=all that writes one record at a time. Its leader is
+killed, or paused (SIGSTOP), the next record is sent, and the time until its acknowledgement is what counts.
+A client with a request under way to a paused broker waits for `request.timeout.ms`, which is short here, for
+it is the brokers that are measured.
+"""
+
+from __future__ import annotations
+
+import time
+
+from benchmarks.clusters import CLUSTERS, OURS, SESSION_MS, Cluster, running
+from benchmarks.results import Measure, Outcome, percentile
+from benchmarks.sections import Context
+from odradek.client import Producer
+
+TOPIC = "deaths"
+KILLS = {OURS: 50}
+PAUSES = {OURS: 5}
+KILLS_OF_OTHERS = 3
+PAUSES_OF_OTHERS = 1
+REQUEST_TIMEOUT_MS = 500
+KILL = "kill -9 of a leader"
+PAUSE = f"a leader is paused, sessions of {SESSION_MS / 1000:g} s"
+
+
+def run(name: str, context: Context) -> Outcome:
+    """Each cluster once; ours has more deaths to survive, as they take less of our time."""
+    skipped: dict[str, str] = {}
+    versions: dict[str, str] = {}
+    killed = Measure(KILL, "p50 ms to the next acknowledged write", {}, True)
+    worst = Measure(KILL, "p99 ms to the next acknowledged write", {}, True, limit=1_000.0)
+    paused = Measure(PAUSE, "ms to the next acknowledged write", {}, True, limit=float(SESSION_MS))
+    for who in CLUSTERS:
+        with running(who, skipped) as cluster:
+            if cluster is None:
+                continue
+            versions[who] = cluster.version
+            cluster.create_topic(TOPIC, 1)
+            kills = 2 if context.quick else KILLS.get(who, KILLS_OF_OTHERS)
+            killed.values[who] = [_gap(cluster, hangs=False) for _ in range(kills)]
+            worst.values[who] = [percentile(killed.values[who], 99)]
+            words = f"{killed.median(who):,.0f} ms, p99 {worst.values[who][0]:,.0f} ms"
+            context.say(f"{who}: {kills} × {KILL}: {words}")
+            pauses = 1 if context.quick else PAUSES.get(who, PAUSES_OF_OTHERS)
+            paused.values[who] = [_gap(cluster, hangs=True) for _ in range(pauses)]
+            context.say(f"{who}: {pauses} × {PAUSE}: {paused.median(who):,.0f} ms")
+    if OURS in skipped:
+        raise RuntimeError(f"{OURS} failed: {skipped[OURS]}")
+    settings = {
+        "kills": len(killed.values[OURS]),
+        "pauses": len(paused.values[OURS]),
+        "of the others": f"{KILLS_OF_OTHERS} and {PAUSES_OF_OTHERS}",
+        "request.timeout.ms of the client": REQUEST_TIMEOUT_MS,
+    }
+    title = "Leaders that die: three brokers, three replicas, acks=all, min.insync.replicas=2"
+    notes = [
+        "The p99 of a few kills is the longest of them. Brokers in KRaft mode count as alive for "
+        "`broker.session.timeout.ms`, 9 s."
+    ]
+    return Outcome(
+        name, title, list(CLUSTERS), versions, [killed, worst, paused], settings, notes, skipped=skipped
+    )
+
+
+def _gap(cluster: Cluster, *, hangs: bool) -> float:
+    """Kill or pause the leader; returns the ms until a record sent then is acknowledged."""
+    leader = cluster.await_whole(TOPIC).leader
+    with Producer(
+        bootstrap_servers=cluster.servers, acks="all", linger_ms=0, request_timeout_ms=REQUEST_TIMEOUT_MS
+    ) as producer:
+        producer.send(TOPIC, value=b"before", partition=0).result(60)
+        if hangs:
+            cluster.pause(leader)
+        else:
+            cluster.kill(leader)
+        began = time.monotonic()
+        producer.send(TOPIC, value=b"after", partition=0).result(120)
+        gap_ms = 1000 * (time.monotonic() - began)
+        if hangs:
+            cluster.resume(leader)
+        else:
+            cluster.start_again(leader)
+    return gap_ms

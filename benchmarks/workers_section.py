@@ -1,0 +1,131 @@
+"""`odradek server --workers 2` beside `--workers 1`: what does a second process of a two-core machine gain?
+
+Two load generators, one for each half of the connections: with two workers each has a worker of its own and a
+topic that it leads, with one both have the same. They take their share of the two cores as well.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from benchmarks import load
+from benchmarks.clusters import own_version
+from benchmarks.peers import in_memory
+from benchmarks.results import Measure, Outcome
+from benchmarks.sections import Context
+from odradek.client import Admin, NewTopic
+
+TWO, ONE = "two workers", "one worker"
+WORKERS = {TWO: 2, ONE: 1}
+GENERATORS = 2
+CASES: list[tuple[str, dict[str, object]]] = [
+    (
+        "one record of 100 B per request, 100 connections, 1 in flight",
+        {"records": 1, "record_bytes": 100, "connections": 50, "partitions": 8},
+    ),
+    (
+        "batches of 16 KiB, 4 connections, 5 in flight",
+        {"batch_bytes": 16_384, "connections": 2, "in_flight": 5, "partitions": 8},
+    ),
+]
+_topics = count()
+
+
+def run(name: str, context: Context) -> Outcome:
+    """Both numbers of workers in turns, round by round."""
+    measures: dict[tuple[str, str], Measure] = {}
+    generators: list[float] = []
+    for number in range(context.rounds):
+        for who, workers in WORKERS.items():
+            with _running(workers) as server:
+                for case, options in CASES:
+                    rate, cpu_us, load_cpu = _load(server, options, context)
+                    generators.append(load_cpu)
+                    for label, less, value in (
+                        ("requests/s", False, rate),
+                        ("CPU µs per request, all workers", True, cpu_us),
+                    ):
+                        bars = {} if less else {ONE: 1.7}
+                        one = measures.setdefault((case, label), Measure(case, label, {}, less, bars))
+                        one.values.setdefault(who, []).append(value)
+                        context.say(f"round {number + 1}: {who}: {case}: {value:,.4g} {label}")
+    notes = [
+        f"The load generators took {min(generators):.2f} to {max(generators):.2f} of a processor, of two "
+        "that they share with the workers."
+    ]
+    settings = {"rounds": context.rounds, "seconds each": context.seconds, "load generators": GENERATORS}
+    title = "Workers: one machine's cores as brokers of one cluster, acks=1"
+    return Outcome(
+        name, title, [TWO, ONE], {"odradek": own_version()}, list(measures.values()), settings, notes
+    )
+
+
+class _Server:
+    """The brokers of one `odradek server`: ports by broker id, and their processes."""
+
+    def __init__(self, ports: dict[int, int], pids: list[int]) -> None:
+        self.ports = ports
+        self.pids = pids
+
+
+@contextmanager
+def _running(workers: int) -> Iterator[_Server]:
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=in_memory()) as folder:
+        words = [sys.executable, "-m", "odradek", "server", "--data", folder, "--port", "0"]
+        words += ["--workers", str(workers), "--log-level", "warning"]
+        with (Path(folder) / "log").open("wb") as log:
+            child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, text=True)
+        try:
+            assert child.stdout is not None
+            ready = child.stdout.readline()
+            if not ready.startswith("ready "):
+                raise RuntimeError(f"no workers: {(Path(folder) / 'log').read_text()[-2000:]}")
+            with Admin(bootstrap_servers=ready.split()[1].split(",")[0]) as admin:
+                brokers = admin.describe_cluster().nodes
+            children = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
+            yield _Server({broker.id: broker.port for broker in brokers}, [int(pid) for pid in children])
+        finally:
+            child.send_signal(signal.SIGTERM)
+            child.wait(60)
+
+
+def _load(server: _Server, options: dict[str, object], context: Context) -> tuple[float, float, float]:
+    """Returns requests/s and CPU µs per request of all workers, and the generators' share of a processor."""
+    found: list[dict[str, Any]] = []
+    failed: list[BaseException] = []
+    brokers = sorted(server.ports)
+
+    def generate(number: int) -> None:
+        broker = brokers[number % len(brokers)]
+        topic = f"load-{next(_topics)}"
+        try:
+            with Admin(bootstrap_servers=f"127.0.0.1:{server.ports[broker]}") as admin:
+                assignment = {index: [broker] for index in range(int(str(options["partitions"])))}
+                admin.create_topics([NewTopic(topic, replica_assignment=assignment)])
+            at: dict[str, Any] = {"port": server.ports[broker], "pid": server.pids}
+            seconds = context.seconds
+            found.append(load.run("produce", **at | options, topic=topic, seconds=seconds, warmup=1.0))
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=generate, args=(number,)) for number in range(GENERATORS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+    rate = sum(float(one["requests_per_s"]) for one in found)
+    # Each generator has measured the time of all workers.
+    cpu_s = sum(float(one["server_cpu_s"]) / float(one["seconds"]) for one in found) / len(found)
+    load_cpu = sum(float(one["load_cpu_s"]) / float(one["seconds"]) for one in found)
+    return rate, 1e6 * cpu_s / rate, load_cpu
