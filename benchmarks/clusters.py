@@ -16,6 +16,7 @@ from benchmarks.peers import ROOT, SkippedError, in_memory
 from interop import kafka_peer
 from odradek.client import Admin, NewTopic
 from odradek.client.types import PartitionInfo
+from odradek.errors import OdradekError
 from zookeeper_server import Unavailable, ZooKeeperServer
 
 OURS = "odradek"
@@ -150,13 +151,15 @@ class Cluster:
         """Wait until all replicas of a topic are in sync; returns its partition 0."""
         deadline = time.monotonic() + READY_WITHIN_S
         with Admin(bootstrap_servers=self.servers, request_timeout_ms=ADMIN_TIMEOUT_MS) as admin:
-            while True:
-                partitions = admin.describe_topics([topic])[topic].partitions
-                if all(len(one.in_sync_replicas) == len(self.ports) for one in partitions):
+            while time.monotonic() < deadline:
+                try:
+                    partitions = admin.describe_topics([topic])[topic].partitions
+                except OdradekError:
+                    partitions = ()  # not every broker knows it yet
+                if partitions and all(len(one.in_sync_replicas) == len(self.ports) for one in partitions):
                     return partitions[0]
-                if time.monotonic() > deadline:
-                    raise RuntimeError(f"{self.name}: the replicas of {topic} are not in sync: {partitions}")
                 time.sleep(0.05)
+        raise RuntimeError(f"{self.name}: the replicas of {topic} are not in sync")
 
     def stop(self) -> None:
         """End all brokers, and what they needed."""

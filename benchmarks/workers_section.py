@@ -92,7 +92,8 @@ def _running(workers: int) -> Iterator[_Server]:
             with Admin(bootstrap_servers=ready.split()[1].split(",")[0]) as admin:
                 brokers = admin.describe_cluster().nodes
             children = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
-            yield _Server({broker.id: broker.port for broker in brokers}, [int(pid) for pid in children])
+            pids = [child.pid, *map(int, children)]
+            yield _Server({broker.id: broker.port for broker in brokers}, pids)
         finally:
             child.send_signal(signal.SIGTERM)
             child.wait(60)

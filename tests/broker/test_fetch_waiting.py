@@ -188,6 +188,20 @@ def test_a_reader_wakes_when_followers_have_what_was_there_already(min_bytes: in
     run(main)
 
 
+def test_what_is_appended_in_one_turn_of_the_loop_is_in_one_answer(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            create_topic(broker, "a")
+            partition = broker.replicas.get("a", 0)
+            later = waiting(broker)
+            for _ in range(3):
+                write(broker, partition)
+            await asyncio.sleep(0)
+            assert len(only(response_of(later.answer)).records) == 3 * len(batch())
+
+    run(main)
+
+
 def test_a_new_leader_epoch_ends_the_wait_of_who_knows_the_old_one(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:

@@ -10,6 +10,7 @@ import pytest
 from odradek.broker.network.connection import GATHERED_BYTES, Connection
 from odradek.broker.network.server import Listener
 from odradek.util.gathered_writes import Writelines
+from odradek.util.promise import Promise
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -57,10 +58,21 @@ def heartbeat(number: int, group: str = "") -> bytes:
     return request(HeartbeatRequest(group_id=group, generation_id=1, member_id="m"), 0, number)
 
 
+KEPT: list[Promise] = []
+"""What waits for a request that has it answered."""
+
+
 def answer_heartbeat(context: Any, message: HeartbeatRequest) -> Any:
     context.close_connection = message.group_id.startswith("close")
     if message.group_id == "close silently":
         return None
+    if message.group_id == "kept":
+        promise = Promise(asyncio.get_running_loop())
+        KEPT.append(promise)
+        return promise
+    if message.group_id == "answer what is kept":
+        while KEPT:
+            KEPT.pop(0).set_result(HeartbeatResponse(error_code=0))
     if message.group_id == "later":
         future = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().call_soon(future.set_result, HeartbeatResponse(error_code=0))
@@ -127,6 +139,31 @@ def test_answers_that_come_later_keep_the_order(loop: str) -> None:
                 assert (await read_response(reader, ApiKey.HEARTBEAT, 0))[0] == number
             assert writes.sizes[0] == 2 * writes.sizes[1]
             writer.close()
+
+    run(main, loop)
+
+
+@LOOPS
+def test_what_one_request_has_answered_on_another_connection_leaves_together(loop: str) -> None:
+    async def main() -> None:
+        async with listening(HANDLERS) as listener:
+            reader, writer, writes = await watched(listener)
+            writer.write(b"".join(heartbeat(number, "kept") for number in range(20)))
+            await settle(lambda: len(KEPT) == 20)
+            other_reader, other_writer = await connect(listener)
+            other_writer.write(heartbeat(1, "answer what is kept"))
+            for number in range(20):
+                assert (await read_response(reader, ApiKey.HEARTBEAT, 0))[0] == number
+            assert len(writes.sizes) == 1
+            assert (await read_response(other_reader, ApiKey.HEARTBEAT, 0))[0] == 1
+            # One that no request has answered leaves by itself.
+            writer.write(heartbeat(20, "kept"))
+            await settle(lambda: len(KEPT) == 1)
+            KEPT.pop().set_result(HeartbeatResponse(error_code=0))
+            assert len(writes.sizes) == 2
+            assert (await read_response(reader, ApiKey.HEARTBEAT, 0))[0] == 20
+            writer.close()
+            other_writer.close()
 
     run(main, loop)
 

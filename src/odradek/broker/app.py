@@ -39,6 +39,7 @@ from odradek.broker.network.dispatch import Dispatcher
 from odradek.broker.network.limits import network_limits
 from odradek.broker.network.listeners import ALL_ADDRESSES
 from odradek.broker.network.server import AddressInUse, Listener
+from odradek.broker.network.write_turn import WriteTurn
 from odradek.broker.process.loop_timers import LoopTimers
 from odradek.broker.producer_id_throttle import ProducerIdThrottle
 from odradek.broker.producer_ids import ProducerIds
@@ -432,6 +433,7 @@ class Broker:
 
     def _bind(self, dispatcher: Dispatcher) -> None:
         limits = network_limits(self.config)
+        write_turn = WriteTurn()
         for endpoint in self.config.listener_endpoints:
             if endpoint.security_protocol != "PLAINTEXT":
                 raise ConfigError(
@@ -439,7 +441,7 @@ class Broker:
                     "only PLAINTEXT listeners are: there is no encryption and no login yet. "
                     f"Listen on PLAINTEXT://{endpoint.host}:{endpoint.port}, if everybody may connect."
                 )
-            listener = Listener(dispatcher, limits, name=endpoint.listener)
+            listener = Listener(dispatcher, limits, name=endpoint.listener, write_turn=write_turn)
             try:
                 listener.bind(endpoint.host, endpoint.port)
             except AddressInUse as error:

@@ -2,27 +2,66 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, final
+
+from odradek.util.promise import Promise
 
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
     from odradek.replication.partition import Partition
 
-Response = TypeVar("Response")
-Result = TypeVar("Result")
+
+@final
+class _Waiting:
+    """One answer that waits: what is still to be replicated, and who says that it is."""
+
+    __slots__ = ("_give_up", "_pending", "_promise", "_response", "_settle")
+
+    def __init__(
+        self,
+        promise: Promise,
+        response: Any,
+        pending: list[tuple[Partition, int, Any]],
+        settle: Callable[[Partition, int, Any], bool],
+        give_up: Callable[[Partition, Any], None],
+    ) -> None:
+        self._promise = promise
+        self._response = response
+        self._pending = pending
+        self._settle = settle
+        self._give_up = give_up
+
+    def try_complete(self) -> bool:
+        """Whether nothing is pending any more; the answer has been given then."""
+        settle = self._settle
+        left = [one for one in self._pending if not settle(one[0], one[1], one[2])]
+        if left:
+            self._pending = left
+            return False
+        self._finish()
+        return True
+
+    def on_timeout(self) -> None:
+        """Answer for what is pending that the time was up."""
+        for partition, _, answer in self._pending:
+            self._give_up(partition, answer)
+        self._finish()
+
+    def _finish(self) -> None:
+        if not self._promise.done():
+            self._promise.set_result(self._response)
 
 
 def wait_for_replicas(
     context: RequestContext,
     timeout_ms: int,
-    response: Response,
-    pending: list[tuple[Partition, int, Result]],
-    settle: Callable[[Partition, int, Result], bool],
-    give_up: Callable[[Partition, Result], None],
-) -> asyncio.Future[Response]:
-    """A future of the response: done when nothing is pending any more, or the time is up.
+    response: Any,
+    pending: list[tuple[Partition, int, Any]],
+    settle: Callable[[Partition, int, Any], bool],
+    give_up: Callable[[Partition, Any], None],
+) -> Promise:
+    """A promise of the response: done when nothing is pending any more, or the time is up.
 
     Args:
         context: of the request; when its peer goes, nothing waits any more.
@@ -32,26 +71,10 @@ def wait_for_replicas(
         settle: whether a partition is done; says so in its answer then.
         give_up: says in a partition's answer that the time was up.
     """
-    future: asyncio.Future[Response] = context.broker.loop.create_future()
-
-    def finish() -> None:
-        if not future.done():
-            future.set_result(response)
-
-    def try_complete() -> bool:
-        pending[:] = [one for one in pending if not settle(*one)]
-        if pending:
-            return False
-        finish()
-        return True
-
-    def on_timeout() -> None:
-        for partition, _, answer in pending:
-            give_up(partition, answer)
-        finish()
-
+    promise = Promise(context.broker.loop)
+    waiting = _Waiting(promise, response, pending, settle, give_up)
     operation = context.broker.purgatory.watch(
-        [partition.key for partition, _, _ in pending], try_complete, on_timeout, timeout_ms
+        [partition.key for partition, _, _ in pending], waiting.try_complete, waiting.on_timeout, timeout_ms
     )
     context.on_disconnect = operation.cancel
-    return future
+    return promise

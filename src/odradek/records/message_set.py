@@ -192,17 +192,18 @@ def iter_entries(buffer: Buffer, offset: int = 0) -> Iterator[tuple[Entry, memor
     view = memoryview(buffer)
     end = len(view)
     while end - offset > MAGIC_AT:
+        header: Entry | None = None
         if view[offset + MAGIC_AT] < MAGIC_V2:
             check_message_prefix(view, offset)
         elif end - offset >= HEADER_BYTES:
-            BatchHeader.parse(view, offset)
+            header = BatchHeader.parse(view, offset)
         (length,) = INT32.unpack_from(view, offset + 8)
         entry_end = offset + length + LOG_OVERHEAD
         if entry_end > end:
             if view[offset + MAGIC_AT] > MAGIC_V2:
                 BatchHeader.parse(view, offset)
             return
-        yield parse_entry(view, offset), view[offset:entry_end]
+        yield header or parse_entry(view, offset), view[offset:entry_end]
         offset = entry_end
     check_message_prefix(view, offset)
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from odradek.errors import CorruptRecordError, FencedLeaderEpochError
 from odradek.records.batch import LOG_OVERHEAD, BatchHeader
-from odradek.records.message_set import check_entry, iter_entries
+from odradek.records.message_set import Entry, check_entry, iter_entries
 from odradek.replication.leadership import Leadership
 
 if TYPE_CHECKING:
@@ -24,6 +24,17 @@ logger = logging.getLogger(__name__)
 
 _LENGTH: Final = struct.Struct(">i")
 _LENGTH_AT: Final = 8
+
+
+@final
+class _Wanted:
+    """Batches of a response that are to be appended, and each of them with its header."""
+
+    __slots__ = ("entries", "records")
+
+    def __init__(self, records: memoryview, entries: list[tuple[Entry, memoryview]]) -> None:
+        self.records = records
+        self.entries = entries
 
 
 class Truncation(NamedTuple):
@@ -143,10 +154,10 @@ class Following(Leadership):
         """
         self._require_following(leader_epoch)
         log = self.log
-        wanted = self._wanted(records, leader_epoch) if len(records) else records
-        if len(wanted):
-            log.append_follower(wanted, now_ms=now_ms)
-            self.appended_bytes += len(wanted)
+        wanted = self._wanted(records, leader_epoch) if len(records) else None
+        if wanted is not None:
+            log.append_entries(wanted.records, wanted.entries, now_ms=now_ms)
+            self.appended_bytes += len(wanted.records)
         committed = min(leader_high_watermark, log.log_end_offset)
         moved = committed > log.high_watermark
         if moved:
@@ -155,9 +166,9 @@ class Following(Leadership):
         if start > log.log_start_offset:
             log.move_log_start(start)
             moved = True
-        if moved or len(wanted):
+        if moved or wanted is not None:
             self.progress()
-        return len(wanted)
+        return 0 if wanted is None else len(wanted.records)
 
     def truncate_by_epoch(self, leader_epoch: int, leader_end: int) -> bool:
         """Cut the log by what the leader said of an epoch; see `truncation_for`.
@@ -239,33 +250,34 @@ class Following(Leadership):
             log.truncate_to(offset)
         self.progress()
 
-    def _wanted(self, records: Buffer, leader_epoch: int) -> memoryview:
-        """The part of what was sent that is to be appended. Makes room where a batch begins below the end.
+    def _wanted(self, records: Buffer, leader_epoch: int) -> _Wanted | None:
+        """The part of what was sent that is to be appended, None if there is none. Makes room where a batch
+        begins below the end.
 
         Raises `CorruptRecordError`.
         """
         log = self.log
         view = memoryview(records)
+        entries: list[tuple[Entry, memoryview]] = []
         start = at = 0
-        is_first = True
         for header, entry in iter_entries(view):
             if isinstance(header, BatchHeader):
                 if header.partition_leader_epoch > leader_epoch:
                     break
-                if header.last_offset < header.base_offset:
+                if header.last_offset_delta < 0:
                     raise CorruptRecordError(
                         f"a batch of offsets {header.base_offset} to {header.last_offset}"
                     )
-            if is_first:
+            if not entries:
                 if header.last_offset < log.log_end_offset:
                     start = at = at + len(entry)
                     continue
-                is_first = False
                 if isinstance(header, BatchHeader) and header.base_offset < log.log_end_offset:
                     check_entry(header, entry)
                     self._make_room(header.base_offset)
+            entries.append((header, entry))
             at += len(entry)
-        return view[start:at]
+        return _Wanted(view[start:at], entries) if entries else None
 
     def _make_room(self, base_offset: int) -> None:
         """The log ends inside of a batch of the leader, which comes whole: let it end before that batch."""

@@ -274,21 +274,44 @@ class ReplicaFetcher:
             now_ms: monotonic.
         """
         self._asked = {}
-        by_state: dict[FetchState, list[FetchedReplica]] = {state: [] for state in FetchState}
+        ready: list[FetchedReplica] = []
+        others = 0
         # No longer than until the next delayed one is due: nothing else is asked while the leader holds it.
         wait_max_ms = float(self._limits.wait_max_ms)
         for one in self._followed.values():
+            if one.state is FetchState.FAILED:
+                continue
+            if one.delayed_until_ms > now_ms:
+                wait_max_ms = min(wait_max_ms, one.delayed_until_ms - now_ms)
+            elif one.state is FetchState.FETCHING:
+                ready.append(one)
+            else:
+                others += 1
+        if others:
+            asked = self._ask_about_logs(ready, now_ms)
+            if asked is not None:
+                return asked
+        fetching = self._within_quota(ready, now_ms)
+        if len(fetching) < len(ready):
+            wait_max_ms = min(wait_max_ms, self._throttled_ms())
+        return self._ask_records(fetching, ceil(wait_max_ms))
+
+    def _ask_about_logs(self, ready: list[FetchedReplica], now_ms: float) -> NextRequest | None:
+        """What is to be asked of partitions that cannot be fetched yet; None where all are `ready` by now.
+
+        Those that need not ask are added to `ready`.
+        """
+        by_state: dict[FetchState, list[FetchedReplica]] = {state: [] for state in FetchState}
+        for one in self._followed.values():
             if one.delayed_until_ms <= now_ms:
                 by_state[one.state].append(one)
-            elif one.state is not FetchState.FAILED:
-                wait_max_ms = min(wait_max_ms, one.delayed_until_ms - now_ms)
         asking = []
         for one in by_state[FetchState.TRUNCATING]:
             if self._knows_epochs and one.replica.latest_epoch >= 0:
                 asking.append(one)
-            elif self._cut(one, lambda one=one: one.replica.truncate_without_epochs()):  # type: ignore[misc]
+            elif self._cut(one, one.replica.truncate_without_epochs):
                 one.state = FetchState.FETCHING
-                by_state[FetchState.FETCHING].append(one)
+                ready.append(one)
         if asking:
             return self._ask_epochs(asking)
         for state, timestamp in (
@@ -297,11 +320,7 @@ class ReplicaFetcher:
         ):
             if by_state[state]:
                 return self._ask_offsets(by_state[state], timestamp)
-        ready = by_state[FetchState.FETCHING]
-        fetching = self._within_quota(ready, now_ms)
-        if len(fetching) < len(ready):
-            wait_max_ms = min(wait_max_ms, self._throttled_ms())
-        return self._ask_records(fetching, ceil(wait_max_ms))
+        return None
 
     def wait_ms(self, now_ms: float) -> float | None:
         """How long until a delayed partition is due; None if there is none.
@@ -371,12 +390,40 @@ class ReplicaFetcher:
             version = min(version, _FIRST_WITH_TOPIC_IDS - 1)
         if self.session_epoch > 0 and by_id != self._session_uses_ids:
             self.session_epoch = 0
-        wanted = {self._note(one): (one.topic_id, self._wanted(one, version)) for one in ready}
         is_full = self.session_epoch == 0 or version < _FIRST_WITH_SESSIONS
-        known = {} if is_full else self._session
+        known: dict[TopicPartition, tuple[bytes, FetchPartition]] = {} if is_full else self._session
+        wanted: dict[TopicPartition, tuple[bytes, FetchPartition]] = {}
+        named: list[tuple[TopicPartition, bytes, FetchPartition]] = []
+        has_last = self._truncates_on_fetch and version >= _FIRST_WITH_LAST_EPOCH
+        for one in ready:
+            replica = one.replica
+            key = replica.key
+            end = replica.log_end_offset
+            self._asked[key] = _Asked(one, end)
+            last_epoch = replica.latest_epoch if has_last else -1
+            before = known.get(key)
+            if (
+                before is not None
+                and before[1].fetch_offset == end
+                and before[1].log_start_offset == replica.log_start_offset
+                and before[1].current_leader_epoch == one.leader_epoch
+                and before[1].last_fetched_epoch == last_epoch
+                and before[0] == one.topic_id
+            ):
+                wanted[key] = before
+                continue
+            partition = FetchPartition(
+                partition=key[1],
+                current_leader_epoch=one.leader_epoch,
+                fetch_offset=end,
+                last_fetched_epoch=last_epoch,
+                log_start_offset=replica.log_start_offset,
+                partition_max_bytes=self._limits.max_bytes,
+            )
+            wanted[key] = (one.topic_id, partition)
+            named.append((key, one.topic_id, partition))
         if not wanted and not known:
             return None
-        named = [(key, *one) for key, one in wanted.items() if known.get(key) != one]
         # A topic that was made anew under its name is another one.
         gone = [
             (key, topic_id)
@@ -400,18 +447,6 @@ class ReplicaFetcher:
             message.forgotten_topics_data = _forgotten(gone, by_id)
         self._session, self._session_uses_ids, self._version = wanted, by_id, version
         return NextRequest(message, version)
-
-    def _wanted(self, one: FetchedReplica, version: int) -> FetchPartition:
-        replica = one.replica
-        has_last = self._truncates_on_fetch and version >= _FIRST_WITH_LAST_EPOCH
-        return FetchPartition(
-            partition=replica.key[1],
-            current_leader_epoch=one.leader_epoch,
-            fetch_offset=replica.log_end_offset,
-            last_fetched_epoch=replica.latest_epoch if has_last else -1,
-            log_start_offset=replica.log_start_offset,
-            partition_max_bytes=self._limits.max_bytes,
-        )
 
     # ------------------------------------------------------------------ being answered
 

@@ -66,10 +66,13 @@ def _end_as(function: Callable[[], Any], after: asyncio.Future[Any]) -> None:
             after.set_result(made)
 
 
-def pass_on(first: asyncio.Future[T], after: asyncio.Future[T]) -> None:
-    """Let a future end as another one does: with its result, its error, or its cancellation."""
+def pass_on(first: Any, after: Any) -> None:
+    """Let a future end as another one does: with its result, its error, or its cancellation.
 
-    def end(done: asyncio.Future[T]) -> None:
+    Either may be a `odradek.util.promise.Promise`.
+    """
+
+    def end(done: Any) -> None:
         if not _failed(done, after) and not after.done():
             after.set_result(done.result())
 

@@ -38,6 +38,7 @@ from odradek.broker.fetch_sessions import NO_TOPIC_ID, Answers, FetchContext, Fe
 from odradek.broker.registry import handler
 from odradek.broker.slices import AT_ONCE, Steps, wait
 from odradek.util.futures import pass_on
+from odradek.util.promise import Promise
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
@@ -51,7 +52,7 @@ MAX_WATCHED = 10_000
 """A fetch of more partitions than this is not told when something arrives, but answered after `max_wait_ms`:
 each arrival would otherwise have all of them looked at."""
 
-_Response = FetchResponse | asyncio.Future[FetchResponse]
+_Response = FetchResponse | asyncio.Future[FetchResponse] | Promise
 
 
 @handler(ApiKey.FETCH, versions=range(19))
@@ -108,10 +109,10 @@ class _Fetch:
         "broker",
         "by_key",
         "context",
-        "future",
         "max_wait_ms",
         "min_bytes",
         "partitions",
+        "promise",
         "reading",
         "request",
         "session",
@@ -119,7 +120,7 @@ class _Fetch:
 
     session: FetchContext
     partitions: list[FetchedPartition]
-    future: asyncio.Future[FetchResponse]
+    promise: Promise
 
     def __init__(self, context: RequestContext, request: FetchRequest) -> None:
         self.context = context
@@ -201,19 +202,23 @@ class _Fetch:
             and bool(reading.watched)
         )
 
-    def wait(self) -> asyncio.Future[FetchResponse]:
+    def wait(self) -> Promise:
         """Wait for more, or for the time to run out."""
         self.reading.begin()  # all is read again then; what was too little need not be kept until
-        self.future = self.broker.loop.create_future()
+        self.promise = Promise(self.broker.loop)
         self.by_key = {one.replica.key: one for one in self.reading.watched if one.replica is not None}
         operation = self.broker.purgatory.watch(
             self.by_key, self.try_complete, self.complete, self.max_wait_ms, by_key=True
         )
         self.context.on_disconnect = operation.cancel
-        return self.future
+        return self.promise
 
     def try_complete(self, key: Hashable) -> bool:
-        """Answer if enough has arrived, judged without reading."""
+        """Answer soon if enough has arrived, judged without reading.
+
+        In the loop's next turn: what other requests append in this one goes along, and a follower has less
+        to fetch, and to answer for.
+        """
         if self.min_bytes <= 1 and len(self.by_key) == len(self.reading.watched):
             # A single byte of any partition is enough: only the one that was checked needs a look.
             arrived = self.reading.has_arrived(self.by_key[key])
@@ -221,7 +226,7 @@ class _Fetch:
                 return False
         elif not self.has_enough():
             return False
-        self.complete()
+        self.broker.loop.call_soon(self.complete)
         return True
 
     def has_enough(self) -> bool:
@@ -236,8 +241,8 @@ class _Fetch:
 
     def complete(self) -> None:
         """Read again, and answer with whatever is there."""
-        future = self.future
-        if future.done():
+        promise = self.promise
+        if promise.done():
             return
         response: _Response
         try:
@@ -248,12 +253,12 @@ class _Fetch:
                 self.reading.read(self.partitions, first=False)
                 response = self.respond()
         except Exception as error:
-            future.set_exception(error)
+            promise.set_exception(error)
             return
         if isinstance(response, FetchResponse):
-            future.set_result(response)
+            promise.set_result(response)
         else:
-            pass_on(response, future)
+            pass_on(response, promise)
 
     def read_again_in_steps(self) -> Steps[FetchResponse]:
         """Read many partitions again, and answer with whatever is there."""

@@ -54,6 +54,7 @@ from odradek.errors import (
 from odradek.errors.codes import ErrorCode
 from odradek.records.batch import MAGIC_AT
 from odradek.records.validate import record_errors
+from odradek.util.promise import Promise
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -133,7 +134,7 @@ def own_records(request: ProduceRequest) -> None:
 
 def _produce(
     context: RequestContext, request: ProduceRequest, *, in_slices: bool
-) -> Steps[ProduceResponse | asyncio.Future[ProduceResponse] | None]:
+) -> Steps[ProduceResponse | Promise | None]:
     """The whole way of a request; with pauses where it is worked on in slices."""
     if request.acks not in (-1, 0, 1):
         return _error_response(Refused(request, context.api_version, ErrorCode.INVALID_REQUIRED_ACKS, ""))
@@ -332,7 +333,7 @@ class _Appends:
 
 def _answer(
     context: RequestContext, request: ProduceRequest, response: ProduceResponse, work: _Appends
-) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
+) -> ProduceResponse | Promise | None:
     """What is returned when everything has been appended, or refused."""
     if request.acks == 0:
         if work.failed:

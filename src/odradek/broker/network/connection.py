@@ -12,7 +12,8 @@ The state is in three places, each bounded:
 Frames are read where they arrived, in memory that the next read uses again: what is answered at once has used
 its frame up by then, and whoever needs one for longer calls `own` of its slot first.
 
-Answers that are ready when one read has been worked off leave in one write.
+Answers that are ready when one read has been worked off leave in one write, those of other connections too:
+see `odradek.broker.network.write_turn`.
 
 Answers that hold ranges of files, and those behind them, go by way of `odradek.broker.network.sending`.
 """
@@ -32,6 +33,7 @@ from odradek.broker.network.memory_pool import MemoryPool
 from odradek.broker.network.outbox import SendingThreads
 from odradek.broker.network.peer import Peer
 from odradek.broker.network.sending import FileSender, can_send_ranges, read_ranges
+from odradek.broker.network.write_turn import WriteTurn
 from odradek.errors import ProtocolError
 from odradek.util.gathered_writes import Writelines, gathering_write
 from odradek.util.repeats import Repeats
@@ -101,6 +103,7 @@ class Accepting(Protocol):
     receive_buffers: ReceiveBuffers
     sending_threads: SendingThreads
     memory_pool: MemoryPool
+    write_turn: WriteTurn
     repeats_of_connections: Repeats
 
     def opened(self, connection: Connection) -> None:
@@ -132,8 +135,8 @@ class Connection:
         "_dispatcher",
         "_file_sender",
         "_gathered",
+        "_gathered_answers",
         "_gathered_bytes",
-        "_gathering",
         "_held",
         "_listener",
         "_loop",
@@ -143,6 +146,7 @@ class Connection:
         "_resuming",
         "_sending",
         "_transport",
+        "_turn",
         "_unanswered",
         "_unanswered_bytes",
         "_unprocessed",
@@ -173,9 +177,10 @@ class Connection:
         self._reading = True
         self._resuming = False
         self._close_reason: str | None = None
-        self._gathering = False
-        """Whether answers are kept for a moment, to leave together: a write costs more than most answers."""
+        self._turn = listener.write_turn
         self._gathered: list[Any] = []
+        """Buffers of answers that are kept for a moment, to leave together."""
+        self._gathered_answers = 0
         self._gathered_bytes = 0
         self._file_sender: FileSender | None = None
         self._sending: FileSender | None = None
@@ -218,7 +223,7 @@ class Connection:
             self._unprocessed.extend(map(receiver.own, frames))
             return
         self._borrowing = True
-        self._gathering = len(frames) > 1
+        begun = self._turn.begin()
         try:
             for position, frame in enumerate(frames):
                 if not self._may_process():
@@ -230,9 +235,8 @@ class Connection:
         finally:
             self._borrowing = False
             receiver.take_back()
-            if self._gathering:
-                self._gathering = False
-                self._send_gathered()
+            if begun:
+                self._turn.end()
 
     def own(self, frame: Any) -> Any:
         """The frame in work, to be kept for as long as it is wanted."""
@@ -338,9 +342,9 @@ class Connection:
                 continue
             if ready.buffers is not None:
                 if ready.ranges or self._sending is not None:
-                    self._send_gathered()
+                    self.send_gathered()
                     self._send_beside(ready.buffers)
-                elif self._gathering:
+                elif self._turn.is_open or self._gathered:
                     self._gather(ready.buffers)
                 elif len(ready.buffers) == 1:
                     transport.write(ready.buffers[0])
@@ -354,25 +358,32 @@ class Connection:
             self.resume_soon()
 
     def _gather(self, buffers: list[Any]) -> None:
+        if not self._gathered:
+            self._turn.await_end(self)
         self._gathered += buffers
+        self._gathered_answers += 1
         self._gathered_bytes += sum(map(len, buffers))
-        if self._gathered_bytes > GATHERED_BYTES:
-            self._send_gathered()
+        if self._gathered_bytes > GATHERED_BYTES or not self._turn.is_open:
+            self.send_gathered()
 
-    def _send_gathered(self) -> None:
+    def send_gathered(self) -> None:
+        """Send what was kept, in one write."""
         gathered = self._gathered
         if not gathered:
             return
-        transport = self._transport
-        if transport is not None:
-            if len(gathered) == 1:
-                transport.write(gathered[0])
-            elif self._gathered_bytes <= GATHERED_BYTES:
-                transport.write(b"".join(gathered))
-            else:
-                self._writelines(gathered)
+        several, size = self._gathered_answers > 1, self._gathered_bytes
+        # First, as a write may have more requests taken up.
         self._gathered = []
-        self._gathered_bytes = 0
+        self._gathered_answers = self._gathered_bytes = 0
+        transport = self._transport
+        if transport is None:
+            return
+        if len(gathered) == 1:
+            transport.write(gathered[0])
+        elif several and size <= GATHERED_BYTES:
+            transport.write(b"".join(gathered))
+        else:
+            self._writelines(gathered)
 
     def _send_beside(self, buffers: list[Any]) -> None:
         """Send an answer with ranges of files, or one behind such an answer."""
@@ -426,15 +437,15 @@ class Connection:
         unprocessed = self._unprocessed
         # An answer that comes at once calls this again: the loop here is the one that goes on.
         self._resuming = True
-        self._gathering = len(unprocessed) > 1
+        begun = self._turn.begin()
         try:
             while unprocessed and self._may_process():
                 if not self._process(unprocessed.popleft()):
                     return
         finally:
             self._resuming = False
-            self._gathering = False
-            self._send_gathered()
+            if begun:
+                self._turn.end()
         self._update_reading()
 
     # ------------------------------------------------------------------ reading and closing
@@ -463,7 +474,7 @@ class Connection:
         self._close_reason = reason
         self._say_why(logging.WARNING if warn else logging.DEBUG, reason)
         self._drop_requests()
-        self._send_gathered()
+        self.send_gathered()
         if self._transport is not None and self._sending is None:
             self._transport.close()
 
@@ -474,7 +485,8 @@ class Connection:
             self._close_reason = reason
             self._say_why(logging.WARNING if warn else logging.INFO, reason)
         self._drop_requests()
-        self._gathered.clear()
+        self._gathered = []
+        self._gathered_answers = self._gathered_bytes = 0
         if self._file_sender is not None:
             self._file_sender.stop()
             self._sending = None

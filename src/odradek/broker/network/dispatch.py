@@ -26,6 +26,7 @@ from odradek.broker.registry import Handler, Handlers
 from odradek.broker.slices import NobodyWaits, Slicer, Steps, is_in_steps, take_all, take_apart
 from odradek.errors import KafkaError, ProtocolError
 from odradek.errors.codes import ErrorCode
+from odradek.util.promise import Promise
 from odradek.util.repeats import Repeats
 from odradek.wire.api import ApiKey, request_header_version, response_header_version
 from odradek.wire.errors import InvalidMessageError
@@ -179,9 +180,9 @@ class Dispatcher:
         exchange.request = decoded[0]
         response = self._call(exchange)
         if response.__class__ is not route.response_class:
-            if is_in_steps(response):
+            if response.__class__ is not Promise and is_in_steps(response):
                 return self._slice(self._finish_in_steps(exchange, response, later), later)
-            if isinstance(response, asyncio.Future) or asyncio.isfuture(response):
+            if isinstance(response, (Promise, asyncio.Future)) or asyncio.isfuture(response):
                 if not response.done():
                     later.context = exchange.context
                     response.add_done_callback(lambda done: later(self._finish_later(exchange, done, later)))
@@ -341,13 +342,13 @@ class Dispatcher:
         later.hold(True)
         self._broker.timers.call_later(exchange.context.mute_ms, partial(later.hold, False))
 
-    def _finish_later(self, exchange: _Exchange, done: asyncio.Future[Any], later: Later) -> Answer:
+    def _finish_later(self, exchange: _Exchange, done: Any, later: Later) -> Answer:
         response = self._result_of(exchange, done)
         if exchange.context.mute_ms:
             self._mute(exchange, later)
         return self._finish(exchange, take_all(response) if is_in_steps(response) else response)
 
-    def _result_of(self, exchange: _Exchange, done: asyncio.Future[Any]) -> Any:
+    def _result_of(self, exchange: _Exchange, done: Any) -> Any:
         if done.cancelled():
             exchange.context.close_connection = True
             return None

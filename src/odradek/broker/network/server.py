@@ -20,6 +20,7 @@ from odradek.broker.network.memory_pool import MemoryPool
 from odradek.broker.network.outbox import SendingThreads
 from odradek.broker.network.peer import Peer
 from odradek.broker.network.socket_protocol import SocketProtocol
+from odradek.broker.network.write_turn import WriteTurn
 from odradek.util.repeats import Repeats
 from odradek.wire.framing import ReceiveBuffers
 
@@ -45,13 +46,28 @@ class Listener:
         receive_buffers: the memory that its connections read through.
         sending_threads: they send long answers; to be closed when the connections are.
         memory_pool: counts the bytes of whole requests that are in work.
+        write_turn: when answers leave that have come together.
         partial_bytes: bytes of frames that have not arrived whole.
         connections: those that are open.
         accepted, refused: counters, for metrics.
         repeats, repeats_of_connections: log lines that peers can cause at will.
     """
 
-    def __init__(self, dispatcher: Dispatcher, limits: NetworkLimits, *, name: str = "PLAINTEXT") -> None:
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        limits: NetworkLimits,
+        *,
+        name: str = "PLAINTEXT",
+        write_turn: WriteTurn | None = None,
+    ) -> None:
+        """
+        Args:
+            dispatcher: answers requests.
+            limits: of its connections.
+            name: the listener's.
+            write_turn: shared with the other listeners of the broker.
+        """
         self.dispatcher = dispatcher
         self.limits = limits
         self.name = name
@@ -61,6 +77,7 @@ class Listener:
         self.host = ""
         self.port = 0
         self.memory_pool = MemoryPool(limits.queued_max_request_bytes)
+        self.write_turn = write_turn or WriteTurn()
         self.partial_bytes = 0
         # In the order of opening.
         self.connections: dict[Connection, None] = {}

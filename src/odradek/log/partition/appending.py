@@ -24,8 +24,9 @@ from odradek.log.segments.timestamp_offset import NO_TIMESTAMP, TimestampOffset
 from odradek.log.storage.checkpoint_file import EpochEntry
 from odradek.log.storage.files import Buffer, FileSystem
 from odradek.log.storage.gap_marker import note_gaps
-from odradek.records.batch import MAGIC_V2, BatchHeader
-from odradek.records.message_set import check_entry, iter_entries
+from odradek.records.batch import CONTROL_BIT, MAGIC_V2, BatchHeader
+from odradek.records.control import EndTransactionMarker
+from odradek.records.message_set import Entry, check_entry, iter_entries
 from odradek.records.patch import assign_offsets
 from odradek.util.clock import Clock
 
@@ -231,7 +232,21 @@ class AppendableLog(SyncedLog):
         Raises `KafkaError`: CORRUPT_MESSAGE; OFFSET_OUT_OF_RANGE where the records begin below the log's end;
         KAFKA_STORAGE_ERROR. Nothing is appended then.
         """
-        given = _read_given(records, self.log_end_offset)
+        entries = list(iter_entries(records))
+        size = sum(len(entry) for _, entry in entries)
+        return self.append_entries(memoryview(records)[:size], entries, now_ms=now_ms)
+
+    def append_entries(
+        self, records: memoryview, entries: Sequence[tuple[Entry, memoryview]], *, now_ms: int | None = None
+    ) -> AppendInfo | None:
+        """As `append_follower`, for records that somebody has walked through already.
+
+        Args:
+            records: whole batches or messages.
+            entries: all of these, as `iter_entries` gives them.
+            now_ms: wall clock.
+        """
+        given = _read_given(entries, self.log_end_offset)
         if given is None:
             return None
         if given.first_offset > self.log_end_offset:
@@ -241,7 +256,7 @@ class AppendableLog(SyncedLog):
                 raise self.storage_error("appending", error) from error
         self.assign_epochs(given.epochs)
         segment = self._write(
-            [memoryview(records)[: given.size]],
+            [records],
             given.size,
             given.entries,
             given.newest,
@@ -351,37 +366,41 @@ class AppendableLog(SyncedLog):
         return segment
 
 
-def _read_given(records: Buffer, log_end_offset: int) -> _Given | None:
+def _read_given(given: Sequence[tuple[Entry, memoryview]], log_end_offset: int) -> _Given | None:
     """Check what a leader sent, and where it belongs; None if there is no whole batch."""
-    headers, markers = [], []
+    headers: list[BatchHeader] = []
+    markers: list[EndTransactionMarker | None] = []
     entries: list[tuple[int, int]] = []
     epochs: list[EpochEntry] = []
-    newest = TimestampOffset(-1, -1)
-    first_offset = None
-    for header, entry in iter_entries(records):
+    newest_timestamp, newest_offset, size = -1, -1, 0
+    first_offset, next_offset = -1, log_end_offset
+    for header, entry in given:
         check_entry(header, entry)
-        next_offset = entries[-1][1] + 1 if entries else log_end_offset
+        last_offset = header.last_offset
         base_offset = header.base_offset if isinstance(header, BatchHeader) else header.offset
-        if base_offset < next_offset or header.last_offset < base_offset:
+        if base_offset < next_offset or last_offset < base_offset:
             raise OffsetOutOfRangeError(
-                f"offsets {base_offset} to {header.last_offset} cannot come at {next_offset}"
+                f"offsets {base_offset} to {last_offset} cannot come at {next_offset}"
             )
         if isinstance(header, BatchHeader):
             headers.append(header)
-            is_marker = header.is_control and header.record_count
+            is_marker = header.attributes & CONTROL_BIT and header.record_count
             markers.append(read_marker(header, entry) if is_marker else None)
-            if header.partition_leader_epoch >= 0:
-                epochs.append(EpochEntry(header.partition_leader_epoch, base_offset))
-        if header.max_timestamp > newest.timestamp:
-            newest = TimestampOffset(header.max_timestamp, header.last_offset)
-        if first_offset is None:
+            epoch = header.partition_leader_epoch
+            if epoch >= 0 and (not epochs or epochs[-1].epoch != epoch):
+                epochs.append(EpochEntry(epoch, base_offset))
+        if header.max_timestamp > newest_timestamp:
+            newest_timestamp, newest_offset = header.max_timestamp, last_offset
+        if not entries:
             # Where the messages in a wrapper begin is not known without unpacking it.
             known = isinstance(header, BatchHeader) or not header.is_wrapper
             first_offset = base_offset if known else next_offset
-        entries.append((header.size, header.last_offset))
-    if first_offset is None:
+        entries.append((len(entry), last_offset))
+        size += len(entry)
+        next_offset = last_offset + 1
+    if not entries:
         return None
-    if newest.offset < 0:
-        newest = TimestampOffset(-1, entries[-1][1])
-    size = sum(entry_size for entry_size, _ in entries)
+    if newest_offset < 0:
+        newest_timestamp, newest_offset = -1, entries[-1][1]
+    newest = TimestampOffset(newest_timestamp, newest_offset)
     return _Given(headers, markers, entries, epochs, newest, first_offset, size)
