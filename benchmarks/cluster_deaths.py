@@ -17,8 +17,8 @@ from odradek.client import Producer
 
 TOPIC = "deaths"
 KILLS = {OURS: 50}
-PAUSES = {OURS: 5}
-KILLS_OF_OTHERS = 3
+PAUSES = {OURS: 3}
+KILLS_OF_OTHERS = 2
 PAUSES_OF_OTHERS = 1
 REQUEST_TIMEOUT_MS = 500
 KILL = "kill -9 of a leader"
