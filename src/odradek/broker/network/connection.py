@@ -137,6 +137,7 @@ class Connection:
         "_gathered",
         "_gathered_answers",
         "_gathered_bytes",
+        "_has_others",
         "_held",
         "_listener",
         "_loop",
@@ -178,6 +179,8 @@ class Connection:
         self._resuming = False
         self._close_reason: str | None = None
         self._turn = listener.write_turn
+        self._has_others = True
+        """Whether more than one answer may come in this turn, as far as the requests of this read go."""
         self._gathered: list[Any] = []
         """Buffers of answers that are kept for a moment, to leave together."""
         self._gathered_answers = 0
@@ -223,6 +226,7 @@ class Connection:
             self._unprocessed.extend(map(receiver.own, frames))
             return
         self._borrowing = True
+        self._has_others = len(frames) > 1
         begun = self._turn.begin()
         try:
             for position, frame in enumerate(frames):
@@ -234,6 +238,7 @@ class Connection:
                     break
         finally:
             self._borrowing = False
+            self._has_others = True
             receiver.take_back()
             if begun:
                 self._turn.end()
@@ -344,7 +349,7 @@ class Connection:
                 if ready.ranges or self._sending is not None:
                     self.send_gathered()
                     self._send_beside(ready.buffers)
-                elif self._turn.is_open or self._gathered:
+                elif self._gathered or (self._has_others and self._turn.is_open):
                     self._gather(ready.buffers)
                 elif len(ready.buffers) == 1:
                     transport.write(ready.buffers[0])
@@ -362,7 +367,7 @@ class Connection:
             self._turn.await_end(self)
         self._gathered += buffers
         self._gathered_answers += 1
-        self._gathered_bytes += sum(map(len, buffers))
+        self._gathered_bytes += len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
         if self._gathered_bytes > GATHERED_BYTES or not self._turn.is_open:
             self.send_gathered()
 
