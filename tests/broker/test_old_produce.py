@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from broker.stand_ins import follow
-from odradek.broker.handlers import produce as produce_handler
 from odradek.errors.codes import ErrorCode
 from odradek.records.batch import Record, TimestampType
 from odradek.records.builder import build_batch
 from odradek.records.compression import Codec
 from odradek.records.message_set import iter_all_records, iter_entries
 from odradek.records.message_set_builder import MessageSetBuilder
+from odradek.replication.delayed import Purgatory
 
 from .live import append, batch, connect, create_topic, fetch, produce, running
 from .net import run
@@ -108,12 +109,9 @@ def test_a_failure_behind_a_conversion_is_answered(
             def fail(*_: Any) -> Any:
                 raise RuntimeError("unforeseen")
 
-            def wait(*_: Any) -> Any:
+            def cancelled(*_: Any) -> Any:
                 waiting = broker.loop.create_future()
-                if cause == "cancelled":
-                    waiting.cancel()
-                else:
-                    waiting.set_exception(RuntimeError("unforeseen"))
+                broker.loop.call_soon(waiting.cancel)
                 return waiting
 
             if cause == "conversion":
@@ -121,9 +119,12 @@ def test_a_failure_behind_a_conversion_is_answered(
                 monkeypatch.setattr(broker.conversions, "run_in_order", lambda keys, _: in_order(keys, fail))
             elif cause == "append":
                 monkeypatch.setattr(broker.replicas, "of", fail)
+            elif cause == "cancelled":
+                monkeypatch.setattr(broker.conversions, "run_in_order", cancelled)
             else:
                 follow(broker, broker.replicas.get("t", 0))
-                monkeypatch.setattr(produce_handler, "wait_for_replicas", wait)
+                timers: Any = SimpleNamespace(call_later=fail)
+                monkeypatch.setattr(broker, "purgatory", Purgatory(timers))
             client.send(produce("t", message_set(2, Codec.NONE, [b"x" * 90_000])), 2)
             if cause == "cancelled":
                 assert await client.closed()
