@@ -1,7 +1,8 @@
 """`odradek server --workers 2` beside `--workers 1`: what does a second process of a two-core machine gain?
 
 Two load generators, one for each half of the connections: with two workers each has a worker of its own and a
-topic that it leads, with one both have the same. They take their share of the two cores as well.
+topic that it leads, with one both have the same. They take their share of the two cores as well: where all
+processors are busy, two workers can gain no more.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from odradek.client import Admin, NewTopic
 TWO, ONE = "two workers", "one worker"
 WORKERS = {TWO: 2, ONE: 1}
 GENERATORS = 2
+RATE = "requests/s"
 CASES: list[tuple[str, dict[str, object]]] = [
     (
         "one record of 100 B per request, 100 connections, 1 in flight",
@@ -43,24 +45,24 @@ _topics = count()
 def run(name: str, context: Context) -> Outcome:
     """Both numbers of workers in turns, round by round."""
     measures: dict[tuple[str, str], Measure] = {}
-    generators: list[float] = []
     for number in range(context.rounds):
         for who, workers in WORKERS.items():
             with _running(workers) as server:
                 for case, options in CASES:
-                    rate, cpu_us, load_cpu = _load(server, options, context)
-                    generators.append(load_cpu)
+                    rate, cpu_us, load_cpu_us, busy = _load(server, options, context)
                     for label, less, value in (
-                        ("requests/s", False, rate),
+                        (RATE, False, rate),
                         ("CPU µs per request, all workers", True, cpu_us),
+                        ("CPU µs per request, load generators", True, load_cpu_us),
+                        ("processors busy", True, busy),
                     ):
-                        bars = {} if less else {ONE: 1.7}
+                        bars = {ONE: 1.7} if label == RATE else {}
                         one = measures.setdefault((case, label), Measure(case, label, {}, less, bars))
                         one.values.setdefault(who, []).append(value)
                         context.say(f"round {number + 1}: {who}: {case}: {value:,.4g} {label}")
     notes = [
-        f"The load generators took {min(generators):.2f} to {max(generators):.2f} of a processor, of two "
-        "that they share with the workers."
+        "What the kernel does for no process in particular, much of what goes over loopback, counts among "
+        "the busy processors alone."
     ]
     settings = {"rounds": context.rounds, "seconds each": context.seconds, "load generators": GENERATORS}
     title = "Workers: one machine's cores as brokers of one cluster, acks=1"
@@ -99,8 +101,8 @@ def _running(workers: int) -> Iterator[_Server]:
             child.wait(60)
 
 
-def _load(server: _Server, options: dict[str, object], context: Context) -> tuple[float, float, float]:
-    """Returns requests/s and CPU µs per request of all workers, and the generators' share of a processor."""
+def _load(server: _Server, options: dict[str, object], context: Context) -> tuple[float, float, float, float]:
+    """Returns requests/s, CPU µs per request of the workers and of the generators, and the busy processors."""
     found: list[dict[str, Any]] = []
     failed: list[BaseException] = []
     brokers = sorted(server.ports)
@@ -126,7 +128,12 @@ def _load(server: _Server, options: dict[str, object], context: Context) -> tupl
     if failed:
         raise failed[0]
     rate = sum(float(one["requests_per_s"]) for one in found)
-    # Each generator has measured the time of all workers.
+    # Each generator has measured the time of all workers, and of all else that the machine did.
     cpu_s = sum(float(one["server_cpu_s"]) / float(one["seconds"]) for one in found) / len(found)
     load_cpu = sum(float(one["load_cpu_s"]) / float(one["seconds"]) for one in found)
-    return rate, 1e6 * cpu_s / rate, load_cpu
+    busy = sum(
+        (float(one["server_cpu_s"]) + float(one["load_cpu_s"]) + float(one["other_cpu_s"]))
+        / float(one["seconds"])
+        for one in found
+    ) / len(found)
+    return rate, 1e6 * cpu_s / rate, 1e6 * load_cpu / rate, busy
