@@ -102,7 +102,7 @@ def _running(workers: int) -> Iterator[_Server]:
 
 
 def _load(server: _Server, options: dict[str, object], context: Context) -> tuple[float, float, float, float]:
-    """Returns requests/s, CPU µs per request of the workers and of the generators, and the busy processors."""
+    """Returns requests/s, CPU µs per request of workers and of generators, and the busy processors."""
     found: list[dict[str, Any]] = []
     failed: list[BaseException] = []
     brokers = sorted(server.ports)
