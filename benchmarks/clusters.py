@@ -27,7 +27,6 @@ BROKERS = 3
 READY_WITHIN_S = 120
 ZK_VERSION = "3.9.1"
 SESSION_MS = 6000
-"""How long a broker that says nothing counts as alive, where ZooKeeper decides."""
 
 ADMIN_TIMEOUT_MS = 120_000
 COMMON = {
@@ -43,11 +42,13 @@ class Cluster:
 
     Attributes:
         name, version: for the tables.
+        session_ms: how long a broker that says nothing counts as alive, where ZooKeeper decides.
         ports, pids: by broker id.
     """
 
-    def __init__(self, name: str, directory: Path) -> None:
+    def __init__(self, name: str, directory: Path, session_ms: int = SESSION_MS) -> None:
         self.name = name
+        self.session_ms = session_ms
         self.version = ""
         self.directory = directory
         self.ports = dict(enumerate(kafka_peer.free_ports(BROKERS), 1))
@@ -80,7 +81,7 @@ class Cluster:
                 {
                     "broker.id": str(broker_id),
                     "zookeeper.connect": zookeeper.address,
-                    "zookeeper.session.timeout.ms": str(SESSION_MS),
+                    "zookeeper.session.timeout.ms": str(self.session_ms),
                     "listeners": f"PLAINTEXT://127.0.0.1:{port}",
                 },
             )
@@ -258,13 +259,13 @@ def broker_memory(pid: int) -> tuple[float, float]:
 
 
 @contextmanager
-def running(name: str, skipped: dict[str, str]) -> Iterator[Any]:
+def running(name: str, skipped: dict[str, str], session_ms: int = SESSION_MS) -> Iterator[Any]:
     """Start one cluster, None where it cannot run: its reason is in `skipped` then."""
     import tempfile
 
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", dir=in_memory())))
-        cluster = CLUSTERS[name](name, folder)
+        cluster = CLUSTERS[name](name, folder, session_ms)
         stack.callback(cluster.stop)
         try:
             cluster.start()
