@@ -56,9 +56,9 @@ def test_a_seed_is_one_trace_in_every_process() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", FOUND_BY)
 def test_a_rule_left_out_is_found(mutant: str) -> None:
-    done = _simulate("--mutant", mutant, "--seed", str(FOUND_BY[mutant]))
+    done = _simulate("--mutant", mutant, "--seeds", str(SEEDS), "--first")
     assert done.returncode == 1, done.stdout[-3000:] + done.stderr[-3000:]
-    assert f"again: make simulate SEED={FOUND_BY[mutant]} FAULTS=" in done.stdout
+    assert "again: make simulate SEED=" in done.stdout
 
 
 def test_the_page_names_each_mutant_and_what_finds_it() -> None:
