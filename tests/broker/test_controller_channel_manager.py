@@ -259,6 +259,23 @@ async def test_a_broker_that_is_reached_before_it_was_given_up_is_reported_after
 
 
 @in_a_loop
+async def test_a_broker_that_a_term_begins_without_is_tried_until_it_is_reached() -> None:
+    world = World()
+    gone = ClusterDelta(brokers_gone=frozenset({2}))
+    world.controller.refused[2] = 12
+    world.manager.start(IMAGE.apply(gone))
+    world.manager.await_return(_broker(2, 12))
+    world.timers.advance(1000)
+    probe = world.transport.to(2)
+    assert probe.endpoint() == Endpoint("PLAINTEXT", "h", 9002)
+    await world.answer(2, ChannelBroken("refused", refused=True))
+    world.timers.advance(1000)
+    await world.answer(2, object())
+    assert world.controller.heard == [("reachable", 2)]
+    assert probe.closed
+
+
+@in_a_loop
 async def test_a_refused_broker_whose_registration_goes_is_not_tried_any_more() -> None:
     world = World()
     world.manager.start(IMAGE)

@@ -15,7 +15,7 @@ from odradek.cluster.admin import NewTopic
 from odradek.cluster.cluster_controller import ClusterController
 from odradek.cluster.control_requests import ControlRequests, Requests, deleted_by
 from odradek.cluster.decisions import IsrChange
-from odradek.cluster.image import ClusterDelta, ClusterImage
+from odradek.cluster.image import BrokerImage, ClusterDelta, ClusterImage
 from odradek.cluster.loading import load_image
 from odradek.cluster.memory import MemoryServer, MemoryStore
 from odradek.cluster.nodes import BrokerRegistration, Endpoint
@@ -84,6 +84,7 @@ class Channels:
     def __init__(self, world: World, controller: ClusterController) -> None:
         self.world, self.controller = world, controller
         self.builder: ControlRequests | None = None
+        self.awaited: list[int] = []
 
     def start(self, image: ClusterImage) -> None:
         assert self.builder is None, "no term begins inside another"
@@ -98,6 +99,10 @@ class Channels:
     def resend(self, broker_id: int) -> None:
         assert self.builder is not None
         self._send(self.builder.resend(self.controller.image, broker_id))
+
+    def await_return(self, broker: BrokerImage) -> None:
+        assert self.builder is not None
+        self.awaited.append(broker.broker_id)
 
     def stop(self) -> None:
         assert self.builder is not None
@@ -120,6 +125,7 @@ class World:
         self.reader = MemoryStore(self.server)
         self.stores: dict[int, MortalStore] = {}
         self.controllers: dict[int, ClusterController] = {}
+        self.channels: dict[int, Channels] = {}
         self.posted: deque[tuple[int, Callable[[], object]]] = deque()
         self.told: list[tuple[int, Any]] = []
         self.deaf: set[int] = set()
@@ -132,7 +138,8 @@ class World:
         store = MortalStore(self.server)
         controller = ClusterController(store, broker, self.config, self.clock, random.Random(broker))
         controller.event_queue = Queue(self, broker)
-        controller.add_control_listener(Channels(self, controller))
+        self.channels[broker] = Channels(self, controller)
+        controller.add_control_listener(self.channels[broker])
         self.stores[broker], self.controllers[broker] = store, controller
         controller.open()
         controller.start(BrokerRegistration((Endpoint("PLAINTEXT", "h", 9000 + broker),)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -12,6 +13,7 @@ from odradek.cluster import contested_controller, nodes, paths, topic_nodes
 from odradek.cluster.admin import NewTopic
 from odradek.cluster.cluster_controller import ClusterController
 from odradek.cluster.decisions import IsrChange
+from odradek.cluster.memory import MemoryStore
 from odradek.cluster.nodes import (
     BrokerRegistration,
     Endpoint,
@@ -188,6 +190,73 @@ def test_a_refused_broker_is_dead_until_it_is_reached_or_registers_anew() -> Non
     world.begin(3)
     assert active.image.brokers[3].epoch > epoch
     assert active.refused == {}
+    world.check()
+
+
+def refuse_as_controller(world: World) -> int:
+    """The process of the controller is gone, its session is not; all others are refused by it, and elect."""
+    dead = world.active.broker_id
+    del world.controllers[dead]
+    for one in world.controllers.values():
+        one.note_refused_controller(dead)
+    world.do(next(iter(world.controllers)), lambda one: one.remove_dead_controller(dead))
+    return dead
+
+
+def test_a_controller_that_refused_is_left_out_of_the_first_decision_of_the_next_term() -> None:
+    world = World()
+    world.create("t", [1, 2, 3])
+    world.take_told()
+    assert refuse_as_controller(world) == 1
+    active = world.active
+    assert sorted(active.image.brokers) == [2, 3]
+    partition = active.image.topics["t"].partitions[0]
+    assert (partition.leader, partition.isr, partition.leader_epoch) == (2, (2, 3), 1)
+    # Once, and not to it.
+    told = world.take_told()
+    assert sorted(broker for broker, kind in told if kind == "LeaderAndIsr") == [2, 3]
+    assert {broker for broker, _ in told} == {2, 3}
+    assert world.channels[active.broker_id].awaited == [1]
+    world.check()
+    active.on_broker_reachable(1)
+    assert sorted(active.image.brokers) == [1, 2, 3]
+    world.check()
+
+
+def test_a_refusal_of_an_earlier_life_leaves_nobody_out() -> None:
+    world = World()
+    world.create("t", [1, 2, 3])
+    for one in world.controllers.values():
+        one.note_refused_controller(1)
+    registration, _ = world.reader.get(paths.broker_id(1))
+    del world.controllers[1]
+    world.stores.pop(1).expire()
+    # Its next life is there before anybody elects.
+    MemoryStore(world.server).create(paths.broker_id(1), registration, ephemeral=True)
+    world.settle()
+    assert sorted(world.active.image.brokers) == [1, 2, 3]
+    assert world.active.refused == {}
+    world.check()
+
+
+def test_a_refusal_is_forgotten_when_another_controller_has_been_there() -> None:
+    world = World((3, 1, 2))
+    world.create("t", [1, 2, 3])
+    dead = world.active.broker_id
+    assert dead == 3
+    for one in (1, 2):
+        world.controllers[one].note_refused_controller(3)
+    world.controllers[1].remove_dead_controller(3)
+    world.posted = deque(sorted(world.posted, key=lambda one: one[0]))
+    world.settle()
+    assert world.active.broker_id == 1
+    world.do(1, lambda one: one.on_broker_reachable(3))
+    del world.controllers[1]
+    world.stores.pop(1).expire()
+    world.posted = deque(sorted(world.posted, key=lambda one: one[0]))
+    world.settle()
+    assert world.active.broker_id == 2
+    assert sorted(world.active.image.brokers) == [2, 3]
     world.check()
 
 

@@ -339,6 +339,7 @@ class Membership:
         if controller_id != self.metadata.image.controller_id or self._stopped:
             return
         self._watched_controller = -1
+        self._controller.note_refused_controller(controller_id)
         if controller_id not in self._removed:
             # Once: if it is there and others reach it, they elect it again, and it would go on like that.
             self._removed.add(controller_id)

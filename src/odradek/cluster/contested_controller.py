@@ -75,6 +75,10 @@ class ControlListener(Protocol):
         """A broker is to be asked for the state of all of its replicas."""
         ...
 
+    def await_return(self, broker: BrokerImage) -> None:
+        """A registered broker is left out, as nobody listens at its address: see whether it comes back."""
+        ...
+
     def stop(self) -> None:
         """This broker is no longer the active controller."""
         ...
@@ -101,6 +105,7 @@ class ContestedController(Controller):
         self._control_listeners: list[ControlListener] = []
         self._config_listeners: list[ConfigListener] = []
         self._resigned_listeners: list[Callable[[], None]] = []
+        self._refused_controller = -1
         self._in_term = False
         self._told = False
         self._handling = False
@@ -214,6 +219,24 @@ class ContestedController(Controller):
             return False
         return True
 
+    def note_refused_controller(self, controller_id: int) -> None:
+        """Nobody listens at the controller's address: whoever follows it need not try it first.
+
+        Should this broker be elected next, its term begins without that one: otherwise all leaders would be
+        told twice, before the first message to it is refused and after. May be called in any thread.
+        """
+        self._refused_controller = controller_id
+
+    def _leave_out_refused(self) -> BrokerImage | None:
+        """Have the controller before count as dead, if it refused in the life in which it was elected."""
+        broker = self._image.brokers.get(self._refused_controller)
+        self._refused_controller = -1
+        if broker is None or broker.broker_id == self.broker_id or broker.epoch > self._previous_election:
+            return None
+        log.warning("nobody listened at the address of controller %d: it counts as dead", broker.broker_id)
+        self.refused[broker.broker_id] = broker.epoch
+        return broker
+
     def _resign(self) -> None:
         """End the term, if there is one, and tell those who listen."""
         self.is_active = False
@@ -272,6 +295,7 @@ class ContestedController(Controller):
         self._image = self._load(written)
         self._complete_topics()
         self._let_newer_go(written)
+        refused = self._leave_out_refused()
         self._make_leaders_fit()
         image = self._image
 
@@ -279,6 +303,8 @@ class ContestedController(Controller):
             self._told = True
             for listener in self._control_listeners:
                 listener.start(image)
+                if refused is not None:
+                    listener.await_return(refused)
             for told in list(self._listeners):
                 told(image, loading.full_delta(image))
 
@@ -379,6 +405,8 @@ class ContestedController(Controller):
         if holder[0] < 0:
             self._elect()
             holder = loading.load_controller(self.store)
+        if not self.is_active and holder[0] != self._refused_controller:
+            self._refused_controller = -1  # it was of a controller before that one
         if holder != (self._image.controller_id, self._image.controller_epoch):
             self._image = self._image.apply(ClusterDelta(controller=holder))
         if self.is_active:

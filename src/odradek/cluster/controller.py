@@ -98,6 +98,7 @@ class Controller(IsrChanges):
         self.shutting_down: dict[int, int] = {}
         self.epoch = 0
         self._epoch_version = -1
+        self._previous_election = -1
         self._image = ClusterImage()
         self._listeners: list[ImageListener] = []
         self._writing = False
@@ -213,6 +214,7 @@ class Controller(IsrChanges):
             self.store.create(paths.CONTROLLER_EPOCH, nodes.encode_epoch(0))
         data, stat = self.store.get(paths.CONTROLLER_EPOCH)
         epoch = nodes.decode_epoch(paths.CONTROLLER_EPOCH, data) + 1
+        self._previous_election = stat.mzxid
         node = ControllerNode(self.broker_id, self.clock.now_ms())
         try:
             self.store.multi(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from odradek.cluster.cluster_controller import ClusterController
-    from odradek.cluster.image import ClusterDelta
+    from odradek.cluster.image import BrokerImage, ClusterDelta
     from odradek.cluster.nodes import Endpoint
     from odradek.util.timers import TimerHandle, Timers
 
@@ -121,6 +121,10 @@ class ControllerChannelManager:
         """Ask a broker for the state of all of its replicas, by LeaderAndIsr."""
         if self._builder is not None:
             self._tell(self._builder.resend(self._image, broker_id))
+
+    def await_return(self, broker: BrokerImage) -> None:
+        """Try a broker that counts as dead from time to time; it is in no image of this term yet."""
+        self._begin_probe(broker.broker_id, broker.epoch, broker.endpoint(self._listener_name))
 
     def stop(self) -> None:
         """Send nothing more, and forget what was to be sent. Harmless when nothing was started."""
@@ -218,7 +222,7 @@ class ControllerChannelManager:
 
     def _note_refused(self, broker: int, epoch: int) -> None:
         if broker not in self._probes:
-            self._begin_probe(broker, epoch)
+            self._begin_probe(broker, epoch, self._endpoint(broker))
             self._post(partial(self._controller.on_broker_refused, broker, epoch))
 
     def _pause_over(self, broker: int) -> None:
@@ -230,8 +234,8 @@ class ControllerChannelManager:
 
     # --- brokers that refuse ------------------------------------------------------------------------------
 
-    def _begin_probe(self, broker: int, epoch: int) -> None:
-        probe = self._probes[broker] = _Probe(epoch, self._endpoint(broker))
+    def _begin_probe(self, broker: int, epoch: int, endpoint: Endpoint | None) -> None:
+        probe = self._probes[broker] = _Probe(epoch, endpoint)
         self._wait(broker, probe)
 
     def _wait(self, broker: int, probe: _Probe) -> None:
