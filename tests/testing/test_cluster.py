@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count
 
 import pytest
 
-from odradek.client import Consumer, Producer
+from odradek.client import Producer
 from odradek.testing import Cluster
 
+from .cluster_records import produce, read
+
 ALL = {0, 1, 2}
-GROUPS = count()
 
 
 @pytest.fixture(scope="module")
@@ -24,29 +24,6 @@ def shared() -> Iterator[Cluster]:
 def cluster() -> Iterator[Cluster]:
     with Cluster(3, min_insync_replicas=2) as cluster:
         yield cluster
-
-
-def produce(cluster: Cluster, topic: str, values: list[bytes], *, acks: str = "all") -> None:
-    with Producer(bootstrap_servers=cluster.bootstrap_servers, acks=acks) as producer:
-        for sent in [producer.send(topic, value=value, partition=0) for value in values]:
-            sent.result(60)
-
-
-def read(cluster: Cluster, topic: str, count: int) -> list[bytes]:
-    with Consumer(
-        bootstrap_servers=cluster.bootstrap_servers,
-        group_id=f"readers-{next(GROUPS)}",
-        auto_offset_reset="earliest",
-    ) as consumer:
-        consumer.subscribe([topic])
-        values: list[bytes] = []
-
-        def poll() -> bool:
-            values.extend(bytes(record.value) for record in consumer.poll(100))
-            return len(values) >= count
-
-        cluster.wait_until(poll)
-        return values
 
 
 def logs_agree(cluster: Cluster, topic: str) -> None:

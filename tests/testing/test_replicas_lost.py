@@ -3,39 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from itertools import count
 from pathlib import Path
 
 import pytest
 
-from odradek.client import Admin, Consumer, Producer
+from odradek.client import Admin, Consumer
 from odradek.testing import Cluster
 
+from .cluster_records import produce, read
+
 ALL = {0, 1, 2}
-GROUPS = count()
-
-
-def produce(cluster: Cluster, topic: str, values: list[bytes]) -> None:
-    with Producer(bootstrap_servers=cluster.bootstrap_servers, acks="all") as producer:
-        for sent in [producer.send(topic, value=value, partition=0) for value in values]:
-            sent.result(60)
-
-
-def read(cluster: Cluster, topic: str, expected: int) -> list[bytes]:
-    with Consumer(
-        bootstrap_servers=cluster.bootstrap_servers,
-        group_id=f"lost-{next(GROUPS)}",
-        auto_offset_reset="earliest",
-    ) as consumer:
-        consumer.subscribe([topic])
-        values: list[bytes] = []
-
-        def poll() -> bool:
-            values.extend(bytes(record.value) for record in consumer.poll(100))
-            return len(values) >= expected
-
-        cluster.wait_until(poll)
-        return values
 
 
 def read_alone(cluster: Cluster, topic: str) -> bytes:

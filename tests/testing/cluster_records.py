@@ -1,0 +1,35 @@
+"""Write to a topic of a `Cluster`, and read it, as a client does."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from odradek.client import Consumer, Producer
+from odradek.testing import Cluster
+
+_GROUPS = count()
+
+
+def produce(cluster: Cluster, topic: str, values: list[bytes], *, acks: str = "all") -> None:
+    """Write to partition 0, and wait until everything is acknowledged."""
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, acks=acks) as producer:
+        for sent in [producer.send(topic, value=value, partition=0) for value in values]:
+            sent.result(60)
+
+
+def read(cluster: Cluster, topic: str, expected: int) -> list[bytes]:
+    """Read from the beginning, in a group of its own, until as many values as expected have come."""
+    with Consumer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        group_id=f"readers-{next(_GROUPS)}",
+        auto_offset_reset="earliest",
+    ) as consumer:
+        consumer.subscribe([topic])
+        values: list[bytes] = []
+
+        def poll() -> bool:
+            values.extend(bytes(record.value) for record in consumer.poll(100))
+            return len(values) >= expected
+
+        cluster.wait_until(poll)
+        return values
