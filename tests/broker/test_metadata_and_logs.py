@@ -87,6 +87,7 @@ def test_a_topic_whose_node_is_gone_leaves_its_log_and_a_new_one_is_not_mixed_in
             client = await connect(broker)
             await append(client, "t", batch())
             client.close()
+        before = (tmp_path / "t-0" / f"{0:020}.log").read_bytes()
         store = EmbeddedStore(tmp_path / STORE_FILE)
         base = "/brokers/topics/t"
         store.multi(
@@ -102,6 +103,10 @@ def test_a_topic_whose_node_is_gone_leaves_its_log_and_a_new_one_is_not_mixed_in
             assert broker.image.topic("t") is None
             assert "t-0" in _folders(tmp_path), "what nobody has deleted stays"
             broker.controller.create_topic(NewTopic("t", 1, 1))
-            assert ("t", 0) in broker.replicas.offline, "another topic id: not the same topic"
+            partition = broker.replicas.find("t", 0)
+            assert partition is not None
+            assert partition.log.log_end_offset == 0, "another topic id: not the same topic"
+            (stray,) = [name for name in _folders(tmp_path) if name.endswith("-stray")]
+            assert (tmp_path / stray / f"{0:020}.log").read_bytes() == before, "nobody deletes it"
 
     run(main)
