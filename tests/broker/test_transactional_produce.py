@@ -319,9 +319,13 @@ def test_an_answer_is_worth_nothing_after_a_marker(tmp_path: Path, stale: bool) 
                 await until_state(producer.client, "id", "CompleteAbort")
             answer.set_result({("t", 0): ErrorCode.NONE})
             (found,) = (await client.receive()).responses[0].partition_responses
-            assert found.error_code == (ErrorCode.INVALID_TXN_STATE if stale else 0)
+            assert found.error_code == (ErrorCode.NOT_ENOUGH_REPLICAS if stale else 0)
             assert broker.replicas.get("t", 0).log.last_stable_offset == (1 if stale else 0)
             client.close()
+            # Asked again, the coordinator knows.
+            del broker.transactions.verify
+            again = await send(producer, transactional(producer))
+            assert again.error_code == (ErrorCode.INVALID_TXN_STATE if stale else 0)
 
     run(main)
 

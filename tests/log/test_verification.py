@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.errors import InvalidTxnStateError, OutOfOrderSequenceError
+from odradek.errors import ConcurrentTransactionsError, OutOfOrderSequenceError
 from odradek.log.producers.producer_state import ProducerState
 from odradek.log.producers.verification import Verifications
 from odradek.records.batch import BatchHeader
@@ -35,13 +35,13 @@ def marker(producer_id: int = 7, epoch: int = 0) -> tuple[BatchHeader, EndTransa
 
 def test_an_append_brings_the_answer_to_its_own_question() -> None:
     verifications = Verifications()
-    with pytest.raises(InvalidTxnStateError):
+    with pytest.raises(ConcurrentTransactionsError):
         verifications.require(7, 0, None)
     asked = verifications.begin(7, 0, 0, 1)
     verifications.require(7, 0, asked)
-    with pytest.raises(InvalidTxnStateError):
+    with pytest.raises(ConcurrentTransactionsError):
         verifications.require(7, 0, None)
-    with pytest.raises(InvalidTxnStateError):
+    with pytest.raises(ConcurrentTransactionsError):
         verifications.require(8, 0, asked)
 
 
@@ -55,11 +55,11 @@ def test_a_marker_or_the_first_batch_makes_answers_stale(by_marker: bool) -> Non
     else:
         state.append(data(), None)
         assert state.in_transaction(7)
-    with pytest.raises(InvalidTxnStateError):
+    with pytest.raises(ConcurrentTransactionsError):
         state.verifications.require(7, 0, asked)
     # The next question is another one, even of the same producer.
     again = state.verifications.begin(7, 0, 0, 2)
-    with pytest.raises(InvalidTxnStateError):
+    with pytest.raises(ConcurrentTransactionsError):
         state.verifications.require(7, 0, asked)
     state.verifications.require(7, 0, again)
     state.verifications.require(8, 0, others)

@@ -24,7 +24,7 @@ from odradek.broker.transactions.gate import Admission, PartitionKey, admit
 from odradek.coordinators.append_errors import seen_by_client
 from odradek.coordinators.groups.commit_answers import transactional_commit_error
 from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC
-from odradek.errors import KafkaError, NotLeaderOrFollowerError
+from odradek.errors import ConcurrentTransactionsError, KafkaError, NotLeaderOrFollowerError
 from odradek.errors.codes import ErrorCode
 from odradek.util.futures import then
 from odradek.wire.api import ApiKey
@@ -115,6 +115,9 @@ def _refusal(
             admission.check(key, partition.log.producers, request.producer_id, request.producer_epoch, -1)
         except NotLeaderOrFollowerError:
             return ErrorCode.NOT_COORDINATOR
+        except ConcurrentTransactionsError as raised:
+            joins = context.api_version >= FIRST_VERSION_THAT_JOINS
+            return raised.code if joins else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         except KafkaError as raised:
             return raised.code
     return error

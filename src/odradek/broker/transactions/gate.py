@@ -2,6 +2,7 @@
 
     the producer has a transaction open in the partition ──────────────────────────────────► append
     else ── the coordinator is asked, or told (`joins`) ── NONE ── no marker came meanwhile ─► append
+                                                        │      └─ one came: to be asked again
                                                         └─ an error ────────────────────────► refused
 
 Clients up to Produce 11 and TxnOffsetCommit 4 have added the partition themselves; of newer ones the broker
@@ -54,8 +55,9 @@ class Admission:
             sequence: the batch's first.
 
         Raises:
-            KafkaError: the transaction has ended meanwhile, or an earlier batch is still to come; or this
-                broker did not lead the partition when the coordinator was asked, NOT_LEADER_OR_FOLLOWER.
+            KafkaError: a transaction has ended meanwhile, CONCURRENT_TRANSACTIONS; an earlier batch is still
+                to come; or this broker did not lead the partition when the coordinator was asked,
+                NOT_LEADER_OR_FOLLOWER.
         """
         if self._required and not producers.in_transaction(producer_id, epoch):
             if key not in self._verified:

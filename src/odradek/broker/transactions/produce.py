@@ -19,6 +19,7 @@ from odradek.broker.authorization import Operation, transactional_id
 from odradek.broker.conversion.produce import partitions_of
 from odradek.broker.transactions.gate import Admission, PartitionKey, admit
 from odradek.errors import (
+    ConcurrentTransactionsError,
     InvalidPidMappingError,
     InvalidTxnStateError,
     KafkaError,
@@ -141,10 +142,14 @@ def require_admitted(
     if error is not None:
         raise _told(error, version)
     header = BatchHeader.parse(records)
-    if header.producer_id >= 0:
+    if header.producer_id < 0:
+        return
+    try:
         admission.check(
             key, partition.log.producers, header.producer_id, header.producer_epoch, header.base_sequence
         )
+    except ConcurrentTransactionsError as concurrent:
+        raise _told(concurrent.code, version) from concurrent
 
 
 def _told(error: ErrorCode, version: int) -> KafkaError:

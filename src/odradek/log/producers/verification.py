@@ -8,7 +8,7 @@ first append, and any marker, removes: an append has to bring the one that is th
 
 from __future__ import annotations
 
-from odradek.errors import InvalidTxnStateError, OutOfOrderSequenceError
+from odradek.errors import ConcurrentTransactionsError, OutOfOrderSequenceError
 
 
 class Verification:
@@ -68,12 +68,14 @@ class Verifications:
             verification: what was asked.
 
         Raises:
-            InvalidTxnStateError: nobody has been asked, or the transaction that was asked for has ended.
+            ConcurrentTransactionsError: a transaction has ended since the question. Nobody knows whether the
+                batch is one of that, or of the next, whose coordinator was quicker to say yes than the marker
+                to come: it has to be asked again.
             OutOfOrderSequenceError: an earlier batch is still to come.
         """
         found = self._open.get(producer_id)
         if found is None or found is not verification:
-            raise InvalidTxnStateError("Record was not part of an ongoing transaction")
+            raise ConcurrentTransactionsError("a transaction of the producer has ended meanwhile")
         if sequence > found.lowest_sequence:
             raise OutOfOrderSequenceError(
                 f"producer {producer_id} sent sequence {sequence}, {found.lowest_sequence} is still to come"
