@@ -296,6 +296,7 @@ class RealKafka:
     kraft: bool = False
     zookeeper: str = ""
     broker_id: int = 1
+    _has_zookeeper: bool = False
     _children: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _command: list[str] = field(init=False)
     _broker: subprocess.Popen[bytes] = field(init=False)
@@ -348,8 +349,10 @@ class RealKafka:
                 "controller.quorum.voters": f"1@127.0.0.1:{other}",
             }
         else:
-            starts_zookeeper = not self.zookeeper
-            self.zookeeper = self.zookeeper or f"127.0.0.1:{other}"
+            # Of its own, also when it is started again.
+            self._has_zookeeper = self._has_zookeeper or not self.zookeeper
+            if self._has_zookeeper:
+                self.zookeeper = f"127.0.0.1:{other}"
             config |= {"broker.id": str(self.broker_id), "zookeeper.connect": self.zookeeper}
             if version_tuple(self.version) >= (0, 9):
                 config["listeners"] = f"PLAINTEXT://127.0.0.1:{self.port}"
@@ -365,7 +368,7 @@ class RealKafka:
                 check=True,
                 capture_output=True,
             )
-        elif starts_zookeeper:
+        elif self._has_zookeeper:
             zoo = self.directory / "zoo.cfg"
             zoo.write_text(
                 f"dataDir={self.directory / 'zookeeper'}\nclientPort={other}\n"

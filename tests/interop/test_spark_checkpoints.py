@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interop.test_spark_connector import _jars
+from interop.test_spark_connector import connector_jars
 from odradek import Admin, NewTopic
 from odradek.testing import Broker
 
@@ -25,7 +25,7 @@ def test_each_goes_on_where_the_other_ended(tmp_path: Path) -> None:
         with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
             admin.create_topics([NewTopic("shared", num_partitions=2)])
         done = subprocess.run(
-            [sys.executable, str(job), broker.bootstrap_servers, str(tmp_path), _jars()],
+            [sys.executable, str(job), broker.bootstrap_servers, str(tmp_path), connector_jars()],
             capture_output=True,
             text=True,
             timeout=900,
