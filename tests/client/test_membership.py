@@ -82,6 +82,17 @@ def test_what_is_not_in_the_table_is_fatal(call: Call, code: E) -> None:
     assert reaction_to(call, code) == Reaction.FATAL
 
 
+@pytest.mark.parametrize("call", [Call.COMMIT, Call.HEARTBEAT])
+@pytest.mark.parametrize(
+    "code", [E.FENCED_INSTANCE_ID, E.GROUP_AUTHORIZATION_FAILED, E.OFFSET_METADATA_TOO_LARGE]
+)
+def test_a_commit_or_heartbeat_that_fails_for_good_keeps_the_heartbeats_going(call: Call, code: E) -> None:
+    member = stable()
+    assert member.answered(call, code, member.generation) == Reaction.FATAL
+    assert member.in_group
+    assert not member.rejoin_needed
+
+
 def test_success_is_no_reaction() -> None:
     assert {reaction_to(call, E.NONE) for call in Call} == {Reaction.NONE}
 

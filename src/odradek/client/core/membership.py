@@ -179,7 +179,9 @@ class Membership:
             self.lost = self.lost or had_place
         elif reaction & Reaction.REJOIN and (current or call is Call.SYNC):
             self.rejoin_needed = True
-        if reaction & Reaction.FATAL:
+        if reaction & Reaction.FATAL and call in (Call.JOIN, Call.SYNC):
+            # What fails a commit or a heartbeat leaves the member where it is, as in ConsumerCoordinator:
+            # its next heartbeat says whether it still has its place.
             self.state = MemberState.UNJOINED
         return reaction
 
