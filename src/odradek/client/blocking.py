@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 import random
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Callable, Iterable
@@ -17,9 +18,16 @@ from odradek.client.core.backoff import Backoff
 from odradek.client.core.connection import ConnectionState
 from odradek.client.core.handshake import PATIENCE_MS, Approach, KnownBrokers, Opening, known_brokers
 from odradek.client.core.metadata import CREATION_FROM, MetadataCache, asks_for_all, metadata_topics
-from odradek.client.errors import ClientTimeoutError, ConnectionFailedError, NoBrokersAvailableError
+from odradek.client.errors import (
+    AuthenticationError,
+    ClientTimeoutError,
+    ConnectionFailedError,
+    NoBrokersAvailableError,
+    SslAuthenticationError,
+)
 from odradek.client.types import TopicPartition
 from odradek.errors import KafkaError, OdradekError, ProtocolError, error_for
+from odradek.security.explain import explain
 from odradek.wire.api import ApiKey
 
 _SIZE = struct.Struct(">i")
@@ -43,9 +51,16 @@ class BlockingConnection:
         self._config = config
         self.closed = False
         try:
-            self._socket = socket.create_connection(
+            self._socket: socket.socket = socket.create_connection(
                 (host, port), config.socket_connection_setup_timeout_ms / 1000
             )
+            context = config.security.ssl_context()
+            if context is not None:
+                # Closes the socket if it fails.
+                self._socket = context.wrap_socket(self._socket, server_hostname=host)
+        except ssl.SSLError as problem:
+            self.closed = True
+            raise self._ssl_error(problem) from problem
         except OSError as problem:
             self.closed = True
             raise ConnectionFailedError(f"{self.address}: {problem.strerror or problem}") from problem
@@ -132,10 +147,17 @@ class BlockingConnection:
         """Return whether an answer begins to come in within that time."""
         import select
 
+        if self.has_bytes:
+            return True
         return bool(select.select([self._socket], [], [], max(0.0, timeout_ms) / 1000)[0])
 
+    @property
+    def has_bytes(self) -> bool:
+        """Whether bytes of an answer are here that `select` knows nothing of: TLS has decrypted them."""
+        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
+
     def fileno(self) -> int:
-        """For `select`."""
+        """For `select`, which does not see what `has_bytes` tells of."""
         return self._socket.fileno()
 
     def call(self, message: Any, *, at_most: int | None = None, at_least: int | None = None) -> Any:
@@ -182,8 +204,14 @@ class BlockingConnection:
             self._broken(problem)
         return data
 
+    def _ssl_error(self, problem: ssl.SSLError) -> SslAuthenticationError:
+        return SslAuthenticationError(f"{self.address}: SSL handshake failed: {explain(problem)}")
+
     def _broken(self, problem: OSError) -> None:
         self.close()
+        if isinstance(problem, ssl.SSLError) and self.state.versions is None:
+            # Of TLS 1.3, a broker looks at the client's certificate when the client's handshake is over.
+            raise self._ssl_error(problem) from problem
         raise ConnectionFailedError(f"{self.address}: {problem.strerror or problem}") from problem
 
     def close(self) -> None:
@@ -242,6 +270,7 @@ class BlockingCluster:
             if not connection.closed and not connection.in_flight:
                 return connection
         reasons = []
+        refused: AuthenticationError | None = None
         brokers = list(self.metadata.brokers.values())
         random.shuffle(brokers)
         for node in brokers:
@@ -250,12 +279,16 @@ class BlockingCluster:
                     return self.connection(node.id)
                 except OdradekError as problem:
                     reasons.append(str(problem))
+                    refused = problem if isinstance(problem, AuthenticationError) else refused
         for index, (host, port) in enumerate(self.config.bootstrap_servers):
             try:
                 connection = self._connections[-1 - index] = self.open(host, port)
                 return connection
             except OdradekError as problem:
                 reasons.append(str(problem))
+                refused = problem if isinstance(problem, AuthenticationError) else refused
+        if refused is not None:
+            raise refused
         raise NoBrokersAvailableError(f"no broker could be reached: {'; '.join(reasons)}")
 
     def refresh(self, topics: Iterable[str] | None) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from odradek.client.errors import ConfigError, IllegalArgumentError
+from odradek.client.security import SecurityConfig, is_security_config, security_config
 
 C = TypeVar("C", bound="CommonConfig")
 
@@ -52,6 +53,8 @@ class CommonConfig:
     send_buffer_bytes: int = _key(131_072, at_least=-1)
     receive_buffer_bytes: int = _key(65_536, at_least=-1)
     security_protocol: str = "PLAINTEXT"
+    # Not a config: what security.protocol, ssl.* and sasl.* make together.
+    security: SecurityConfig = field(default_factory=SecurityConfig)
     # A response may be as long as this; a length above it ends the connection.
     receive_message_max_bytes: int = _key(_INT_MAX, at_least=1)
     # Names of librdkafka: without the request, brokers are not asked what they know, but taken for this.
@@ -64,10 +67,6 @@ class CommonConfig:
         """Check what concerns several keys; return the values to change. Raises `ConfigError`."""
         if not self.bootstrap_servers:
             raise ConfigError("bootstrap.servers is empty: name at least one broker as host:port")
-        if self.security_protocol.upper() != "PLAINTEXT":
-            raise ConfigError(
-                f"security.protocol={self.security_protocol}: this client speaks PLAINTEXT only so far"
-            )
         return {}
 
 
@@ -253,6 +252,9 @@ _WITHOUT_EFFECT = frozenset(
 
 _SECURITY_PREFIXES = ("ssl_", "sasl_")
 
+#: Fields that are no configs.
+_NO_KEYS = frozenset({"given", "security"})
+
 
 def split_mapping(given: tuple[Any, ...]) -> tuple[tuple[str, ...], Mapping[str, Any]]:
     """Tell a consumer's topics from a mapping of configs in front of them. Raises `IllegalArgumentError`."""
@@ -295,7 +297,7 @@ def parse_servers(value: Any, key: str = "bootstrap.servers") -> tuple[tuple[str
             host, port = server
             servers.append((str(host), int(port)))
             continue
-        host, colon, port_text = server.removeprefix("PLAINTEXT://").rpartition(":")
+        host, colon, port_text = server.removeprefix("PLAINTEXT://").removeprefix("SSL://").rpartition(":")
         if not colon or (host.count(":") and not host.endswith("]")):
             host, port_text = server, "9092"
         try:
@@ -355,16 +357,21 @@ def build(config_class: type[C], options: Mapping[str, Any]) -> C:
     """Make a config from options under Kafka's or Python's names, values typed or as strings.
 
     Raises:
-        ConfigError: a value out of its bounds, a combination that cannot work, or a security key (security
-            is not built yet, and leaving it out silently would be worse than stopping).
+        ConfigError: a value out of its bounds, a combination that cannot work, or a security key that is
+            not known (leaving it out silently would be worse than stopping).
 
     Warns:
         UnknownConfigWarning: per key that no client knows.
     """
-    known = {f.name: f for f in fields(config_class) if f.name != "given"}
+    known = {f.name: f for f in fields(config_class) if f.name not in _NO_KEYS}
     values: dict[str, Any] = {}
+    security: dict[str, Any] = {}
     for given_name, raw in options.items():
         name = python_name(given_name)
+        if name.startswith(_SECURITY_PREFIXES) and is_security_config(name.replace("_", ".")):
+            if raw is not None:
+                security[name.replace("_", ".")] = raw
+            continue
         spec = known.get(name)
         if spec is None:
             _refuse_or_warn(given_name, name, config_class)
@@ -385,6 +392,7 @@ def build(config_class: type[C], options: Mapping[str, Any]) -> C:
         _check_bounds(name, value, spec.metadata)
         values[name] = value
     given = frozenset(values)
+    values["security"] = security_config(str(values.get("security_protocol", "PLAINTEXT")), security)
     config = config_class(**values, given=given)
     changes = config.validate(given)
     return config_class(**{**values, **changes}, given=given) if changes else config
@@ -398,19 +406,19 @@ def _check_bounds(name: str, value: Any, bounds: Mapping[str, Any]) -> None:
         raise ConfigError(f"{kafka_name(name)}={value}: must be one of {', '.join(map(str, one_of))}")
 
 
-_ALL_KNOWN = {f.name for cls in (ProducerConfig, ConsumerConfig, AdminConfig) for f in fields(cls)} - {
-    "given"
-}
+_ALL_KNOWN = {f.name for cls in (ProducerConfig, ConsumerConfig, AdminConfig) for f in fields(cls)} - _NO_KEYS
 
 
 def _refuse_or_warn(given_name: str, name: str, config_class: type) -> None:
     if name.startswith(_SECURITY_PREFIXES):
-        raise ConfigError(f"{given_name}: TLS and SASL are not built yet")
+        if name.startswith("sasl_"):
+            raise ConfigError(f"{given_name}: SASL is not built yet")
+        raise ConfigError(f"{given_name}: no such config of TLS is known")
     if name in _ALL_KNOWN or name.replace("_", ".") in _WITHOUT_EFFECT:
         return  # another client's key, or one without a meaning here
     from difflib import get_close_matches
 
-    names = [f.name for f in fields(config_class) if f.name != "given"]
+    names = [f.name for f in fields(config_class) if f.name not in _NO_KEYS]
     close = get_close_matches(name, names, n=1)
     hint = ""
     if close:

@@ -60,6 +60,19 @@ class ConnectionFailedError(NetworkError):
     """One broker could not be reached or hung up; retriable."""
 
 
+class AuthenticationError(ConnectionFailedError):
+    """Broker and client did not accept each other: trying again as before would not help."""
+
+    @property
+    def retriable(self) -> bool:
+        """False: somebody has to change configs or certificates first."""
+        return False
+
+
+class SslAuthenticationError(AuthenticationError):
+    """The TLS handshake failed; the message tells why (Kafka's SslAuthenticationException)."""
+
+
 class UnsupportedByBrokerError(UnsupportedVersionError):
     """The broker has no version of the API, or none that can say what was asked."""
 

@@ -379,7 +379,9 @@ class _Fetching:
         connections = {connection.fileno(): node for node, (connection, _) in self._asked.items()}
         if not connections:
             raise error_for(ErrorCode.LEADER_NOT_AVAILABLE)
-        readable, _, _ = select.select(list(connections), [], [], self._config.request_timeout_ms / 1000)
+        readable = [fd for fd, node in connections.items() if self._asked[node][0].has_bytes]
+        if not readable:
+            readable, _, _ = select.select(list(connections), [], [], self._config.request_timeout_ms / 1000)
         if not readable:
             raise ConnectionFailedError("no broker answered Fetch in time")
         out: list[tuple[_Reading, Any]] = []

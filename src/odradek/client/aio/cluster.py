@@ -25,6 +25,7 @@ from odradek.client.core.metadata import (
 )
 from odradek.client.core.versions import NodeVersions
 from odradek.client.errors import (
+    AuthenticationError,
     ClientTimeoutError,
     ClosedError,
     ConnectionFailedError,
@@ -192,6 +193,7 @@ class Cluster:
         known = list(self.metadata.brokers)
         random.shuffle(known)
         reasons = []
+        refused: AuthenticationError | None = None
         for node_id in [*known, *range(-1, -1 - len(self.config.bootstrap_servers), -1)]:
             if self.backoff_left_ms(node_id) > 0:
                 continue
@@ -201,8 +203,13 @@ class Cluster:
                 raise
             except OdradekError as problem:
                 reasons.append(str(problem))
+                refused = problem if isinstance(problem, AuthenticationError) else refused
+        if refused is not None:
+            raise refused
         if reasons:
             raise NoBrokersAvailableError(f"no broker could be reached: {'; '.join(reasons)}")
+        if isinstance(self.last_failure, AuthenticationError):
+            raise self.last_failure
         if isinstance(self.last_failure, NoBrokersAvailableError):
             raise NoBrokersAvailableError(self.last_failure.message)
         raise NoBrokersAvailableError(f"no broker could be reached: {self.last_failure}")
@@ -256,6 +263,9 @@ class Cluster:
     async def wait_update(self, timeout_ms: float, *, asked_after: bool = False) -> bool:
         """Ask for fresh metadata and wait for it. Returns false when it did not come in time.
 
+        Raises `AuthenticationError` where no broker can be reached, and one did not accept this client or the
+        other way round.
+
         Args:
             asked_after: an answer to a question that was on its way already will not do.
         """
@@ -287,6 +297,8 @@ class Cluster:
                     failures += 1
                     self.last_failure = problem
                     log.debug("metadata could not be refreshed: %s", problem)
+                    if isinstance(problem, AuthenticationError):
+                        self._tell_waiters(problem)
                     await asyncio.sleep(self._retry.delay_ms(failures) / 1000)
                     continue
                 failures = 0
@@ -338,6 +350,12 @@ class Cluster:
                     del self._connections[key]
                     self._connections[(node.id, "")] = connection
                     return
+
+    def _tell_waiters(self, problem: OdradekError) -> None:
+        waiters, self._update_waiters = self._update_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_exception(problem)
 
     def _updated(self) -> None:
         waiters, self._update_waiters = self._update_waiters, []

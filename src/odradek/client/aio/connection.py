@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -12,11 +13,20 @@ from odradek.client.config import CommonConfig
 from odradek.client.core.connection import ConnectionState, pick_version
 from odradek.client.core.handshake import PATIENCE_MS, Approach, KnownBrokers, Opening
 from odradek.client.core.inbound import InboundFrames
-from odradek.client.errors import ClientTimeoutError, ClosedError, ConnectionFailedError
+from odradek.client.errors import (
+    ClientTimeoutError,
+    ClosedError,
+    ConnectionFailedError,
+    SslAuthenticationError,
+)
 from odradek.errors import OdradekError, ProtocolError
+from odradek.security.explain import explain
 from odradek.util.gathered_writes import gathering_write
 
 log = logging.getLogger("odradek.client")
+
+_SHUTDOWN_S = 0.5
+"""How long a closing connection waits for the broker's farewell of TLS; Kafka's brokers send none."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -107,6 +117,10 @@ class Connection(asyncio.BufferedProtocol):
         """See `asyncio.BaseProtocol`."""
         if not self._lost.done():
             self._lost.set_result(None)
+        if isinstance(exc, ssl.SSLError) and self.state.versions is None:
+            # Of TLS 1.3, a broker looks at the client's certificate when the client's handshake is over.
+            self.close(SslAuthenticationError(f"{self.address}: SSL handshake failed: {explain(exc)}"))
+            return
         self.hung_up = not self.closed
         self.close(ConnectionFailedError(f"{self.address} closed the connection{f': {exc}' if exc else ''}"))
 
@@ -245,13 +259,30 @@ async def _open(connection: Connection, host: str, port: int, deadline: float, t
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout_at(deadline):
-            await loop.create_connection(lambda: connection, host, port)
+            context = connection._config.security.ssl_context()
+            if context is None:
+                await loop.create_connection(lambda: connection, host, port)
+            else:
+                await loop.create_connection(
+                    lambda: connection,
+                    host,
+                    port,
+                    ssl=context,
+                    # Every waiting is bounded by the deadline.
+                    ssl_handshake_timeout=max(timeout_ms / 1000, 0.001),
+                    # Whoever closes waits for nobody.
+                    ssl_shutdown_timeout=_SHUTDOWN_S,
+                )
             _tune(connection, connection._config)
             await connection.handshake()
     except TimeoutError:
         error: OdradekError = ClientTimeoutError(f"{address}: no connection within {timeout_ms:.0f} ms")
         connection.close(error)
         raise ConnectionFailedError(str(error)) from None
+    except ssl.SSLError as problem:
+        connection.close(problem)
+        connection.hung_up = False  # who refuses a certificate is no old broker
+        raise SslAuthenticationError(f"{address}: SSL handshake failed: {explain(problem)}") from problem
     except OSError as problem:
         connection.close(problem)
         reason = problem.strerror or str(problem) or type(problem).__name__

@@ -1,0 +1,93 @@
+"""How a client speaks to brokers: `security.protocol`, with what `ssl.*` and `sasl.*` say of it.
+
+    protocol         TLS   SASL
+    PLAINTEXT        no    no
+    SSL              yes   no
+    SASL_PLAINTEXT   no    yes
+    SASL_SSL         yes   yes
+
+TLS lies below the connection, which sees the bytes inside. SASL is a state above the frames.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from odradek.client.errors import ConfigError
+from odradek.security.errors import TlsConfigError
+from odradek.security.ssl_contexts import SSL_CONFIGS, client_context
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+SASL_CONFIGS: frozenset[str] = frozenset()
+"""The client's `sasl.*` configs that are known."""
+
+
+@dataclass(frozen=True)
+class SecurityConfig:
+    """What a client needs to open a connection.
+
+    Attributes:
+        protocol: `security.protocol`, one of `PROTOCOLS`.
+        configs: the `ssl.*` and `sasl.*` configs that were given, under Kafka's names.
+    """
+
+    protocol: str = "PLAINTEXT"
+    configs: Mapping[str, Any] = field(default_factory=dict)
+    _made: list[ssl.SSLContext] = field(default_factory=list, compare=False)
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether bytes are encrypted."""
+        return self.protocol.endswith("SSL")
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Whether the client logs in after connecting."""
+        return self.protocol.startswith("SASL")
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """The context of the client's connections, made once; None without TLS. Raises `ConfigError`."""
+        if not self.uses_tls:
+            return None
+        if not self._made:
+            try:
+                self._made.append(client_context(self.configs))
+            except TlsConfigError as error:
+                raise ConfigError(str(error)) from error
+        return self._made[0]
+
+    def __repr__(self) -> str:
+        # Values may be passwords.
+        return f"SecurityConfig({self.protocol}, {', '.join(sorted(self.configs))})"
+
+    def __reduce__(self) -> Any:
+        # A context does not travel to other processes; what it is made of does.
+        return SecurityConfig, (self.protocol, dict(self.configs))
+
+
+def security_config(protocol: str, configs: Mapping[str, Any]) -> SecurityConfig:
+    """Check the configs, and read what they name.
+
+    Args:
+        protocol: `security.protocol`, in any case.
+        configs: `ssl.*` and `sasl.*`.
+
+    Raises:
+        ConfigError: the protocol is none of Kafka's, or its configs cannot be used.
+    """
+    security = SecurityConfig(protocol.strip().upper(), configs)
+    if security.protocol not in PROTOCOLS:
+        raise ConfigError(f"security.protocol={protocol}: must be one of {', '.join(PROTOCOLS)}")
+    if security.uses_sasl:
+        raise ConfigError(f"security.protocol={protocol}: SASL is not built yet; SSL and PLAINTEXT are")
+    security.ssl_context()
+    return security
+
+
+def is_security_config(name: str) -> bool:
+    """Whether a config, under Kafka's name, is one that `SecurityConfig.configs` takes."""
+    return name in SSL_CONFIGS or name in SASL_CONFIGS
