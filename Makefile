@@ -4,6 +4,7 @@
 # make interpreted  what requests pass runs from its .py files while one works on them; `make test` compiles it again
 # make fuzz     the tests of random inputs with inputs nobody has seen, FUZZ_ROUNDS (10) times over; SEED=… again
 # make kills    Spark's exactly-once writes, KILLS (100) times killed at any step: is each row there once?
+#               CLUSTER=1: on a Spark cluster, whose executors and machines are killed too
 # make soak     a broker under everything at once for SOAK_MINUTES (60): is it as it was at the end?
 # make histories transactions under crashes, judged, for SOAK_MINUTES (60): was every promise kept?
 # make faults   brokers of a cluster killed, paused, cut off …, their ZooKeeper too (15 minutes): docs/fault_tests.md
@@ -12,6 +13,7 @@
 # make profile  where a broker's time goes: a flame graph, and the microseconds of each step of a request
 # make bench    the brokers beside Apache Kafka and kfake under one load: benchmarks/RESULTS.md (ONLY=section,…)
 # make zookeeper  a ZooKeeper in the foreground, empty, on 127.0.0.1:2181 (PORT=…), from the jars of PySpark
+# make spark-cluster  Spark's own cluster in the foreground, a master (PORT=7077) and two workers: docs/spark_cluster.md
 # make interop  real clients, brokers and connectors of other ecosystems (Maven, npm, Go where present)
 # make compatibility  the same, and docs/compatibility.md is written anew from what they did
 
@@ -30,7 +32,7 @@ BUILT  := pyproject.toml setup.py constraints.txt $(wildcard src/odradek/*.pyx) 
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint types contracts unit fuzz kills soak histories faults simulate profile bench zookeeper interop compatibility interpreted format clean
+.PHONY: help demo test quick lint types contracts unit fuzz kills soak histories faults simulate profile bench zookeeper spark-cluster interop compatibility interpreted format clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -100,7 +102,7 @@ fuzz: $(VENV)/.dev
 			-m 'hypothesis or fuzz' --hypothesis-seed=$$seed -n 2 -q $(PYTEST) || { echo "again: make fuzz SEED=$$seed"; exit 1; }; done
 
 kills: $(VENV)/.dev
-	$(BIN)/python tests/spark/exactly_once_kills.py --kills $(KILLS) $(SEED:%=--seed %)
+	$(BIN)/python tests/spark/exactly_once_kills.py --kills $(KILLS) $(SEED:%=--seed %) $(if $(CLUSTER),--cluster)
 
 soak: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.soak --minutes $(SOAK_MINUTES) $(SOAK)
@@ -126,6 +128,9 @@ bench: $(VENV)/.dev
 
 zookeeper: $(VENV)/.dev
 	@$(BIN)/python tests/zookeeper_server.py $(PORT)
+
+spark-cluster: $(VENV)/.spark
+	@$(BIN)/python tests/spark_cluster.py $(PORT)
 
 interop: $(VENV)/.dev
 	$(BIN)/python tests/again.py tests/interop $(SHARED) $(IN_ORDER) --compatibility build/compatibility.md $(PYTEST)

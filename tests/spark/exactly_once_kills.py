@@ -1,12 +1,12 @@
 """Kills at every step of exactly-once writes: of the driver, of Spark's Python workers, of the broker.
 
-    make kills [KILLS=100] [SEED=N]
+    make kills [KILLS=100] [SEED=N] [CLUSTER=1]
     python tests/spark/exactly_once_kills.py --without-spark --kills 500
 
 A streaming query copies a topic, to which rows are added all the while, and processes are killed at steps
 that the seed chooses; then it is left to finish. The copy, as read_committed readers see it, must hold every
-row of the source exactly once. Without Spark, a small driver of the same steps (`small_job`) stands in its
-place, which starts much sooner.
+row of the source exactly once. On a cluster executors die as well, and machines with all that runs on them.
+Without Spark, a small driver of the same steps (`small_job`) stands in its place, which starts much sooner.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,11 +32,13 @@ from ports import free_port
 from spark import java_classes, worker_python
 from spark.killed_job import STEPS
 from spark.small_job import rows_of
+from spark_cluster import SparkCluster
 
 Kill = tuple[str, str]
 """A step of `STEPS`, and who dies there, as in `killed_job`."""
 
 _CHEAP_VICTIMS = ("self", "workers", "broker")
+_OF_A_CLUSTER = ("executor", "machine")
 _DRIVERS_IN_A_ROUND = 2
 """After the first, which has one at every step: Spark's start takes longer than ten other kills."""
 _SECONDS_TO_REACH_A_STEP = 600
@@ -126,6 +128,30 @@ class Job:
             self._child.wait()
 
 
+class Machines:
+    """The workers of a cluster of Spark's; those that were killed come back."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "machines"
+        self._cluster = SparkCluster(folder / "spark")
+        self.url = self._cluster.url
+
+    def __enter__(self) -> "Machines":
+        self._cluster.__enter__()
+        self.revive()
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self._cluster.stop()
+
+    def revive(self) -> None:
+        """Start those again that do not run, and say which processes they are."""
+        self._cluster.revive()
+        pids = " ".join(str(worker.pid) for worker in self._cluster.workers)
+        self._file.with_suffix(".new").write_text(pids)
+        self._file.with_suffix(".new").rename(self._file)
+
+
 def create_topics(servers: str) -> None:
     from odradek.client import Admin, NewTopic
 
@@ -135,8 +161,8 @@ def create_topics(servers: str) -> None:
 
 
 @contextmanager
-def rows_coming(servers: str) -> Iterator[None]:
-    """Rows are added to the source, twenty at once and more until the block ends.
+def rows_coming(servers: str, first: int = 0) -> Iterator[None]:
+    """Rows are added to the source, from a number on, twenty at once and more until the block ends.
 
     A row that was sent again may be there twice, which the copy must have, too.
     """
@@ -145,7 +171,7 @@ def rows_coming(servers: str) -> Iterator[None]:
     stop = threading.Event()
 
     def produce() -> None:
-        numbers = itertools.count()
+        numbers = itertools.count(first)
         with Producer(bootstrap_servers=servers) as producer:
             coming = True
             while coming:
@@ -189,11 +215,12 @@ def _last_words(folder: Path) -> str:
     return "\n".join(f"{file.name}: {file.read_text()[-2500:]}" for file in files if file.exists())
 
 
-def plan(kills: int, seed: int, *, spark: bool = True) -> list[Kill]:
+def plan(kills: int, seed: int, *, spark: bool = True, cluster: bool = False) -> list[Kill]:
     """Kills in rounds: every step with every victim, later on with few drivers; without Spark always all."""
     chance = random.Random(seed)
     drivers = [(step, "driver") for step in STEPS]
-    cheap = [(step, victim) for step in STEPS for victim in _CHEAP_VICTIMS if spark or victim != "workers"]
+    victims = (*_CHEAP_VICTIMS, *(_OF_A_CLUSTER if cluster else ()))
+    cheap = [(step, victim) for step in STEPS for victim in victims if spark or victim != "workers"]
     chosen: list[Kill] = []
     while len(chosen) < kills:
         some = chance.sample(drivers, _DRIVERS_IN_A_ROUND) if spark and chosen else drivers
@@ -216,21 +243,33 @@ class Outcome:
     starts: int
 
 
-def run(folder: Path, kills: Sequence[Kill], options: Sequence[str] = (), *, spark: bool = True) -> Outcome:
+def run(
+    folder: Path,
+    kills: Sequence[Kill],
+    options: Sequence[str] = (),
+    *,
+    spark: bool = True,
+    on_cluster: bool = False,
+) -> Outcome:
     """Do the kills, let the query finish, and compare. Raises `AssertionError`."""
     for name in ("kill", "workers"):
         (folder / name).mkdir()
-    with cluster(folder) as broker:
+    with ExitStack() as running:
+        broker = running.enter_context(cluster(folder))
+        machines = running.enter_context(Machines(folder)) if on_cluster else None
         create_topics(broker.servers)
-        job = Job(folder, broker.servers, options, "killed_job.py" if spark else "small_job.py")
+        words = [machines.url if machines else "local[2,4]", *options] if spark else options
+        job = Job(folder, broker.servers, words, "killed_job.py" if spark else "small_job.py")
         try:
             with rows_coming(broker.servers):
                 began = time.monotonic()
                 for number, (step, victim) in enumerate(kills, 1):
-                    seconds = _kill(folder, step, victim, broker, job)
+                    seconds = _kill(folder, step, victim, broker, job, machines)
                     at = time.monotonic() - began
                     say(f"{number}/{len(kills)} {step}: {victim} ({seconds:.1f} s, at {at:.0f} s)")
                 broker.revive()
+                if machines:
+                    machines.revive()
             job.finish(broker)
         finally:
             job.kill()
@@ -249,9 +288,13 @@ def run(folder: Path, kills: Sequence[Kill], options: Sequence[str] = (), *, spa
     return Outcome(expected.total(), written.total() - found.total(), job.starts)
 
 
-def _kill(folder: Path, step: str, victim: str, broker: BrokerProcess, job: Job) -> float:
+def _kill(
+    folder: Path, step: str, victim: str, broker: BrokerProcess, job: Job, machines: Machines | None
+) -> float:
     """Have the victim die when the step is reached next. Returns the seconds that this took."""
     broker.revive()
+    if machines:
+        machines.revive()
     file = folder / "kill" / step.replace(" ", "-")
     file.with_name("new").write_text(victim)
     file.with_name("new").rename(file)
@@ -259,6 +302,8 @@ def _kill(folder: Path, step: str, victim: str, broker: BrokerProcess, job: Job)
     while file.exists():
         job.revive()
         broker.revive()
+        if machines:
+            machines.revive()
         if time.monotonic() - began > _SECONDS_TO_REACH_A_STEP:
             raise AssertionError(f"'{step}' was not reached\n{_last_words(folder)}")
         time.sleep(0.02)
@@ -272,17 +317,19 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     parser.add_argument("--option", action="append", default=[], help="name=value, of the sink")
-    parser.add_argument("--without-spark", action="store_true")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--without-spark", action="store_true")
+    where.add_argument("--cluster", action="store_true", help="on a Spark cluster of two workers")
     given = parser.parse_args()
     say(f"seed {given.seed}")
     spark = not given.without_spark
-    kills = plan(given.kills, given.seed, spark=spark)
+    kills = plan(given.kills, given.seed, spark=spark, cluster=given.cluster)
     if spark:
         java_classes.use()
         worker_python.use()
         java_classes.make()
     with tempfile.TemporaryDirectory() as folder:
-        outcome = run(Path(folder), kills, given.option, spark=spark)
+        outcome = run(Path(folder), kills, given.option, spark=spark, on_cluster=given.cluster)
     for name, whats in zip(("step", "victim"), zip(*kills, strict=True), strict=True):
         say(f"by {name}: {dict(Counter(whats))}")
     say(

@@ -1,6 +1,6 @@
 """A streaming copy that is written exactly once, to be killed at any step of a batch.
 
-    python killed_job.py SERVERS SOURCE TARGET FOLDER [option=value…]
+    python killed_job.py SERVERS SOURCE TARGET FOLDER MASTER [option=value…]
 
 Its data source is `odradek`'s, which stops at named steps to look for a file `FOLDER/kill/<step>`. The
 process that finds one takes it away and does what is in it, all by SIGKILL:
@@ -9,6 +9,9 @@ process that finds one takes it away and does what is in it, all by SIGKILL:
     workers   the Python processes in which tasks ran, idle or not
     driver    the driver and its JVM
     broker    the broker
+    executor  of a cluster: the JVM that runs this task, or else any that runs tasks
+    machine   of a cluster: all of the worker where this task runs, or else of any; `FOLDER/machines` has the
+              processes that stand for machines
 
 A file `FOLDER/finish` has it copy what is there, and end.
 """
@@ -16,7 +19,9 @@ A file `FOLDER/finish` has it copy what is there, and end.
 import fcntl
 import os
 import signal
+import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +52,33 @@ def reached(step: str) -> None:
         os.killpg(int((folder / "driver.pid").read_text()), signal.SIGKILL)
     if whom == "broker":
         os.kill(int((folder / "broker.pid").read_text()), signal.SIGKILL)
+    elif whom in ("executor", "machine"):
+        kill_on_cluster(whom, [int(pid) for pid in (folder / "machines").read_text().split()])
     elif whom == "workers":
         for pid in sorted(living(folder / "workers"), key=os.getpid().__eq__):
             os.kill(pid, signal.SIGKILL)
     else:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill_on_cluster(whom: str, machines: list[int]) -> None:
+    """Kill an executor, or a machine with all that runs on it: those of this process if it runs a task."""
+    told = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True)
+    parents = {int(pid): int(parent) for pid, parent in map(str.split, told.stdout.splitlines())}
+    above = [os.getpid()]
+    while above[-1] in parents:
+        above.append(parents[above[-1]])
+    executors = [pid for pid, parent in parents.items() if parent in machines]
+    executor = next((pid for pid in (*above, *executors) if pid in executors), None)
+    if whom == "executor":
+        victims = [] if executor is None else [executor]
+    else:
+        victims = [parents[executor] if executor is not None else machines[0]]
+        for one in victims:
+            victims += [pid for pid, parent in parents.items() if parent == one]
+    for pid in sorted(victims, key=os.getpid().__eq__):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def sign_in() -> None:
@@ -167,14 +194,22 @@ def with_steps(writer: Any) -> Any:
     return writer
 
 
-def main(servers: str, source: str, target: str, folder: Path, *options: str) -> None:
+def main(servers: str, source: str, target: str, folder: Path, master: str, *options: str) -> None:
     from pyspark.errors import StreamingQueryException
 
     from odradek.spark import session
 
     (folder / "driver.pid").write_text(str(os.getpid()))
     os.environ["KILL_FOLDER"] = str(folder)
-    spark = session("killed", "local[2,4]", log_level="ERROR")
+    # What the executors of a cluster are told; without one there are none but the driver.
+    conf = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executor.memory": "600m",
+        "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "spark.executorEnv.KILL_FOLDER": str(folder),
+    }
+    spark = session("killed", master, conf=conf, log_level="ERROR")
     spark.dataSource.register(killed_source())
     frame = (
         spark.readStream.format("odradek")

@@ -48,7 +48,7 @@ def test_each_row_is_there_once(tmp_path: Path, page: Page) -> None:
         servers = cluster.bootstrap_servers
         with cluster.admin() as admin:
             admin.create_topics([NewTopic(name, 2, 3) for name in ("source", "target")])
-        job = Job(tmp_path, servers, (), "killed_job.py")
+        job = Job(tmp_path, servers, ["local[2,4]"], "killed_job.py")
 
         def go_on() -> None:
             before = values(servers, "target", "read_committed").total()
