@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
@@ -16,10 +17,18 @@ from odradek.broker.app import Broker, StartError
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.folders import failures
 from odradek.broker.membership import ClusterAccess
+from odradek.broker.unclean_return import not_missed_in
 from odradek.cluster import paths
 from odradek.cluster.admin import NewTopic
 from odradek.cluster.memory import MemoryServer, MemoryStore
-from odradek.cluster.store import StoreUnavailable
+from odradek.cluster.nodes import (
+    PartitionState,
+    ReplicaAssignment,
+    TopicNode,
+    encode_partition_state,
+    encode_topic,
+)
+from odradek.cluster.store import StoreUnavailable, ensure_path
 from odradek.wire.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
@@ -339,6 +348,99 @@ def test_a_broker_waits_for_the_session_of_its_life_before(tmp_path: Path) -> No
         await again.broker.stop()
 
     run(scenario())
+
+
+class Others:
+    """A topic of three replicas and its other brokers, as a controller would write them."""
+
+    def __init__(self, server: MemoryServer, *, isr: tuple[int, ...], live: tuple[int, ...]) -> None:
+        self.store = MemoryStore(server)
+        for path in (paths.TOPICS, paths.BROKER_IDS, paths.DELETE_TOPICS):
+            ensure_path(self.store, path)
+        for broker in live:
+            self.store.create(paths.broker_id(broker), b"{}", ephemeral=True)
+        topic = TopicNode({0: ReplicaAssignment((0, 1, 2))}, b"t" * 16)
+        self.store.create(paths.topic("t"), encode_topic(topic))
+        ensure_path(self.store, paths.partition("t", 0))
+        self.state = PartitionState(1, 3, isr, 1)
+        self.store.create(paths.partition_state("t", 0), encode_partition_state(self.state))
+
+    def shrink(self, *isr: int) -> None:
+        state = self.state._replace(isr=isr)
+        self.store.set(paths.partition_state("t", 0), encode_partition_state(state))
+
+
+def test_after_an_unclean_stop_a_broker_waits_until_it_is_in_no_isr_with_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its log may have lost what was not synced (KIP-966)."""
+    caplog.set_level(logging.INFO)
+
+    async def scenario() -> None:
+        member = Member(tmp_path, broker_id="0", zookeeper_session_timeout_ms="600000")
+        others = Others(member.server, isr=(1, 0), live=(1,))
+        starting = asyncio.ensure_future(member.broker.start())
+        await until(lambda: "waiting to be taken out of the ISRs of 1 partitions (t-0" in caplog.text)
+        assert member.registered is None
+        others.shrink(1)
+        await until(lambda: member.registered)
+        others.store.close()
+        await starting
+        await until(member.is_member)
+        await member.broker.stop()
+
+    run(scenario())
+
+
+def test_a_controller_that_does_not_miss_a_broker_does_not_keep_it_away_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(membership, "_MISSED_WITHIN_SESSIONS", 0)
+
+    async def scenario() -> None:
+        member = Member(tmp_path, broker_id="0")
+        others = Others(member.server, isr=(1, 0), live=(1,))
+        starting = asyncio.ensure_future(member.broker.start())
+        await until(lambda: member.registered)
+        assert "no controller takes this broker out of the ISRs of 1 partitions (t-0" in caplog.text
+        others.store.close()
+        await starting
+        await until(member.is_member)
+        await member.broker.stop()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("isr", "live", "trusted", "deleted", "found"),
+    [
+        ((1, 0), (1,), False, False, True),
+        ((1, 0), (0, 1), False, False, True),
+        ((1, 0), (), False, False, False),
+        ((1, 0), (2,), False, False, False),
+        ((1, 0), (1,), True, False, False),
+        ((1, 0), (1,), False, True, False),
+        ((0,), (1, 2), False, False, False),
+        ((1, 2), (1, 2), False, False, False),
+    ],
+)
+def test_a_broker_is_missed_where_it_is_in_no_isr_with_one_that_lives(
+    isr: tuple[int, ...], live: tuple[int, ...], trusted: bool, deleted: bool, found: bool
+) -> None:
+    others = Others(MemoryServer(), isr=isr, live=live)
+    if deleted:
+        others.store.create(paths.delete_topic("t"), None)
+    partitions = {("t", 0)} if trusted else set()
+    assert not_missed_in(others.store, 0, partitions) == ([("t", 0)] if found else [])
+
+
+def test_states_that_cannot_be_read_keep_nobody_away(caplog: pytest.LogCaptureFixture) -> None:
+    others = Others(MemoryServer(), isr=(1, 0), live=(1,))
+    others.store.set(paths.partition_state("t", 0), b"{")
+    assert not_missed_in(others.store, 0, ()) == []
+    others.store.set(paths.topic("t"), b"")
+    assert not_missed_in(others.store, 0, ()) == []
+    assert caplog.text.count("whether this broker is in sync cannot be seen") == 2
 
 
 def test_a_stop_while_joining_ends_the_start(tmp_path: Path) -> None:

@@ -161,9 +161,24 @@ def test_a_clean_stop_is_marked_and_the_mark_goes_with_the_next_start(tmp_path):
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
     log = manager.get("t", 0)
     assert (log.topic_id, log.recovery_point, values_of(log)) == (TOPIC_ID, 1, [(0, b"a")])
+    assert manager.stopped_cleanly == {("t", 0)}
     with pytest.raises(KafkaStorageError, match="belongs to topic id"):
         manager.create("t", 0, None, bytes(16))
     manager.unlock()
+
+
+def test_a_log_is_not_taken_for_cleanly_stopped_when_the_mark_is_missing(tmp_path):
+    manager = manager_of(tmp_path)
+    manager.load()
+    manager.create("t", 0, None, TOPIC_ID).append(batch([b"a"]), leader_epoch=0, now_ms=NOW_MS)
+    assert manager.stopped_cleanly == set()
+    manager.close()
+    (tmp_path / ".kafka_cleanshutdown").unlink()
+    manager = manager_of(tmp_path)
+    manager.load()
+    assert manager.get("t", 0) is not None
+    assert manager.stopped_cleanly == set()
+    manager.close()
 
 
 def test_a_refused_start_leaves_the_mark_of_the_clean_stop(tmp_path):

@@ -211,8 +211,15 @@ class Observer:
         self._synced.pop((host, key), None)
 
     def may_return(self, host: str) -> bool:
-        """Return whether a machine that lost power has been missed: it is in no ISR with others."""
-        return not any(host in one.isr and len(one.isr) > 1 for one in self.partitions.values())
+        """Return whether a machine that lost power does no harm: wherever it is in an ISR with others one of
+        these lives, so that the broker waits until it has been missed.
+        """
+        tree = next(iter(self._machines.values())).server.tree
+        live = {f"b{one}" for one in tree.get(paths.BROKER_IDS).children} - {host}
+        return not any(
+            host in one.isr and len(one.isr) > 1 and live.isdisjoint(one.isr)
+            for one in self.partitions.values()
+        )
 
     # ------------------------------------------------------------------ how it is looked at
 

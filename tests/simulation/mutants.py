@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
+from odradek.broker import membership
 from odradek.broker.state_changes import StateChanges
 from odradek.cluster import elections
 from odradek.log.partition import flushing
@@ -134,6 +135,14 @@ def _unclean_elections() -> AbstractContextManager[Any]:
     return mock.patch.object(elections, "offline", offline)
 
 
+def _unmissed() -> AbstractContextManager[Any]:
+    """A broker registers after a loss of power while it is in ISRs, as Kafka's do (KIP-966)."""
+
+    async def at_once(*args: Any, **kwargs: Any) -> None: ...
+
+    return mock.patch.object(membership, "be_missed", at_once)
+
+
 def _no_sync() -> AbstractContextManager[Any]:
     """The recovery point moves on though nothing was synced."""
     return mock.patch.object(flushing.FlushJob, "run", lambda self: None)
@@ -162,6 +171,7 @@ MUTANTS: dict[str, Mutant] = {
     "min-isr-ignored": _min_isr_ignored,
     "unclean-elections": _unclean_elections,
     "no-sync": _no_sync,
+    "unmissed": _unmissed,
     "no-stable-offset": _no_stable_offset,
     "no-sequences": _no_sequences,
 }

@@ -18,6 +18,7 @@ FOUND_BY = {
     "min-isr-ignored": 2,
     "unclean-elections": 5,
     "no-sync": 12,
+    "unmissed": 30,
     "no-stable-offset": 1,
     "no-sequences": 1,
 }

@@ -21,9 +21,10 @@ TESTS = Path(__file__).parents[1]
 
 
 def _simulate(*options: str, hash_seed: str = "0") -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
     return subprocess.run(
         [sys.executable, "-m", "simulation", *options],
-        env={**os.environ, "PYTHONPATH": str(TESTS), "PYTHONHASHSEED": hash_seed},
+        env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": hash_seed},
         cwd=TESTS.parent,
         capture_output=True,
         text=True,

@@ -25,6 +25,7 @@ from odradek.broker.interbroker.zk_isr_manager import CHECK_INTERVAL_MS, ZkIsrMa
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.process.loop_timers import Periodic
 from odradek.broker.state_changes import StateChanges
+from odradek.broker.unclean_return import be_missed
 from odradek.cluster import paths
 from odradek.cluster.inter_broker_versions import writes_isr_itself
 from odradek.cluster.store import NodeExists, SessionExpired
@@ -52,6 +53,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _REGISTER_AGAIN_S = 0.25
+_MISSED_WITHIN_SESSIONS = 3
 _REJOIN_S = 0.5
 _LOOK_PAUSE_S = 0.1
 _LOOK_AGAIN_MS = 5_000
@@ -160,6 +162,7 @@ class Membership:
             on_copied: told how many bytes of a partition have come from its leader.
         """
         self._replicas = replicas
+        self._logs = logs
         self.fetchers = ReplicaFetcherManager(
             self._transport,
             self._config,
@@ -220,6 +223,13 @@ class Membership:
         """
         self._registration = registration
         self._expected = await self._run_in_store(_topics)
+        await be_missed(
+            self._run_in_store,
+            self._config.broker_id,
+            self._logs.stopped_cleanly,
+            patience_s=_MISSED_WITHIN_SESSIONS * self._config.zookeeper_session_timeout_ms / 1000,
+            is_stopped=lambda: self._stopped,
+        )
         await self._register()
         if self._stopped:
             return

@@ -70,7 +70,8 @@ class LogManager:
     out; `checkpoints`: writes them; `moves`: the logs on their way from one folder to another;
     `refuses_damage`: whether a damaged log refuses the start; `damaged`: else, those that are there;
     `gives_up_full_disks`: whether a full disk fails its folder. Without it what was asked for fails, and
-    nothing else, until there is room again.
+    nothing else, until there is room again; `stopped_cleanly`: partitions whose logs were at the start as a
+    clean stop had left them.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class LogManager:
         self._offline: dict[TopicPartition, Path] = {}
         """Partitions that were in folders which have failed."""
         self._removals = Removals(files)
+        self.stopped_cleanly: set[TopicPartition] = set()
         self._stale: set[TopicPartition] = set()
         """Partitions that checkpoints on the disk may speak of, but that are gone."""
         self._unsynced: set[Path] = set()
@@ -314,6 +316,8 @@ class LogManager:
         )
         log.update_high_watermark(item.high_watermark)
         self._take(log)
+        if item.plan.clean:
+            self.stopped_cleanly.add((item.topic, item.partition))
 
     def _take(self, log: PartitionLog) -> None:
         log.on_write_error = self._on_write_error
