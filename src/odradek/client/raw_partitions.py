@@ -6,8 +6,9 @@ a question asked after that can, and several of them, as brokers learn of new pa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from odradek.client.blocking import BlockingCluster
 from odradek.client.core.fetch_requests import list_offsets_floor, list_offsets_request, offset_in
@@ -17,6 +18,13 @@ from odradek.client.errors import TopicRecreatedError
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
 from odradek.wire.primitives import ZERO_UUID, uuid_to_text
+
+T = TypeVar("T")
+MAX_TIMESTAMP = -3
+"""As a `ListOffsets` timestamp: the record with the largest one (KIP-734)."""
+
+_TOPIC = 2
+"""The type of a resource that is a topic."""
 
 
 @dataclass(frozen=True)
@@ -124,16 +132,29 @@ def list_offsets(
 ) -> dict[tuple[str, int], int]:
     """The offset for a time (or LATEST, EARLIEST) of each partition, from its leader; -1 where there is none.
 
+    Raises as `look_up_offsets`.
+    """
+    return look_up_offsets(cluster, isolation, timestamps, offset_in)
+
+
+def look_up_offsets(
+    cluster: BlockingCluster,
+    isolation: int,
+    timestamps: Mapping[tuple[str, int], int],
+    taken: Callable[[Any], T],
+) -> dict[tuple[str, int], T]:
+    """Return what is `taken` of the answer about each partition to a ListOffsets for a time.
+
     Raises `KafkaError`: UNKNOWN_TOPIC_OR_PARTITION for a partition that does not exist,
     `ClientTimeoutError` when nothing gets on for `default_api_timeout_ms`.
     """
     wanted = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
-    found: dict[tuple[str, int], int] = {}
+    found: dict[tuple[str, int], T] = {}
     retrying = cluster.retrying("offsets")
     check_partitions(cluster, wanted)
     while left := {tp: ts for tp, ts in wanted.items() if tp not in found}:
         try:
-            _ask_offsets(cluster, isolation, left, found)
+            _ask_offsets(cluster, isolation, left, found, taken)
         except KafkaError as problem:
             retrying.failed(problem)
             look_again(cluster, left)
@@ -158,7 +179,8 @@ def _ask_offsets(
     cluster: BlockingCluster,
     isolation: int,
     left: Mapping[TopicPartition, int],
-    found: dict[tuple[str, int], int],
+    found: dict[tuple[str, int], T],
+    taken: Callable[[Any], T],
 ) -> None:
     by_node: dict[int, dict[TopicPartition, int]] = {}
     for tp, timestamp in left.items():
@@ -177,6 +199,29 @@ def _ask_offsets(
                     code = to_code(answer.error_code)
                     problem = error_for(code, f"{topic.name}-{answer.partition_index}: {code.message}")
                 else:
-                    found[(topic.name, answer.partition_index)] = offset_in(answer)
+                    found[(topic.name, answer.partition_index)] = taken(answer)
     if problem is not None:
         raise problem
+
+
+def topic_configs(cluster: BlockingCluster, topics: Iterable[str], name: str) -> dict[str, str | None]:
+    """The value of one config of each topic, as any broker tells it.
+
+    A topic whose configs a broker does not tell (because it is gone, or may not be described) is left out.
+
+    Raises `UnsupportedByBrokerError` before Kafka 0.11, and `KafkaError` when the broker cannot be asked.
+    """
+    from odradek.client.core.admin_requests import describe_configs_request
+    from odradek.wire.messages.describe_configs import DescribeConfigsRequest
+
+    connection = cluster.any_connection()
+    version = connection.pick(DescribeConfigsRequest.API_KEY)
+    keys = [(_TOPIC, topic) for topic in topics]
+    connection.send(describe_configs_request(keys, [name], False, False, version), version)
+    found: dict[str, str | None] = {}
+    for result in connection.receive()[1].results:
+        if not result.error_code:
+            for config in result.configs:
+                if config.name == name:
+                    found[result.resource_name] = config.value
+    return found

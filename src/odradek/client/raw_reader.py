@@ -26,12 +26,15 @@ from odradek.client.errors import (
     TopicRecreatedError,
 )
 from odradek.client.raw_partitions import (
+    MAX_TIMESTAMP,
     FoundTopic,
     check_partitions,
     list_offsets,
     look_again,
+    look_up_offsets,
     look_up_topics,
     refresh,
+    topic_configs,
 )
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, KafkaError, error_for
@@ -219,6 +222,28 @@ class RawReader:
         """The first offset at or after a time (epoch ms), None where no record is that new."""
         found = list_offsets(self._cluster, self._config.isolation, timestamps_ms)
         return {tp: None if offset < 0 else offset for tp, offset in found.items()}
+
+    def newest_timestamps(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int | None]:
+        """The largest timestamp (epoch ms) of each partition, None where no record has one.
+
+        Raises `UnsupportedByBrokerError` before Kafka 3.0 (KIP-734).
+        """
+
+        def newest(answer: Any) -> int | None:
+            return None if answer.offset < 0 else int(answer.timestamp)
+
+        asked = dict.fromkeys(partitions, MAX_TIMESTAMP)
+        return look_up_offsets(self._cluster, self._config.isolation, asked, newest)
+
+    def topic_configs(self, topics: Iterable[str], name: str) -> dict[str, str | None]:
+        """The value of one config of each topic; those that a broker does not tell are left out.
+
+        Raises `UnsupportedByBrokerError` before Kafka 0.11.
+        """
+        wanted = list(topics)
+        return self._with_retries(
+            f"configs {name}", lambda: topic_configs(self._cluster, wanted, name) if wanted else {}
+        )
 
     def partitions_for(self, topic: str) -> list[int]:
         """The partition numbers of a topic. Raises `KafkaError` UNKNOWN_TOPIC_OR_PARTITION."""

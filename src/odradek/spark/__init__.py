@@ -19,6 +19,7 @@ The schema, the columns and the option names are those of Spark's own Kafka conn
     offsets.py         offsets of many partitions and the ids of their topics: their JSON, and where a read
                        starts and ends
     progress.py        how far a query is behind
+    where.py, where_parser.py, cuts.py   the option `where`: its conditions, its text, what they save fetching
     ranges.py          which task reads which offsets (minPartitions, maxRecordsPerPartition)
     admission.py       how far one micro-batch goes (maxOffsetsPerTrigger, minOffsetsPerTrigger)
     schema.py          the columns, in Spark's and in Arrow's words
@@ -29,6 +30,7 @@ The schema, the columns and the option names are those of Spark's own Kafka conn
     decisions.py, exactly_once.py   exactly once: the rules, and the steps of tasks and driver
     transactional_sink.py, task_transaction.py, coordinators.py, slots.py   the same for Spark and brokers
     source.py          the `DataSource` that ties them together
+    views.py           topics as views
     sessions.py, java.py   a session, and a Java to run it with
 
 This package knows Kafka through `odradek.client` only.
@@ -39,8 +41,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from odradek.spark.sessions import session
     from odradek.spark.source import OdradekDataSource
+    from odradek.spark.views import tables
 
-__all__ = ["OdradekDataSource", "session"]
+__all__ = ["OdradekDataSource", "session", "tables"]
 
 
 def __getattr__(name: str) -> Any:
@@ -49,6 +52,10 @@ def __getattr__(name: str) -> Any:
         from odradek.spark.sessions import session
 
         return session
+    if name == "tables":
+        from odradek.spark.views import tables
+
+        return tables
     if name == "OdradekDataSource":
         from odradek.spark.source import OdradekDataSource
 

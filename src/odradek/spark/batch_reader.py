@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from odradek.spark.cuts import cut_and_tell
 from odradek.spark.offset_reader import OffsetReader
+from odradek.spark.offsets import SourceOffset
 from odradek.spark.options import SourceOptions
 from odradek.spark.ranges import OffsetRange, split
 from odradek.spark.task import RangeToRead, read_range
@@ -29,8 +31,15 @@ class BatchReader(DataSourceReader):
         offset_reader = OffsetReader(options)
         try:
             starts, ends = offset_reader.bounds(options.start, options.end)
+            ranges = self._ranges(starts, ends)
+            if options.where is not None:
+                ranges = cut_and_tell(ranges, options.where, offset_reader)
         finally:
             offset_reader.close()
+        tasks = split(ranges, options.min_partitions, options.max_records_per_partition)
+        return [RangeToRead.of(task) for task in tasks]
+
+    def _ranges(self, starts: SourceOffset, ends: SourceOffset) -> list[OffsetRange]:
         ranges = []
         for tp in sorted(starts.offsets):
             start, end = starts.offsets[tp], ends.offsets[tp]
@@ -41,8 +50,7 @@ class BatchReader(DataSourceReader):
                     "was cut or created anew."
                 )
             ranges.append(OffsetRange(tp, start, end, starts.topic_ids.get(tp.topic, "")))
-        tasks = split(ranges, options.min_partitions, options.max_records_per_partition)
-        return [RangeToRead.of(task) for task in tasks]
+        return ranges
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """The rows of one task, in the executor."""

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from odradek.client import RawReader
 from odradek.client.errors import NoBrokersAvailableError
 from odradek.client.types import TopicPartition
-from odradek.errors import ErrorCode, KafkaError, error_for
+from odradek.errors import (
+    ErrorCode,
+    KafkaError,
+    UnsupportedForMessageFormatError,
+    UnsupportedVersionError,
+    error_for,
+)
 from odradek.spark.connections import first_contact_ms, open_reader, unreachable
 from odradek.spark.errors import UnknownTopicError
 from odradek.spark.offsets import (
@@ -33,6 +39,7 @@ from odradek.spark.offsets import (
     show,
 )
 from odradek.spark.options import SourceOptions
+from odradek.spark.ranges import OffsetRange
 from odradek.wire.primitives import uuid_to_text
 
 if TYPE_CHECKING:
@@ -99,6 +106,42 @@ class OffsetReader:
             return self._resolve(start, True, selected), self._resolve(end, False, selected)
 
         return self._retried(both)
+
+    def not_before(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """The first offset of each partition that is not before a time; None where brokers find none.
+
+        Raises `KafkaError`, which says too that brokers or a topic have no index by time.
+        """
+        asked = {(tp.topic, tp.partition): time_ms for tp, time_ms in times_ms.items()}
+        return self._retried(lambda: _typed(self._client().offsets_for_times(asked)))
+
+    def newest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """The largest timestamp (epoch ms) of each partition; raises `KafkaError` before Kafka 3.0."""
+        wanted = list(partitions)
+        return self._retried(lambda: _typed(self._client().newest_timestamps(wanted)))
+
+    def stamped(self, topics: Iterable[str]) -> frozenset[str]:
+        """Those of `topics` whose records get their timestamps from the brokers, by their configs now."""
+        wanted = sorted(set(topics))
+        found = self._retried(lambda: self._client().topic_configs(wanted, "message.timestamp.type"))
+        return frozenset(topic for topic, value in found.items() if value == "LogAppendTime")
+
+    def first_timestamp_types(self, ranges: Iterable[OffsetRange]) -> dict[TopicPartition, int]:
+        """The type (0 producer's, 1 broker's) of the first timestamp in each of `ranges`, where there is one.
+
+        Reads one batch of each.
+        """
+        wanted = {r.tp: r for r in ranges}
+        configs = {**self._options.client, "max.partition.fetch.bytes": "1"}
+        found: dict[TopicPartition, int] = {}
+        with open_reader(configs) as reader:
+            asked = [(tp.topic, tp.partition, r.start, r.end) for tp, r in wanted.items()]
+            rows_of = reader.fetch_columns_many(asked, batch_rows=1, fail_on_data_loss=False)
+            for topic, partition, rows in rows_of:
+                found.setdefault(TopicPartition(topic, partition), rows.column("timestampType")[0].as_py())
+                if len(found) == len(wanted):
+                    break
+        return found
 
     def close(self) -> None:
         """Close the connections; the next question opens new ones."""
@@ -208,6 +251,9 @@ class OffsetReader:
                 # Which is raised before a first broker was reached, and has been tried again by then.
                 self.close()
                 raise unreachable(self._options.client, error) from error
+            except (UnsupportedVersionError, UnsupportedForMessageFormatError):
+                # Nor will it be supported a second later.
+                raise
             except (KafkaError, OSError, UnknownTopicError) as error:
                 self.close()
                 if attempt == tries:
@@ -237,6 +283,10 @@ def _doubts(known: SourceOffset, found: SourceOffset) -> list[str]:
         elif end < offset:
             doubts.append(f"{tp} ends at {end}, before {offset}, which was read already")
     return doubts
+
+
+def _typed(found: Mapping[tuple[str, int], T]) -> dict[TopicPartition, T]:
+    return {TopicPartition(*tp): value for tp, value in found.items()}
 
 
 def _keyed(offsets: Mapping[tuple[str, int], int]) -> Offsets:

@@ -2,13 +2,13 @@
 
 Names and meanings are those of Spark's Kafka connector, without regard to case; what it refuses is refused
 here in like words. Unlike the connector, which ignores an option that it does not know, a misspelled one is
-an
-error that names the nearest right one: a typo in `maxOffsetsPerTrigger` should not be found in production.
+an error that names the nearest right one: a typo in `maxOffsetsPerTrigger` should not be found in production.
 
 Pure: nothing here imports PySpark or talks to a broker. Every complaint is a `ValueError`.
 """
 
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -30,6 +30,8 @@ from odradek.spark.offsets import (
     timestamps_from_json,
 )
 from odradek.spark.option_values import Given
+from odradek.spark.where import Where
+from odradek.spark.where_parser import parse_where
 
 STRATEGIES = ("assign", "subscribe", "subscribePattern")
 STREAM_LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
@@ -47,6 +49,7 @@ SOURCE_OPTIONS = (
     "maxRecordsPerPartition",
     "includeHeaders",
     "columns",
+    "where",
     "groupIdPrefix",
     "commitOffsetsToGroup",
     "kafkaConsumer.pollTimeoutMs",
@@ -79,6 +82,7 @@ class SourceOptions:
         poll_timeout_ms: how long a task waits for records that should be there.
         fetch_offset_tries: how often the driver asks before it gives up, `fetch_offset_retry_interval_ms`
             apart.
+        where: which rows are wanted; None: all.
         notes: warnings for the log.
     """
 
@@ -100,6 +104,7 @@ class SourceOptions:
     fetch_offset_tries: int = 3
     fetch_offset_retry_interval_ms: int = 1000
     commit_offsets_to_group: str | None = None
+    where: Where | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -174,8 +179,16 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
         fetch_offset_tries=given.integer("fetchOffset.numRetries", 1) or 3,
         fetch_offset_retry_interval_ms=1000 if retry_interval_ms is None else retry_interval_ms,
         commit_offsets_to_group=_commit_group(given, client),
+        where=_where(given, streaming),
         notes=tuple(notes),
     )
+
+
+def _where(given: Given, streaming: bool) -> Where | None:
+    text = given.text("where")
+    if text is None:
+        return None
+    return parse_where(text, None if streaming else time.time_ns() // 1000)
 
 
 def _commit_group(given: Given, client: Mapping[str, str]) -> str | None:

@@ -155,6 +155,8 @@ class StreamPlanner:
                     "topic was created anew."
                 )
             ranges.append(OffsetRange(tp, begin, until, end.topic_ids.get(tp.topic, "")))
+        if self._options.where is not None:
+            ranges = self._options.where.narrowed(ranges)
         return split(ranges, self._options.min_partitions, self._options.max_records_per_partition)
 
     def _begins(self, start: SourceOffset, end: SourceOffset) -> Offsets:

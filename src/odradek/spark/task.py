@@ -66,6 +66,10 @@ def read_range(options: SourceOptions, task: InputPartition) -> Iterator["pa.Rec
                 timestamp_unit="us",
                 as_timestamp=True,
             ):
+                if options.where is not None:
+                    rows = options.where.rows(rows)
+                    if not rows.num_rows:
+                        continue
                 yield shape.table_rows(rows)
     except TopicRecreatedError as error:
         what = f"offsets [{task.start}, {task.end}) of {task.topic}-{task.partition}"
