@@ -11,7 +11,7 @@ from odradek.broker.context import RequestContext
 from odradek.broker.features import Features
 from odradek.broker.handler_types import Refused
 from odradek.broker.kafka_versions.release import find
-from odradek.broker.network.peer import Peer
+from odradek.broker.network.peer import ANONYMOUS, Peer
 from odradek.broker.registry import Handlers
 from odradek.broker.slices import is_in_steps, take_all
 from odradek.broker.telemetry import ClientTelemetry
@@ -33,8 +33,13 @@ class Denying:
     def __init__(self, *denied: tuple[Operation, str]) -> None:
         self.denied = set(denied)
 
-    def authorize(self, principal: str, client_host: str, operation: Operation, resource: Resource) -> bool:
+    def authorize(
+        self, principal: str, client_host: str, operation: Operation, resource: Resource, *audit: object
+    ) -> bool:
         return (operation, resource.name) not in self.denied
+
+    def authorize_by_type(self, *asked: object) -> bool:
+        return False
 
 
 class World:
@@ -63,6 +68,8 @@ class World:
         self.controller = Controller(self.store, broker_id, self.config, self.clock, random.Random(7))
         self.controller.add_listener(self._on_image)
         self.authorizer: Any = None
+        self.acls: Any = None
+        self.principal = ANONYMOUS
         self.deltas: list[ClusterDelta] = []
         self.controller.open()
         self.controller.start(BrokerRegistration((Endpoint("PLAINTEXT", host, port),)))
@@ -107,7 +114,9 @@ class World:
         decoded = request_class(key).decode(request.encode(version), version)
         header = RequestHeader(api_key=int(key), api_version=version, correlation_id=1, client_id="test")
         broker: Any = self
-        context = RequestContext(broker, header, Peer("127.0.0.1", 0, "", listener), self.clock.now_ms())
+        peer = Peer("127.0.0.1", 0, "", listener)
+        peer.principal = self.principal
+        context = RequestContext(broker, header, peer, self.clock.now_ms())
         registration = self.handlers.get(int(key))
         assert registration is not None
         assert version in registration.versions

@@ -43,13 +43,13 @@ Stronger beats weaker: this broker dynamically, all brokers dynamically, given a
 topic's own configs beat the broker's. Names that Kafka does not know are warned about and otherwise
 ignored; a value that its config cannot have stops the start.
 
-**Security** is not there yet, nor are clusters of several brokers. A broker that is given
-`authorizer.class.name`, `super.users`, `ssl.*`, `sasl.*` (under a listener's prefix, too), a protocol other
-than PLAINTEXT, keys of delegation tokens, classes of policies, `zookeeper.connect` or several KRaft voters
-does not start, and names them: it would serve everybody everything, in plain text. Remove them, or say
-`--insecure` (`odradek.insecure=true`) where that is meant; each is then warned about. Quotas and
-`password.encoder.*` are only warned about: quotas keep nobody out, and passwords are refused in dynamic
-configs.
+**Security** is not all there yet: see [security.md](security.md) for what is. A broker that is given an
+`authorizer.class.name` that is not Kafka's, `super.users` without one, `ssl.*`, `sasl.*` (under a listener's
+prefix, too), a protocol other than PLAINTEXT, keys of delegation tokens, classes of policies,
+`zookeeper.connect` or several KRaft voters does not start, and names them: it would serve everybody
+everything, in plain text. Remove them, or say `--insecure` (`odradek.insecure=true`) where that is meant;
+each is then warned about. Quotas and `password.encoder.*` are only warned about: quotas keep nobody out, and
+passwords are refused in dynamic configs.
 
 `--host` and `--port` say where to listen *and* what to advertise, whatever the file says of either; what
 they leave open is the file's. `--set advertised.listeners=…` is the last word. 0.0.0.0 is listened on and

@@ -314,7 +314,7 @@ def test_a_log_damaged_beyond_its_tail_is_refused_where_that_is_wanted(tmp_path:
         (["--set", "listeners=SSL://127.0.0.1:0"], "PLAINTEXT"),
         (["--set", "listeners=PLAINTEXT://0.0.0.0:0"], "nonroutable meta-address 0.0.0.0"),
         (
-            ["--set", "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"],
+            ["--set", "authorizer.class.name=com.example.LdapAuthorizer"],
             "--insecure",
         ),
     ],

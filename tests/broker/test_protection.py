@@ -14,7 +14,8 @@ from odradek.testing import Broker
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("authorizer.class.name", "kafka.security.authorizer.AclAuthorizer"),
+        ("authorizer.class.name", "com.example.LdapAuthorizer"),
+        ("authorizer.zookeeper.url", "acls:2181"),
         ("super.users", "User:admin"),
         ("allow.everyone.if.no.acl.found", "false"),
         ("ssl.keystore.location", "/k.jks"),
@@ -69,6 +70,25 @@ def test_what_asks_for_protection_counts(name: str, value: str) -> None:
 )
 def test_what_promises_nothing_does_not_count(name: str, value: str) -> None:
     assert check_promises(BrokerConfig({name: value})) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kafka.security.authorizer.AclAuthorizer",
+        "kafka.security.auth.SimpleAclAuthorizer",
+        " org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    ],
+)
+def test_with_an_authorizer_of_kafkas_its_configs_are_kept(name: str) -> None:
+    given = {
+        "authorizer.class.name": name,
+        "super.users": "User:admin",
+        "allow.everyone.if.no.acl.found": "false",
+    }
+    config = BrokerConfig(given)
+    assert check_promises(config) == []
+    assert config.unknown == []
 
 
 def test_a_broker_in_a_test_does_not_start_either() -> None:

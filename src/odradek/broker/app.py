@@ -69,6 +69,7 @@ from odradek.util import repeats
 from odradek.util.clock import SystemClock
 
 if TYPE_CHECKING:
+    from odradek.broker.authorizer.acl_keeper import AclKeeper
     from odradek.broker.groups.runtime import GroupRuntime
     from odradek.broker.interbroker.channels import InterBrokerChannels
     from odradek.broker.kafka_versions.release import Release
@@ -111,6 +112,7 @@ class Broker:
         producer_id_throttle: how fast clients may have producer ids made.
         producer_ids, features, fetch_sessions, metrics: what the names say.
         authorizer: who may do what; None allows everything.
+        acls: the ACLs that the authorizer asks; None where there are none.
         housekeeping: what it does by the clock.
         slicer: runs work that takes long in slices.
         request_log: one line per request, when it is on.
@@ -158,6 +160,7 @@ class Broker:
         self.metrics = Metrics()
         self.handlers = Handlers(release=_release(self.config.odradek_kafka_version))
         self.authorizer: Authorizer | None = None
+        self.acls: AclKeeper | None = None
         self.request_log: RequestLog | None = None
         self.listeners: list[Listener] = []
         self._request_log_path = request_log
@@ -529,6 +532,21 @@ class Broker:
                 self._cluster, self.config, one_of_several, self.clock, self.timers, self.slicer
             )
         self.logs.check_identity(self.broker_id, self.cluster_id)
+        self._open_authorizer()
+
+    def _open_authorizer(self) -> None:
+        """Load the ACLs, if the configs name an authorizer: before anybody can ask anything."""
+        if not self.config.authorizer_class_name:
+            return
+        from odradek.broker.authorizer.opening import open_authorizer
+
+        acls = self.acls = open_authorizer(self.config, self.controller, self.clock)
+        if acls is None:
+            return
+        self.authorizer = acls.authorizer
+        self._undo.append(("ACLs", acls.stop))
+        if self._membership is not None:
+            self._membership.on_session = acls.load
 
     def _close_session(self) -> None:
         # Another one may have taken the place of the first by now.

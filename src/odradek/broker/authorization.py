@@ -1,42 +1,30 @@
 """Kafka's operations and resources: may a request do this to that?
 
-Every handler asks `RequestContext.authorize` before it acts. Until ACLs are configured the broker has no
-authorizer and every question is answered with yes, at the price of one attribute check.
+Every handler asks `RequestContext.authorize` before it acts; what each asks for stands in
+`broker/authorizer/requirements.py`. Without `authorizer.class.name` the broker has no authorizer and every
+question is answered with yes, at the price of one attribute check.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import NamedTuple, Protocol
 
+from odradek.util.acl import CLUSTER_NAME, ResourceType
+from odradek.util.acl import AclOperation as Operation
 
-class Operation(IntEnum):
-    """Kafka's ACL operations; the numbers go over the wire (`AclOperation`)."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class ResourceType(IntEnum):
-    """Kinds of things that ACLs are about; the numbers go over the wire (`ResourceType`)."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
+__all__ = [
+    "CLUSTER",
+    "SUPPORTED_OPERATIONS",
+    "Authorizer",
+    "Operation",
+    "Resource",
+    "ResourceType",
+    "delegation_token",
+    "group",
+    "topic",
+    "transactional_id",
+    "user",
+]
 
 
 class Resource(NamedTuple):
@@ -46,7 +34,7 @@ class Resource(NamedTuple):
     name: str
 
 
-CLUSTER = Resource(ResourceType.CLUSTER, "kafka-cluster")
+CLUSTER = Resource(ResourceType.CLUSTER, CLUSTER_NAME)
 
 
 def topic(name: str) -> Resource:
@@ -64,11 +52,52 @@ def transactional_id(name: str) -> Resource:
     return Resource(ResourceType.TRANSACTIONAL_ID, name)
 
 
-class Authorizer(Protocol):
-    """Decides what a principal may do; absent until ACLs are configured."""
+def delegation_token(token_id: str) -> Resource:
+    """The delegation token `token_id`."""
+    return Resource(ResourceType.DELEGATION_TOKEN, token_id)
 
-    def authorize(self, principal: str, client_host: str, operation: Operation, resource: Resource) -> bool:
-        """Return whether `principal`, calling from `client_host`, may do `operation` to `resource`."""
+
+def user(principal: str) -> Resource:
+    """The user who is the principal `principal`, such as `User:alice`."""
+    return Resource(ResourceType.USER, principal)
+
+
+class Authorizer(Protocol):
+    """Decides what a principal may do, and writes the audit log; absent until ACLs are configured."""
+
+    def authorize(
+        self,
+        principal: str,
+        client_host: str,
+        operation: Operation,
+        resource: Resource,
+        api_key: int,
+        count: int,
+        log_if_allowed: bool,
+        log_if_denied: bool,
+    ) -> bool:
+        """Return whether `principal`, calling from `client_host`, may do `operation` to `resource`.
+
+        Args:
+            principal: such as `User:alice`.
+            client_host: the address as text.
+            operation, resource: what to what.
+            api_key: of the request, for the audit log.
+            count: how often the request names the resource.
+            log_if_allowed: whether access is granted by this; not, where it only says what could be done.
+            log_if_denied: whether access was asked for by name; not, where what is hidden is left out.
+        """
+        ...
+
+    def authorize_by_type(
+        self,
+        principal: str,
+        client_host: str,
+        operation: Operation,
+        resource_type: ResourceType,
+        api_key: int,
+    ) -> bool:
+        """Return whether `principal` may do `operation` to at least one resource of a type."""
         ...
 
 

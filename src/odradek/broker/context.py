@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import SUPPORTED_OPERATIONS, Operation, Resource
+from odradek.broker.authorization import SUPPORTED_OPERATIONS, Operation, Resource, ResourceType
 
 if TYPE_CHECKING:
     from odradek.broker.network.peer import Peer
@@ -71,17 +71,42 @@ class RequestContext:
         """The client id of the header, `""` when the client gave none."""
         return self.header.client_id or ""
 
-    def authorize(self, operation: Operation, resource: Resource) -> bool:
-        """Return whether this request's principal may do `operation` to `resource`."""
+    def authorize(
+        self,
+        operation: Operation,
+        resource: Resource,
+        count: int = 1,
+        *,
+        log_if_allowed: bool = True,
+        log_if_denied: bool = True,
+    ) -> bool:
+        """Return whether this request's principal may do `operation` to `resource`; see `Authorizer`."""
         authorizer = self.broker.authorizer
-        return authorizer is None or authorizer.authorize(
-            self.principal, self.client_host, operation, resource
+        if authorizer is None:
+            return True
+        peer = self.peer
+        return authorizer.authorize(
+            peer.principal,
+            peer.host,
+            operation,
+            resource,
+            self.header.api_key,
+            count,
+            log_if_allowed,
+            log_if_denied,
+        )
+
+    def authorize_by_type(self, operation: Operation, resource_type: ResourceType) -> bool:
+        """Return whether the principal may do `operation` to at least one resource of a type (KIP-679)."""
+        authorizer = self.broker.authorizer
+        return authorizer is None or authorizer.authorize_by_type(
+            self.principal, self.client_host, operation, resource_type, self.header.api_key
         )
 
     def authorized_operations(self, resource: Resource) -> int:
         """The bit field of allowed operations that Metadata, DescribeGroups and DescribeCluster report."""
         bits = 0
         for operation in SUPPORTED_OPERATIONS[resource.type]:
-            if self.authorize(operation, resource):
+            if self.authorize(operation, resource, log_if_allowed=False, log_if_denied=False):
                 bits |= 1 << operation
         return bits

@@ -84,6 +84,8 @@ class Membership:
         state_changes: does what the controller says.
         is_told: whether the controller has told of this broker, and of the topics that there were.
         on_told: called when it has.
+        on_session: called in the controller's turn when there is a new session with the store, after the
+            first.
         on_replaced: told why, when another broker has taken this one's id after the end of its session.
     """
 
@@ -129,6 +131,7 @@ class Membership:
         self._isr_changes: AlterPartitionManager | ZkIsrManager
         self.is_told = False
         self.on_told: Callable[[], object] | None = None
+        self.on_session: Callable[[], object] | None = None
         self.on_replaced: Callable[[str], object] | None = None
         self._expected: set[str] | None = None
         self._watched_controller = -1
@@ -448,6 +451,8 @@ class Membership:
         try:
             self._listen_for_expiry(store)
             self._controller.store = store
+            if self.on_session is not None:
+                self.on_session()
             self._controller.start(self._registration())
         except BaseException:
             store.close()

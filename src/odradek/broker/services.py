@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from odradek.broker.authorization import Authorizer
+    from odradek.broker.authorizer.acl_keeper import AclKeeper
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.broker.conversion.conversions import Conversions
     from odradek.broker.features import Features
@@ -52,6 +53,7 @@ class BrokerServices(Protocol):
         producer_ids, features, fetch_sessions, metrics: what the names say.
         conversions: records on their way to another message format.
         authorizer: who may do what; None allows everything.
+        acls: the ACLs that the authorizer asks, to be changed; None where there are none.
         slicer: runs work that takes long in slices.
         request_log: one line per request, when it is on.
         on_fatal: told why the broker cannot go on: all of its data folders have failed, or another one has
@@ -76,6 +78,7 @@ class BrokerServices(Protocol):
     metrics: Metrics
     conversions: Conversions
     authorizer: Authorizer | None
+    acls: AclKeeper | None
     slicer: Slicer
     request_log: RequestLog | None
     on_fatal: Callable[[str], None] | None

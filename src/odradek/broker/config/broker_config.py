@@ -18,6 +18,7 @@ from odradek.broker.config.names import (
     base_name,
     config_name,
     find_key,
+    might_be,
     synonyms_of,
     update_mode,
 )
@@ -100,7 +101,7 @@ class BrokerConfig(ConfigAttributes):
             given["broker.id"] = given["node.id"]
         self.given: Mapping[str, str] = dict(given)
         """The configs that were given explicitly."""
-        self.unknown: list[str] = sorted(name for name in given if find_key(name) is None)
+        self.unknown: list[str] = sorted(name for name in given if not might_be(name))
         """Given names that Kafka does not know: to be warned about."""
         self.release: Release | None = _release(given.get(KAFKA_VERSION))
         """The release of Kafka to be; None where nothing is said."""

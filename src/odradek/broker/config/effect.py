@@ -51,6 +51,7 @@ EFFECTIVE_BROKER_CONFIGS = _OF_TOPICS | {
     "advertised.host.name",
     "advertised.listeners",
     "advertised.port",
+    "authorizer.class.name",
     "auto.create.topics.enable",
     "auto.leader.rebalance.enable",
     "broker.id",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from odradek.broker.config.names import config_name, find_key, known_names
+from odradek.broker.config.names import config_name, known_names, might_be
 
 
 def properties_from_keywords(keywords: Mapping[str, Any]) -> dict[str, str]:
@@ -33,7 +33,7 @@ def check_keywords(keywords: Mapping[str, Any], others: tuple[str, ...]) -> None
         TypeError: one is no config that Kafka or this broker has; what may have been meant is named.
     """
     for attribute in keywords:
-        if find_key(config_name(attribute)) is None:
+        if not might_be(config_name(attribute)):
             from difflib import get_close_matches
 
             names = [*others, *(name.replace(".", "_") for name in known_names())]

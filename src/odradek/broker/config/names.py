@@ -21,6 +21,10 @@ KNOWN: Mapping[str, ConfigKey] = {
     **DYNAMIC_ONLY_CONFIGS,
     **OWN_CONFIGS,
 }
+AUTHORIZER_CONFIGS = ("super.users", "allow.everyone.if.no.acl.found")
+"""Configs of the authorizer's: to the broker they are unknown, as they are in Kafka, whose DescribeConfigs
+therefore hides their values."""
+
 NAME_OF = {name.replace(".", "_"): name for name in KNOWN}
 
 _SAME = (
@@ -58,9 +62,14 @@ def find_key(name: str) -> ConfigKey | None:
     return KNOWN.get(name) or KNOWN.get(base_name(name))
 
 
+def might_be(name: str) -> bool:
+    """Return whether somebody reads a config of this name: the broker, or its authorizer."""
+    return find_key(name) is not None or name in AUTHORIZER_CONFIGS
+
+
 def known_names() -> Iterable[str]:
     """The names of all configs that there are."""
-    return KNOWN.keys()
+    return (*KNOWN, *AUTHORIZER_CONFIGS)
 
 
 def synonyms_of(name: str) -> tuple[str, ...]:

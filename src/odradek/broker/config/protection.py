@@ -36,6 +36,20 @@ def _always(text: str) -> bool:
     return True
 
 
+AUTHORIZERS = frozenset(
+    (
+        "kafka.security.authorizer.AclAuthorizer",
+        "kafka.security.auth.SimpleAclAuthorizer",
+        "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    )
+)
+"""Kafka's authorizers, all of which mean the one that is here."""
+
+
+def _is_not_ours(text: str) -> bool:
+    return text.strip() not in AUTHORIZERS
+
+
 def _unless(harmless: str) -> Callable[[str], bool]:
     return lambda text: text.strip().lower() != harmless.lower()
 
@@ -58,9 +72,8 @@ def _is_half_a_node(text: str) -> bool:
 
 
 _PROMISES: Mapping[str, tuple[Callable[[str], bool], str]] = {
-    "authorizer.class.name": (_always, _NOT_AUTHORIZED),
-    "super.users": (_always, _NOT_AUTHORIZED),
-    "allow.everyone.if.no.acl.found": (_unless("true"), _NOT_AUTHORIZED),
+    "authorizer.class.name": (_is_not_ours, _NOT_AUTHORIZED),
+    "authorizer.zookeeper.url": (_always, "the ACLs are where the rest of the metadata is"),
     "security.inter.broker.protocol": (_unless("PLAINTEXT"), _NOT_ENCRYPTED),
     "listener.security.protocol.map": (_maps_to_security, _NOT_ENCRYPTED),
     "security.providers": (_always, _NOT_ENCRYPTED),
@@ -80,17 +93,25 @@ _PROMISES: Mapping[str, tuple[Callable[[str], bool], str]] = {
 }
 """Config → which values promise something, and what holds instead; also under a listener's prefix."""
 
+_OF_THE_AUTHORIZER: Mapping[str, tuple[Callable[[str], bool], str]] = {
+    "super.users": (_always, _NOT_AUTHORIZED),
+    "allow.everyone.if.no.acl.found": (_unless("true"), _NOT_AUTHORIZED),
+}
+"""Promises that are kept where there is an authorizer."""
+
 _PREFIXES = {"ssl.": _NOT_ENCRYPTED, "sasl.": _NOT_AUTHENTICATED}
 
 
 def unkept_promises(config: BrokerConfig) -> list[Unkept]:
     """The given configs whose promise is not kept, by name. An empty value promises nothing."""
     found = []
+    has_authorizer = config.authorizer_class_name.strip() in AUTHORIZERS
+    promises = _PROMISES if has_authorizer else {**_PROMISES, **_OF_THE_AUTHORIZER}
     for name, text in sorted(config.given.items()):
         if not text.strip():
             continue
         base = base_name(name)
-        promise = _PROMISES.get(base)
+        promise = promises.get(base)
         if promise is None:
             promise = next(
                 ((_always, why) for prefix, why in _PREFIXES.items() if base.startswith(prefix)), None

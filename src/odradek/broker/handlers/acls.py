@@ -1,58 +1,256 @@
-"""DescribeAcls, CreateAcls and DeleteAcls 0-3 on a broker without an authorizer: SECURITY_DISABLED.
+"""DescribeAcls, CreateAcls and DeleteAcls 0-3 (KIP-140): 1 brings prefixed patterns (KIP-290).
 
-One error for DescribeAcls, one for each ACL or filter of the others. CLUSTER_AUTHORIZATION_FAILED takes the
-same form where a test's authorizer says so.
+Version 0 sees literal patterns alone. Without an authorizer each is SECURITY_DISABLED. What is wrong with one
+ACL is that one's INVALID_REQUEST; enumerations that say UNKNOWN end the connection, as in Kafka, which cannot
+parse them.
+Kafka: `AclApis`, and the requests' own `validate`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.registry import handler
-from odradek.errors.codes import ErrorCode
+from odradek.broker.slices import Steps, wait
+from odradek.errors import (
+    ClusterAuthorizationError,
+    InvalidRequestError,
+    KafkaError,
+    SecurityDisabledError,
+)
+from odradek.util.acl import (
+    CLUSTER_NAME,
+    AccessControlEntry,
+    AccessControlEntryFilter,
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+    ResourcePattern,
+    ResourcePatternFilter,
+    ResourceType,
+)
 from odradek.wire.api import ApiKey
-from odradek.wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
-from odradek.wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
-from odradek.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from odradek.wire.messages.create_acls import (
+    AclCreation,
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+from odradek.wire.messages.delete_acls import (
+    DeleteAclsFilter,
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from odradek.wire.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
 
 if TYPE_CHECKING:
+    from odradek.broker.authorizer.acl_keeper import AclKeeper
     from odradek.broker.context import RequestContext
 
-_DISABLED = "No Authorizer is configured."
-_DISABLED_ON_THE_BROKER = "No Authorizer is configured on the broker"
+T = TypeVar("T")
+
+_BETWEEN_PAUSES = 256
 
 
 @handler(ApiKey.DESCRIBE_ACLS, versions=range(4))
-def describe(context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
-    """Say that there are no ACLs to be had."""
-    error, message = _refusal(context, Operation.DESCRIBE, _DISABLED_ON_THE_BROKER)
-    return DescribeAclsResponse(error_code=error, error_message=message, resources=[])
+def describe(context: RequestContext, request: DescribeAclsRequest) -> Steps[DescribeAclsResponse | None]:
+    """List the ACLs that the filter lets through, by pattern."""
+    if _says_unknown(context, [request], "resource_type_filter", "pattern_type_filter"):
+        return None
+    refusal = _refusal(context, Operation.DESCRIBE, "No Authorizer is configured on the broker")
+    acls = context.broker.acls
+    if refusal is not None or acls is None:
+        error = refusal or SecurityDisabledError()
+        return DescribeAclsResponse(error_code=int(error.code), error_message=error.message, resources=[])
+    wanted = _filter(request)
+    index = acls.authorizer.index
+    resources: list[DescribeAclsResource] = []
+    count = 0
+    for pattern in index.patterns():
+        if wanted.pattern.matches(pattern):
+            described = [_describe(entry) for entry in index.entries(pattern) if wanted.entry.matches(entry)]
+            if described:
+                resources.append(
+                    DescribeAclsResource(
+                        resource_type=int(pattern.resource_type),
+                        resource_name=pattern.name,
+                        pattern_type=int(pattern.pattern_type),
+                        acls=described,
+                    )
+                )
+            count += len(described)
+        count += 1
+        if count >= _BETWEEN_PAUSES:
+            count = 0
+            yield
+    return DescribeAclsResponse(resources=resources)
 
 
 @handler(ApiKey.CREATE_ACLS, versions=range(4))
-def create(context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
-    """Refuse each ACL."""
-    error, message = _refusal(context, Operation.ALTER, _DISABLED)
-    return CreateAclsResponse(
-        results=[AclCreationResult(error_code=error, error_message=message) for _ in request.creations]
-    )
+def create(context: RequestContext, request: CreateAclsRequest) -> Steps[CreateAclsResponse | None]:
+    """Add ACLs, each of which may be there already."""
+    if _says_unknown(context, request.creations, "resource_type", "resource_pattern_type"):
+        return None
+    refusal = _refusal(context, Operation.ALTER, "No Authorizer is configured.")
+    acls = context.broker.acls
+    errors: Sequence[KafkaError | None]
+    if refusal is not None or acls is None:
+        errors = [refusal or SecurityDisabledError()] * len(request.creations)
+    else:
+        errors = yield from _in_turn(context, lambda: _create(acls, request.creations))
+    return CreateAclsResponse(results=[_created(error) for error in errors])
 
 
 @handler(ApiKey.DELETE_ACLS, versions=range(4))
-def delete(context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
-    """Refuse each filter."""
-    error, message = _refusal(context, Operation.ALTER, _DISABLED)
-    return DeleteAclsResponse(
-        filter_results=[
-            DeleteAclsFilterResult(error_code=error, error_message=message, matching_acls=[])
-            for _ in request.filters
-        ]
+def delete(context: RequestContext, request: DeleteAclsRequest) -> Steps[DeleteAclsResponse | None]:
+    """Remove the ACLs that the filters let through; each is the first filter's that does."""
+    if _says_unknown(context, request.filters, "resource_type_filter", "pattern_type_filter"):
+        return None
+    refusal = _refusal(context, Operation.ALTER, "No Authorizer is configured.")
+    acls = context.broker.acls
+    if refusal is not None or acls is None:
+        error = refusal or SecurityDisabledError()
+        return DeleteAclsResponse(
+            filter_results=[
+                DeleteAclsFilterResult(
+                    error_code=int(error.code), error_message=error.message, matching_acls=[]
+                )
+                for _ in request.filters
+            ]
+        )
+    filters = [_filter(one) for one in request.filters]
+    found = yield from _in_turn(context, lambda: acls.delete(filters))
+    results: list[DeleteAclsFilterResult] = []
+    for removed in found:
+        matching: list[DeleteAclsMatchingAcl] = []
+        for binding, failure in removed.items():
+            matching.append(_deleted(binding, failure))
+            if len(matching) % _BETWEEN_PAUSES == 0:
+                yield
+        results.append(DeleteAclsFilterResult(error_message=None, matching_acls=matching))
+        yield
+    return DeleteAclsResponse(filter_results=results)
+
+
+def _refusal(context: RequestContext, operation: Operation, without: str) -> KafkaError | None:
+    """Why nothing can be done at all; `without` says that there is no authorizer."""
+    if not context.authorize(operation, CLUSTER):
+        return ClusterAuthorizationError()
+    return SecurityDisabledError(without) if context.broker.acls is None else None
+
+
+def _says_unknown(context: RequestContext, asked: Sequence[Any], *names: str) -> bool:
+    """Return whether an enumeration is 0: nobody means that, and the connection is to be closed."""
+    if any(getattr(one, name) == 0 for one in asked for name in (*names, "operation", "permission_type")):
+        context.close_connection = True
+        return True
+    return False
+
+
+def _in_turn(context: RequestContext, work: Callable[[], T]) -> Steps[T]:
+    """Have work done in the controller's turn, which waits for the disk, and wait for it."""
+    result: T = yield from wait(context.broker.controller.event_queue.run(work))
+    return result
+
+
+def _create(acls: AclKeeper, creations: Sequence[AclCreation]) -> list[KafkaError | None]:
+    errors: list[KafkaError | None] = [None] * len(creations)
+    bindings: list[AclBinding] = []
+    places: list[int] = []
+    for at, creation in enumerate(creations):
+        error = errors[at] = _check(creation)
+        if error is None:
+            bindings.append(_binding(creation))
+            places.append(at)
+    for at, error in zip(places, acls.create(bindings), strict=True):
+        errors[at] = error
+    return errors
+
+
+def _check(creation: AclCreation) -> KafkaError | None:
+    if creation.resource_type == ResourceType.CLUSTER and creation.resource_name != CLUSTER_NAME:
+        return InvalidRequestError(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
+    if not creation.resource_name:
+        return InvalidRequestError("Invalid empty resource name")
+    return None
+
+
+def _binding(creation: AclCreation) -> AclBinding:
+    return AclBinding(
+        ResourcePattern(
+            _known(ResourceType, creation.resource_type),
+            creation.resource_name,
+            _known(PatternType, creation.resource_pattern_type),
+        ),
+        AccessControlEntry(
+            creation.principal,
+            creation.host,
+            _known(AclOperation, creation.operation),
+            _known(AclPermissionType, creation.permission_type),
+        ),
     )
 
 
-def _refusal(context: RequestContext, operation: Operation, message: str) -> tuple[int, str]:
-    if not context.authorize(operation, CLUSTER):
-        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        return int(error), error.message
-    return int(ErrorCode.SECURITY_DISABLED), message
+def _filter(asked: DescribeAclsRequest | DeleteAclsFilter) -> AclBindingFilter:
+    return AclBindingFilter(
+        ResourcePatternFilter(
+            _known(ResourceType, asked.resource_type_filter),
+            asked.resource_name_filter,
+            _known(PatternType, asked.pattern_type_filter),
+        ),
+        AccessControlEntryFilter(
+            asked.principal_filter,
+            asked.host_filter,
+            _known(AclOperation, asked.operation),
+            _known(AclPermissionType, asked.permission_type),
+        ),
+    )
+
+
+def _known(kind: Callable[[int], T], number: int) -> T:
+    """The member of an enumeration; UNKNOWN for a number that it does not have."""
+    try:
+        return kind(number)
+    except ValueError:
+        return kind(0)
+
+
+def _describe(entry: AccessControlEntry) -> AclDescription:
+    return AclDescription(
+        principal=entry.principal,
+        host=entry.host,
+        operation=int(entry.operation),
+        permission_type=int(entry.permission_type),
+    )
+
+
+def _created(error: KafkaError | None) -> AclCreationResult:
+    if error is None:
+        return AclCreationResult()
+    return AclCreationResult(error_code=int(error.code), error_message=error.message)
+
+
+def _deleted(binding: AclBinding, failure: KafkaError | None) -> DeleteAclsMatchingAcl:
+    pattern, entry = binding
+    return DeleteAclsMatchingAcl(
+        error_code=0 if failure is None else int(failure.code),
+        error_message=None if failure is None else failure.message,
+        resource_type=int(pattern.resource_type),
+        resource_name=pattern.name,
+        pattern_type=int(pattern.pattern_type),
+        principal=entry.principal,
+        host=entry.host,
+        operation=int(entry.operation),
+        permission_type=int(entry.permission_type),
+    )

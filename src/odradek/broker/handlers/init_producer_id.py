@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import CLUSTER, Operation, transactional_id
+from odradek.broker.authorization import CLUSTER, Operation, ResourceType, transactional_id
 from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.registry import handler
 from odradek.coordinators.reply import Reply
@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     from odradek.cluster.nodes import ProducerIdBlock
 
 
+def _may_be_idempotent(context: RequestContext) -> bool:
+    """Return whether the producer may write to any topic at all, or everywhere (KIP-679)."""
+    return context.authorize(
+        Operation.IDEMPOTENT_WRITE, CLUSTER, log_if_denied=False
+    ) or context.authorize_by_type(Operation.WRITE, ResourceType.TOPIC)
+
+
 @handler(ApiKey.INIT_PRODUCER_ID, versions=range(7))
 def handle(
     context: RequestContext, request: InitProducerIdRequest
@@ -44,7 +51,7 @@ def handle(
             return _failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if request.enable2_pc and not context.authorize(Operation.TWO_PHASE_COMMIT, transactional_id(name)):
             return _failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    elif not context.authorize(Operation.IDEMPOTENT_WRITE, CLUSTER):
+    elif not _may_be_idempotent(context):
         return _failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return _failed(ErrorCode.INVALID_REQUEST)

@@ -9,6 +9,8 @@ from odradek.errors import InvalidConfigurationError, InvalidRequestError
 
 ROOT = "root"
 PACKAGE = "odradek"
+AUDIT = "kafka.authorizer.logger"
+"""The authorizer's, which has Kafka's name."""
 
 LEVELS = {"FATAL": 50, "ERROR": 40, "WARN": 30, "INFO": 20, "DEBUG": 10, "TRACE": 5}
 
@@ -19,7 +21,9 @@ _OPERATIONS = ("SET", "DELETE", "APPEND", "SUBTRACT")
 def levels() -> dict[str, str]:
     """The effective level of the root logger and of each of the broker's, by name."""
     names = sorted(
-        name for name in logging.root.manager.loggerDict if name == PACKAGE or name.startswith(f"{PACKAGE}.")
+        name
+        for name in logging.root.manager.loggerDict
+        if name in (PACKAGE, AUDIT) or name.startswith(f"{PACKAGE}.")
     )
     found = {ROOT: _name(logging.root.getEffectiveLevel())}
     return found | {name: _name(logging.getLogger(name).getEffectiveLevel()) for name in names}

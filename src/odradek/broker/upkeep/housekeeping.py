@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _FLUSH_CHECK_MS = 1_000
 _REMOVAL_CHECK_MS = 1_000
+_ACLS_AGAIN_MS = 1_000
 _NEVER_MS = 366 * 24 * 3600 * 1000
 
 
@@ -59,6 +60,8 @@ class Housekeeping:
             config.producer_id_expiration_check_interval_ms,
             lambda: logs.expire_producers(now_ms()),
         )
+        if broker.acls is not None:
+            self._every("ACLs", _ACLS_AGAIN_MS, broker.acls.look_again)
         # A worker is a process of its own: it sees real files only.
         if config.log_cleaner_enable and isinstance(broker.files, RealFileSystem):
             self.cleaner = LogCleaner(logs, broker.files, broker.clock)

@@ -1,0 +1,276 @@
+"""The ACLs in memory, found by resource and principal, and the rules by which they decide.
+
+The rules are those of Kafka's `AclAuthorizer`:
+
+- the entries that count for a resource are those of its own name, those of `*`, and those of all prefixes of
+  its name; without any, `allow.everyone.if.no.acl.found` decides;
+- an entry that denies is stronger than all that allow;
+- what nobody allows is denied;
+- allowing Read, Write, Delete or Alter allows Describe, allowing AlterConfigs allows DescribeConfigs; denying
+  implies nothing.
+
+Readers in other threads may look at any time: each pattern's entries are replaced as a whole.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from odradek.util.acl import (
+    WILDCARD,
+    WILDCARD_PRINCIPAL,
+    AccessControlEntry,
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+    ResourcePattern,
+    ResourceType,
+    parse_principal,
+)
+
+_O = AclOperation
+
+_IMPLIED_BY: Mapping[AclOperation, frozenset[AclOperation]] = {
+    _O.DESCRIBE: frozenset((_O.DESCRIBE, _O.READ, _O.WRITE, _O.DELETE, _O.ALTER)),
+    _O.DESCRIBE_CONFIGS: frozenset((_O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS)),
+}
+"""Operation → the operations of which each, when allowed, allows it."""
+
+DEFAULT_DENY = "DefaultDeny"
+DEFAULT_ALLOW = "DefaultAllow"
+SUPER_USER = "SuperUser"
+
+
+class Decision(NamedTuple):
+    """May it be done, and by which rule, in Kafka's words for the audit log."""
+
+    allowed: bool
+    rule: str
+
+
+class _Entries:
+    """The entries of one pattern, by principal; hosts are in one form there."""
+
+    __slots__ = ("all", "by_principal")
+
+    def __init__(self, entries: frozenset[AccessControlEntry]) -> None:
+        self.all = entries
+        by_principal: dict[str, list[AccessControlEntry]] = {}
+        for entry in sorted(entries):
+            one = entry._replace(host=same_host(entry.host))
+            by_principal.setdefault(entry.principal, []).append(one)
+        self.by_principal = {name: tuple(some) for name, some in by_principal.items()}
+
+
+class AclIndex:
+    """All ACLs of a cluster."""
+
+    def __init__(self) -> None:
+        self._entries: dict[PatternType, dict[ResourceType, dict[str, _Entries]]] = {
+            kind: {one: {} for one in ResourceType} for kind in (PatternType.LITERAL, PatternType.PREFIXED)
+        }
+        self._lengths: dict[ResourceType, tuple[int, ...]] = dict.fromkeys(ResourceType, ())
+
+    def replace(self, pattern: ResourcePattern, entries: frozenset[AccessControlEntry]) -> bool:
+        """Have a pattern have these entries. Returns whether that is a change."""
+        table = self._entries[pattern.pattern_type][pattern.resource_type]
+        present = table.get(pattern.name)
+        if entries == (present.all if present is not None else frozenset()):
+            return False
+        if entries:
+            table[pattern.name] = _Entries(entries)
+        else:
+            del table[pattern.name]
+        if pattern.pattern_type == PatternType.PREFIXED and (present is None or not entries):
+            lengths = sorted({len(name) for name in list(table)})
+            self._lengths[pattern.resource_type] = tuple(lengths)
+        return True
+
+    def patterns(self) -> list[ResourcePattern]:
+        """The patterns that have entries."""
+        return [
+            ResourcePattern(resource_type, name, pattern_type)
+            for pattern_type, types in self._entries.items()
+            for resource_type, table in types.items()
+            for name in list(table)
+        ]
+
+    def entries(self, pattern: ResourcePattern) -> frozenset[AccessControlEntry]:
+        """The entries of a pattern."""
+        table = self._entries.get(pattern.pattern_type, {}).get(pattern.resource_type, {})
+        found = table.get(pattern.name)
+        return found.all if found is not None else frozenset()
+
+    def bindings(self) -> Iterator[AclBinding]:
+        """Everything there is."""
+        for pattern in self.patterns():
+            for entry in self.entries(pattern):
+                yield AclBinding(pattern, entry)
+
+    # --- one resource ---------------------------------------------------------------------------------------
+
+    def _of_resource(
+        self, resource_type: ResourceType, name: str
+    ) -> Iterator[tuple[ResourcePattern, _Entries]]:
+        """What is about a resource: its own name, the prefixes of it, and `*`."""
+        literal = self._entries[PatternType.LITERAL][resource_type]
+        prefixed = self._entries[PatternType.PREFIXED][resource_type]
+        found = literal.get(name)
+        if found is not None:
+            yield ResourcePattern(resource_type, name), found
+        for length in self._lengths[resource_type]:
+            if length > len(name):
+                break
+            found = prefixed.get(name[:length])
+            if found is not None:
+                yield ResourcePattern(resource_type, name[:length], PatternType.PREFIXED), found
+        found = literal.get(WILDCARD)
+        if found is not None and name != WILDCARD:
+            yield ResourcePattern(resource_type, WILDCARD), found
+
+    def decide(
+        self,
+        principal: str,
+        host: str,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        name: str,
+        *,
+        without_acls: bool,
+    ) -> Decision:
+        """May `principal`, calling from `host`, do `operation` to a resource?
+
+        Args:
+            principal: who.
+            host: the address, as text.
+            operation: what.
+            resource_type, name: to what.
+            without_acls: what holds for a resource that has no ACLs at all.
+        """
+        host = same_host(host)
+        principals = (principal,) if principal == WILDCARD_PRINCIPAL else (principal, WILDCARD_PRINCIPAL)
+        allowing = _IMPLIED_BY.get(operation)
+        allowed: AclBinding | None = None
+        any_found = False
+        for pattern, entries in self._of_resource(resource_type, name):
+            any_found = True
+            for one in principals:
+                for entry in entries.by_principal.get(one, ()):
+                    if entry.host not in (WILDCARD, host):
+                        continue
+                    what = entry.operation
+                    if entry.permission_type == AclPermissionType.DENY:
+                        if what in (operation, AclOperation.ALL):
+                            return Decision(False, _matching(pattern, entry))
+                    elif (
+                        allowed is None
+                        and entry.permission_type == AclPermissionType.ALLOW
+                        and (what in (operation, AclOperation.ALL) or (allowing and what in allowing))
+                    ):
+                        allowed = AclBinding(pattern, entry)
+        if allowed is not None:
+            return Decision(True, _matching(*allowed))
+        if not any_found and without_acls:
+            return Decision(True, DEFAULT_ALLOW)
+        return Decision(False, DEFAULT_DENY)
+
+    # --- any resource of a type -----------------------------------------------------------------------------
+
+    def decide_by_type(
+        self,
+        principal: str,
+        host: str,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        *,
+        without_acls: bool,
+    ) -> bool:
+        """May `principal` do `operation` to at least one resource of a type (KIP-679)?
+
+        Args:
+            principal: who.
+            host: the address, as text.
+            operation: what.
+            resource_type: to any of which kind.
+            without_acls: what holds for a resource that has no ACLs at all.
+        """
+        literal = self._entries[PatternType.LITERAL][resource_type]
+        prefixed = self._entries[PatternType.PREFIXED][resource_type]
+        asked = _Asked(principal, same_host(host), operation)
+        denied_names = asked.names(literal, AclPermissionType.DENY)
+        if WILDCARD in denied_names:
+            return False
+        if without_acls:
+            return True
+        denied_prefixes = asked.names(prefixed, AclPermissionType.DENY)
+        allowed_names = asked.names(literal, AclPermissionType.ALLOW)
+        if WILDCARD in allowed_names:
+            return True
+        if any(not _is_below(name, denied_prefixes) for name in allowed_names - denied_names):
+            return True
+        allowed_prefixes = asked.names(prefixed, AclPermissionType.ALLOW)
+        return any(not _is_below(prefix, denied_prefixes) for prefix in allowed_prefixes)
+
+
+class _Asked(NamedTuple):
+    """Who asks for what."""
+
+    principal: str
+    host: str
+    operation: AclOperation
+
+    def names(self, table: Mapping[str, _Entries], permission: AclPermissionType) -> set[str]:
+        """The names for which an entry of this permission is about this very operation, or all."""
+        found = set()
+        for name, entries in list(table.items()):
+            for principal in (self.principal, WILDCARD_PRINCIPAL):
+                if any(self._is_met(entry, permission) for entry in entries.by_principal.get(principal, ())):
+                    found.add(name)
+        return found
+
+    def _is_met(self, entry: AccessControlEntry, permission: AclPermissionType) -> bool:
+        return (
+            entry.permission_type == permission
+            and entry.operation in (self.operation, AclOperation.ALL)
+            and entry.host in (self.host, WILDCARD)
+        )
+
+
+def _is_below(name: str, prefixes: Iterable[str]) -> bool:
+    """Return whether a name, or all that begins with it, is denied by a prefix."""
+    return any(name.startswith(prefix) for prefix in prefixes)
+
+
+def same_host(text: str) -> str:
+    """One form for all the ways in which an IPv6 address can be written; other texts as they are.
+
+    Kafka has but one form, too: `0:0:0:0:0:0:0:1`, as Java writes it.
+    """
+    if ":" not in text:
+        return text
+    try:
+        address = ipaddress.IPv6Address(text)
+    except ValueError:
+        return text
+    return str(address.ipv4_mapped or address)
+
+
+def _matching(pattern: ResourcePattern, entry: AccessControlEntry) -> str:
+    return (
+        f"MatchingAcl(acl=StandardAcl(resourceType={pattern.resource_type.name}, "
+        f"resourceName={pattern.name}, patternType={pattern.pattern_type.name}, "
+        f"principal={entry.principal}, host={entry.host}, operation={entry.operation.name}, "
+        f"permissionType={entry.permission_type.name}))"
+    )
+
+
+def super_users(text: str) -> Sequence[str]:
+    """The principals of `super.users`, which semicolons separate.
+
+    Raises:
+        ValueError: one of them is no principal.
+    """
+    return [parse_principal(part.strip()) for part in text.split(";") if part.strip()]

@@ -1,0 +1,58 @@
+"""The audit log: what was denied, and on demand what was allowed, under Kafka's logger and in its words.
+
+What somebody asked for and was denied is a line at INFO; what was granted one at DEBUG; questions whose
+answer grants nothing (which operations are authorized, which topics are not to be seen) are lines at TRACE.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from odradek.broker.authorization import Operation, ResourceType
+from odradek.broker.authorizer.acl_index import Decision
+from odradek.wire.api import ApiKey
+
+LOGGER_NAME = "kafka.authorizer.logger"
+TRACE = 5
+
+_MOST_CHARACTERS = 255
+"""Names come from strangers, and may be as long as any text can be."""
+
+logger = logging.getLogger(LOGGER_NAME)
+
+
+def level_of(allowed: bool, log_if_allowed: bool, log_if_denied: bool) -> int:
+    """The level of the line about a decision."""
+    if allowed:
+        return logging.DEBUG if log_if_allowed else TRACE
+    return logging.INFO if log_if_denied else TRACE
+
+
+def tell(
+    level: int,
+    decision: Decision,
+    principal: str,
+    client_host: str,
+    operation: Operation,
+    resource_type: ResourceType,
+    name: str,
+    api_key: int,
+    count: int,
+    pattern_type: str = "LITERAL",
+) -> None:
+    """Write the line about a decision."""
+    logger.log(
+        level,
+        "Principal = %s is %s operation = %s from host = %s on resource = %s:%s:%s for request = %s "
+        "with resourceRefCount = %d based on rule %s",
+        principal,
+        "Allowed" if decision.allowed else "Denied",
+        operation.name,
+        client_host,
+        resource_type.pascal_name,
+        pattern_type,
+        name if len(name) <= _MOST_CHARACTERS else f"{name[:_MOST_CHARACTERS]}…",
+        ApiKey(api_key).api_name,
+        count,
+        decision.rule,
+    )
