@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from odradek.broker.authorizer.acl_index import AclIndex, Decision, super_users
+from odradek.broker.authorizer.acl_index import AclDecision, AclIndex, super_users
 from odradek.util.acl import (
     AccessControlEntry,
     AclOperation,
@@ -55,7 +55,7 @@ def decide(
     host: str = HERE,
     kind: ResourceType = TOPIC,
     without_acls: bool = False,
-) -> Decision:
+) -> AclDecision:
     return index.decide(principal, host, operation, kind, name, without_acls=without_acls)
 
 
@@ -71,12 +71,12 @@ def test_what_nobody_allows_is_denied() -> None:
     assert not allowed(index, "t", principal="Role:alice")
     assert not allowed(index, "t", WRITE)
     assert not allowed(index, "t", kind=GROUP)
-    assert decide(index, "u") == Decision(False, "DefaultDeny")
+    assert decide(index, "u") == AclDecision(False, "DefaultDeny")
 
 
 def test_a_resource_without_acls_is_open_only_where_the_config_says_so() -> None:
     index = index_of({literal("t"): [entry()]})
-    assert decide(index, "u", without_acls=True) == Decision(True, "DefaultAllow")
+    assert decide(index, "u", without_acls=True) == AclDecision(True, "DefaultAllow")
     assert not allowed(index, "t", principal="User:bob", without_acls=True)
     index.replace(prefix(""), frozenset([entry(principal="User:x")]))
     assert not allowed(index, "u", without_acls=True)

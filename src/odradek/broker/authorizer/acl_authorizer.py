@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from odradek.broker.authorization import Operation, Resource, ResourceType
 from odradek.broker.authorizer import audit
-from odradek.broker.authorizer.acl_index import SUPER_USER, AclIndex, Decision
+from odradek.broker.authorizer.acl_index import SUPER_USER, AclDecision, AclIndex
 from odradek.util.acl import AccessControlEntry, ResourcePattern
 
 MOST_DECISIONS = 50_000
@@ -15,7 +15,7 @@ MOST_DECISIONS = 50_000
 LONGEST_NAME = 300
 """Decisions about longer names are not remembered. No topic has one."""
 
-_SUPER_USER = Decision(True, SUPER_USER)
+_SUPER_USER = AclDecision(True, SUPER_USER)
 
 _Key = tuple[str, str, int, int, str | None]
 
@@ -39,7 +39,7 @@ class AclAuthorizer:
         self.index = AclIndex()
         self._super_users = frozenset(super_users)
         self._without_acls = allow_everyone_if_no_acl_found
-        self._decisions: dict[_Key, Decision] = {}
+        self._decisions: dict[_Key, AclDecision] = {}
 
     def replace(self, pattern: ResourcePattern, entries: frozenset[AccessControlEntry]) -> None:
         """Have a pattern have these entries, from now on."""
@@ -76,7 +76,7 @@ class AclAuthorizer:
 
     def _decide(
         self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str
-    ) -> Decision:
+    ) -> AclDecision:
         if principal in self._super_users:
             return _SUPER_USER
         return self.index.decide(
@@ -101,7 +101,7 @@ class AclAuthorizer:
             allowed = self.index.decide_by_type(
                 principal, client_host, operation, resource_type, without_acls=self._without_acls
             )
-            decision = Decision(allowed, "AnyResourceOfType")
+            decision = AclDecision(allowed, "AnyResourceOfType")
             _remember(decisions, key, decision)
         level = audit.level_of(decision.allowed, True, True)
         if audit.logger.isEnabledFor(level):
@@ -120,7 +120,7 @@ class AclAuthorizer:
         return decision.allowed
 
 
-def _remember(decisions: dict[_Key, Decision], key: _Key, decision: Decision) -> None:
+def _remember(decisions: dict[_Key, AclDecision], key: _Key, decision: AclDecision) -> None:
     name = key[4]
     if name is not None and len(name) > LONGEST_NAME:
         return

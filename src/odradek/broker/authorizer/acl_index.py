@@ -44,7 +44,7 @@ DEFAULT_ALLOW = "DefaultAllow"
 SUPER_USER = "SuperUser"
 
 
-class Decision(NamedTuple):
+class AclDecision(NamedTuple):
     """May it be done, and by which rule, in Kafka's words for the audit log."""
 
     allowed: bool
@@ -140,7 +140,7 @@ class AclIndex:
         name: str,
         *,
         without_acls: bool,
-    ) -> Decision:
+    ) -> AclDecision:
         """May `principal`, calling from `host`, do `operation` to a resource?
 
         Args:
@@ -164,7 +164,7 @@ class AclIndex:
                     what = entry.operation
                     if entry.permission_type == AclPermissionType.DENY:
                         if what in (operation, AclOperation.ALL):
-                            return Decision(False, _matching(pattern, entry))
+                            return AclDecision(False, _matching(pattern, entry))
                     elif (
                         allowed is None
                         and entry.permission_type == AclPermissionType.ALLOW
@@ -172,10 +172,10 @@ class AclIndex:
                     ):
                         allowed = AclBinding(pattern, entry)
         if allowed is not None:
-            return Decision(True, _matching(*allowed))
+            return AclDecision(True, _matching(*allowed))
         if not any_found and without_acls:
-            return Decision(True, DEFAULT_ALLOW)
-        return Decision(False, DEFAULT_DENY)
+            return AclDecision(True, DEFAULT_ALLOW)
+        return AclDecision(False, DEFAULT_DENY)
 
     # --- any resource of a type -----------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 
 from odradek.broker.authorization import Operation, ResourceType
-from odradek.broker.authorizer.acl_index import Decision
+from odradek.broker.authorizer.acl_index import AclDecision
 from odradek.wire.api import ApiKey
 
 LOGGER_NAME = "kafka.authorizer.logger"
@@ -30,7 +30,7 @@ def level_of(allowed: bool, log_if_allowed: bool, log_if_denied: bool) -> int:
 
 def tell(
     level: int,
-    decision: Decision,
+    decision: AclDecision,
     principal: str,
     client_host: str,
     operation: Operation,
