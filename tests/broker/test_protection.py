@@ -91,6 +91,29 @@ def test_with_an_authorizer_of_kafkas_its_configs_are_kept(name: str) -> None:
     assert config.unknown == []
 
 
+LOGINS = {
+    "listeners": "LOGIN://127.0.0.1:0",
+    "listener.security.protocol.map": "LOGIN:SASL_PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.login.plain.sasl.jaas.config": 'x.PlainLoginModule required user_a="b";',
+    "connections.max.reauth.ms": "3600000",
+}
+
+
+def test_what_a_listener_with_logins_keeps_does_not_count() -> None:
+    assert check_promises(BrokerConfig(LOGINS)) == []
+    handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+    assert check_promises(BrokerConfig({**LOGINS, "sasl.server.callback.handler.class": handler})) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["sasl.server.callback.handler.class", "sasl.login.class", "sasl.login.callback.handler.class"]
+)
+def test_classes_of_java_that_check_logins_count(name: str) -> None:
+    with pytest.raises(ConfigError, match=name):
+        check_promises(BrokerConfig({**LOGINS, name: "com.example.Handler"}))
+
+
 def test_a_broker_in_a_test_does_not_start_either() -> None:
     broker = Broker(sasl_enabled_mechanisms="PLAIN")
     with pytest.raises(StartError, match=r"sasl\.enabled\.mechanisms"):

@@ -438,13 +438,18 @@ class Broker:
         limits = network_limits(self.config)
         write_turn = WriteTurn()
         for endpoint in self.config.listener_endpoints:
-            if endpoint.security_protocol != "PLAINTEXT":
+            if endpoint.security_protocol not in ("PLAINTEXT", "SASL_PLAINTEXT"):
                 raise ConfigError(
                     f"listener {endpoint.listener}: {endpoint.security_protocol} is not available, "
-                    "only PLAINTEXT listeners are: there is no encryption and no login yet. "
+                    "only PLAINTEXT and SASL_PLAINTEXT listeners are: there is no encryption yet. "
                     f"Listen on PLAINTEXT://{endpoint.host}:{endpoint.port}, if everybody may connect."
                 )
             listener = Listener(dispatcher, limits, name=endpoint.listener, write_turn=write_turn)
+            if endpoint.security_protocol.startswith("SASL"):
+                from odradek.broker.sasl.starting import start_logins
+
+                listener.sasl = logins = start_logins(self, dispatcher, endpoint.listener)
+                self._undo.append((f"logins {endpoint.listener}", logins.close))
             try:
                 listener.bind(endpoint.host, endpoint.port)
             except AddressInUse as error:

@@ -24,6 +24,7 @@ from odradek.broker.interbroker.transport import AsyncioTransport
 from odradek.broker.interbroker.zk_isr_manager import CHECK_INTERVAL_MS, ZkIsrManager
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.process.loop_timers import Periodic
+from odradek.broker.sasl.inter_broker import inter_broker_login
 from odradek.broker.state_changes import StateChanges
 from odradek.broker.unclean_return import be_missed
 from odradek.cluster import paths
@@ -113,8 +114,10 @@ class Membership:
         self._controller = controller
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._transport = access.transport or AsyncioTransport(self._loop)
         listener = inter_broker_listener(config)
+        self._transport = access.transport or AsyncioTransport(
+            self._loop, inter_broker_login(config, listener)
+        )
         self.metadata = MetadataCache(controller.cluster_id, controller.image.configs)
         self.channels = InterBrokerChannels(self._transport, config, listener, lambda: self.metadata.image)
         self.channels.on_controller_refused = self._on_controller_refused

@@ -27,6 +27,7 @@ from odradek.client.errors import (
 )
 from odradek.client.types import TopicPartition
 from odradek.errors import KafkaError, OdradekError, ProtocolError, error_for
+from odradek.sasl.client_authenticator import Work
 from odradek.security.explain import explain
 from odradek.wire.api import ApiKey
 
@@ -46,7 +47,9 @@ class BlockingConnection:
 
     def __init__(self, host: str, port: int, config: CommonConfig, approach: Approach = Opening.ASK) -> None:
         self.address = f"{host}:{port}"
-        self.state = ConnectionState(config.client_id or None, approach)
+        login = config.security.login()
+        mechanism = None if login is None else login.start(host)
+        self.state = ConnectionState(config.client_id or None, approach, mechanism, self.address)
         self.hung_up = False
         self._config = config
         self.closed = False
@@ -108,6 +111,8 @@ class BlockingConnection:
                 if not self.readable(PATIENCE_MS) and (more := self.state.broker_is_silent()):
                     self._write(more)
                 again = self.state.continue_handshake(self._read_frame())
+                if isinstance(again, Work):
+                    again = self.state.worked_off(self.state.work_off(again))
                 if again:
                     self._write(again)
         except ProtocolError as problem:

@@ -412,7 +412,7 @@ _ALL_KNOWN = {f.name for cls in (ProducerConfig, ConsumerConfig, AdminConfig) fo
 def _refuse_or_warn(given_name: str, name: str, config_class: type) -> None:
     if name.startswith(_SECURITY_PREFIXES):
         if name.startswith("sasl_"):
-            raise ConfigError(f"{given_name}: SASL is not built yet")
+            raise ConfigError(f"{given_name}: no such config of SASL is known")
         raise ConfigError(f"{given_name}: no such config of TLS is known")
     if name in _ALL_KNOWN or name.replace("_", ".") in _WITHOUT_EFFECT:
         return  # another client's key, or one without a meaning here

@@ -73,6 +73,11 @@ class SslAuthenticationError(AuthenticationError):
     """The TLS handshake failed; the message tells why (Kafka's SslAuthenticationException)."""
 
 
+class SaslAuthenticationError(AuthenticationError):
+    """The broker refused the login, or could not prove who it is; the message tells what it said of it
+    (Kafka's SaslAuthenticationException, UnsupportedSaslMechanismException, IllegalSaslStateException)."""
+
+
 class UnsupportedByBrokerError(UnsupportedVersionError):
     """The broker has no version of the API, or none that can say what was asked."""
 

@@ -17,13 +17,51 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from odradek.client.errors import ConfigError
+from odradek.sasl.logins import Login, LoginError, login_of
 from odradek.security.errors import TlsConfigError
 from odradek.security.ssl_contexts import SSL_CONFIGS, client_context
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
-SASL_CONFIGS: frozenset[str] = frozenset()
-"""The client's `sasl.*` configs that are known."""
+_ALIASES = {
+    "sasl.mechanisms": "sasl.mechanism",
+    "sasl.username": "sasl.plain.username",
+    "sasl.password": "sasl.plain.password",
+}
+"""Other clients' names."""
+
+SASL_CONFIGS = frozenset(
+    {
+        *_ALIASES,
+        "sasl.jaas.config",
+        "sasl.login.connect.timeout.ms",
+        "sasl.login.read.timeout.ms",
+        "sasl.mechanism",
+        "sasl.oauth.token.provider",
+        "sasl.oauthbearer.client.credentials.client.id",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.scope",
+        "sasl.oauthbearer.token.endpoint.url",
+        "sasl.plain.password",
+        "sasl.plain.username",
+    }
+)
+"""The client's `sasl.*` configs that have a meaning."""
+
+_OF_JAVA = frozenset(
+    {
+        "sasl.client.callback.handler.class",
+        "sasl.login.callback.handler.class",
+        "sasl.login.class",
+        "sasl.login.refresh.buffer.seconds",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.window.factor",
+        "sasl.login.refresh.window.jitter",
+        "sasl.login.retry.backoff.max.ms",
+        "sasl.login.retry.backoff.ms",
+    }
+)
+"""Those that are taken and change nothing: what they say to Java's clients goes without saying here."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +76,7 @@ class SecurityConfig:
     protocol: str = "PLAINTEXT"
     configs: Mapping[str, Any] = field(default_factory=dict)
     _made: list[ssl.SSLContext] = field(default_factory=list, compare=False)
+    _logins: list[Login] = field(default_factory=list, compare=False)
 
     @property
     def uses_tls(self) -> bool:
@@ -59,6 +98,28 @@ class SecurityConfig:
             except TlsConfigError as error:
                 raise ConfigError(str(error)) from error
         return self._made[0]
+
+    def login(self) -> Login | None:
+        """Who logs in on the client's connections, made once; None without SASL. Raises `ConfigError`."""
+        if not self.uses_sasl:
+            return None
+        if not self._logins:
+            configs = {_ALIASES.get(name, name): value for name, value in self.configs.items()}
+            mechanism = configs.get("sasl.mechanism")
+            if not mechanism:
+                raise ConfigError(f"security.protocol={self.protocol} needs a sasl.mechanism")
+            try:
+                login = login_of(
+                    str(mechanism),
+                    jaas=configs.get("sasl.jaas.config"),
+                    username=configs.get("sasl.plain.username"),
+                    password=configs.get("sasl.plain.password"),
+                    configs=configs,
+                )
+            except LoginError as error:
+                raise ConfigError(str(error)) from error
+            self._logins.append(login)
+        return self._logins[0]
 
     def __repr__(self) -> str:
         # Values may be passwords.
@@ -82,12 +143,11 @@ def security_config(protocol: str, configs: Mapping[str, Any]) -> SecurityConfig
     security = SecurityConfig(protocol.strip().upper(), configs)
     if security.protocol not in PROTOCOLS:
         raise ConfigError(f"security.protocol={protocol}: must be one of {', '.join(PROTOCOLS)}")
-    if security.uses_sasl:
-        raise ConfigError(f"security.protocol={protocol}: SASL is not built yet; SSL and PLAINTEXT are")
     security.ssl_context()
+    security.login()
     return security
 
 
 def is_security_config(name: str) -> bool:
     """Whether a config, under Kafka's name, is one that `SecurityConfig.configs` takes."""
-    return name in SSL_CONFIGS or name in SASL_CONFIGS
+    return name in SSL_CONFIGS or name in SASL_CONFIGS or name in _OF_JAVA

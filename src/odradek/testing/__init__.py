@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from odradek.broker.kafka_versions.release import names as kafka_versions
     from odradek.testing.broker import Broker
     from odradek.testing.cluster import Cluster
+    from odradek.testing.security import Security
 
-__all__ = ["Broker", "Cluster", "kafka_versions"]
+__all__ = ["Broker", "Cluster", "Security", "kafka_versions"]
 
 
 def __getattr__(name: str) -> Any:
@@ -26,6 +27,10 @@ def __getattr__(name: str) -> Any:
         from odradek.testing.cluster import Cluster
 
         return Cluster
+    if name == "Security":
+        from odradek.testing.security import Security
+
+        return Security
     if name == "kafka_versions":
         from odradek.broker.kafka_versions.release import names
 

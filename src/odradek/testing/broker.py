@@ -15,6 +15,7 @@ from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.config.keywords import check_keywords, properties_from_keywords
 from odradek.broker.process.main import loop_factory
 from odradek.cluster.admin import NewTopic
+from odradek.testing.security import Security
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -52,6 +53,7 @@ class Broker:
 
     Attributes:
         data: the data folder.
+        security: as given.
         broker: the `odradek.broker.app.Broker`; it lives in another thread, see `call`.
     """
 
@@ -61,6 +63,7 @@ class Broker:
         data: Path | str | None = None,
         port: int = 0,
         kafka_version: str | None = None,
+        security: Security | None = None,
         **config: Any,
     ) -> None:
         """
@@ -69,6 +72,7 @@ class Broker:
             port: where to listen on 127.0.0.1; 0 takes a free port, the same one after a `restart`.
             kafka_version: the release of Kafka to be, such as "2.2" or "3.9-kraft", see
                 `odradek.testing.kafka_versions`; None for all that there is.
+            security: who may connect, and how; None for everybody. Clients get `client_configs`.
             config: broker configs.
 
         Raises:
@@ -85,6 +89,7 @@ class Broker:
         self._temporary: str | None = None
         self.data: Path | None = Path(data) if data is not None else None
         self._port = port
+        self.security = security
         self._config = config
         self.broker: AppBroker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -173,12 +178,15 @@ class Broker:
         self._finished = asyncio.Event()
         properties = {
             **TEST_DEFAULTS,
+            "listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
+            **({} if self.security is None else self.security.broker_configs(self._port)),
             **properties_from_keywords(self._config),
             "log.dirs": str(self.data),
-            "listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
         }
         broker = self._make(properties)
         await broker.start()
+        if self.security is not None:
+            self.security.add_users(broker)
         self.broker = broker
         ready.set()
         try:
@@ -209,6 +217,18 @@ class Broker:
     def bootstrap_servers(self) -> str:
         """What clients are given."""
         return f"{self.host}:{self.port}"
+
+    def client_configs(self, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
+        """What a client of this broker is given, under Kafka's names: servers, and how it logs in.
+
+        Args:
+            user: one of `security`'s; its first if None.
+            mechanism: of SASL; `security`'s first if None.
+        """
+        configs: dict[str, Any] = {"bootstrap.servers": self.bootstrap_servers}
+        if self.security is not None:
+            configs |= self.security.client_configs(user, mechanism)
+        return configs
 
     def call(self, function: Callable[[AppBroker], T]) -> T:
         """Run `function` with the broker in the broker's thread; what it, or its future, comes to."""

@@ -91,6 +91,10 @@ class FrameReceiver:
         self._lent: bytearray | None = None
         """The buffer of the large frame that was handed out last, unless somebody keeps it."""
 
+    def limit(self, max_size: int) -> None:
+        """Take no frames of more than `max_size` bytes from now on; one that has begun is taken."""
+        self._max_size = max_size
+
     @property
     def held_bytes(self) -> int:
         """How many bytes of an unfinished frame have come, its size included."""

@@ -160,7 +160,7 @@ class BrokerConfig(ConfigAttributes):
         from odradek.broker.config.effect import EFFECTIVE_BROKER_CONFIGS
 
         known = (name for name in self.given if find_key(name) is not None)
-        return sorted(name for name in known if name not in EFFECTIVE_BROKER_CONFIGS)
+        return sorted(name for name in known if base_name(name) not in EFFECTIVE_BROKER_CONFIGS)
 
     # --- derived values -----------------------------------------------------------------------------------
 

@@ -58,7 +58,7 @@ def _maps_to_security(text: str) -> bool:
     """Return whether a listener is encrypted or authenticated; `SSL:SSL` stands in Kafka's own default."""
     for entry in text.split(","):
         name, _, protocol = (part.strip().upper() for part in entry.partition(":"))
-        if protocol not in ("", "PLAINTEXT", name):
+        if protocol not in ("", "PLAINTEXT", "SASL_PLAINTEXT", name):
             return True
     return False
 
@@ -101,16 +101,42 @@ _OF_THE_AUTHORIZER: Mapping[str, tuple[Callable[[str], bool], str]] = {
 
 _PREFIXES = {"ssl.": _NOT_ENCRYPTED, "sasl.": _NOT_AUTHENTICATED}
 
+_OF_JAVA = (
+    "sasl.client.callback.handler.class",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+)
+"""Configs that name classes to log in by. Kafka's own for OAUTHBEARER say nothing new; others are Java's."""
+
+_OAUTH_HANDLER = "org.apache.kafka.common.security.oauthbearer."
+
+
+def _has_logins(config: BrokerConfig) -> bool:
+    return any(one.security_protocol.startswith("SASL") for one in config.listener_endpoints)
+
+
+def _is_kept(base: str, text: str, has_logins: bool) -> bool:
+    """Return whether a config's promise is kept by the logins at a SASL listener."""
+    if base in _OF_JAVA:
+        return has_logins and text.strip().startswith(_OAUTH_HANDLER)
+    if base == "security.inter.broker.protocol":
+        return text.strip() == "SASL_PLAINTEXT"
+    return has_logins and (base.startswith("sasl.") or base == "connections.max.reauth.ms")
+
 
 def unkept_promises(config: BrokerConfig) -> list[Unkept]:
     """The given configs whose promise is not kept, by name. An empty value promises nothing."""
     found = []
     has_authorizer = config.authorizer_class_name.strip() in AUTHORIZERS
     promises = _PROMISES if has_authorizer else {**_PROMISES, **_OF_THE_AUTHORIZER}
+    has_logins = _has_logins(config)
     for name, text in sorted(config.given.items()):
         if not text.strip():
             continue
         base = base_name(name)
+        if _is_kept(base, text, has_logins):
+            continue
         promise = promises.get(base)
         if promise is None:
             promise = next(

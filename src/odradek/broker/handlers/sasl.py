@@ -1,6 +1,11 @@
-"""SaslHandshake 0-1, SaslAuthenticate 0-2 on a connection that needs no authentication: ILLEGAL_SASL_STATE.
+"""SaslHandshake 0-1, SaslAuthenticate 0-2 on a connection on which requests are answered.
 
-Whoever speaks SASL to a PLAINTEXT listener has the wrong listener; the connection stays usable, as in Kafka.
+- At a listener without SASL: ILLEGAL_SASL_STATE. The connection stays usable, as in Kafka.
+- Where somebody is logged in for a bounded time, SaslHandshake begins another login (KIP-368); what follows
+  goes through the connection's gate (`odradek.broker.sasl.gate`). Where the login does not run out, or the
+  last one began less than a second ago: ILLEGAL_SASL_STATE.
+
+The first login of a connection does not come here.
 """
 
 from __future__ import annotations
@@ -8,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.broker.registry import handler
+from odradek.errors import IllegalSaslStateError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -19,7 +25,16 @@ if TYPE_CHECKING:
 
 @handler(ApiKey.SASL_HANDSHAKE, versions=range(2))
 def handshake(context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
-    """Refuse, and name no mechanisms."""
+    """Begin another login, or refuse and name no mechanisms."""
+    gate = context.peer.sasl
+    if gate is not None:
+        try:
+            answer = gate.authenticate_again(context.api_version, request)
+        except IllegalSaslStateError:
+            pass
+        else:
+            context.close_connection = bool(answer.error_code)
+            return answer
     return SaslHandshakeResponse(error_code=int(ErrorCode.ILLEGAL_SASL_STATE), mechanisms=[])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import socket
 from collections import deque
 from collections.abc import Callable
@@ -12,33 +13,48 @@ from typing import TYPE_CHECKING, Any, cast
 from odradek.broker.interbroker.channel import ChannelBroken, EndpointOf
 from odradek.errors import OdradekError, ProtocolError, UnsupportedVersionError
 from odradek.errors.codes import ErrorCode
+from odradek.sasl.client_authenticator import SaslClientAuthenticator, Work
 from odradek.util.gathered_writes import gathering_write
 from odradek.wire.api import ApiKey
 from odradek.wire.framing import FrameReceiver, ReceiveBuffers
 from odradek.wire.headers import decode_response, encode_request
-from odradek.wire.messages.api_versions import ApiVersionsRequest
+from odradek.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:
     from odradek.cluster.nodes import Endpoint
+    from odradek.sasl.logins import Login
+    from odradek.sasl.mechanisms import ClientMechanism
 
 log = logging.getLogger(__name__)
+
+_RENEW_AT = 0.85
+"""The share of a login's life after which another connection is made, where the broker bounds it
+(KIP-368)."""
 
 MAX_RESPONSE_BYTES = 1 << 30
 """A larger frame is none of a broker's: what a follower gets is bounded by its fetch, or is one batch."""
 
 
 class AsyncioTransport:
-    """Makes channels over TCP; see `InterBrokerTransport`. Made in the event loop's thread."""
+    """Makes channels over TCP; see `InterBrokerTransport`. Made in the event loop's thread.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    Args:
+        loop: of the channels.
+        login: how they log in; None where they need not.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, login: Login | None = None) -> None:
         self._loop = loop
+        self._login = login
         self._buffers = ReceiveBuffers()
 
     def channel(
         self, broker_id: int, endpoint: EndpointOf, client_id: str, timeout_ms: int
     ) -> AsyncioChannel:
         """See `InterBrokerTransport.channel`."""
-        return AsyncioChannel(self._loop, self._buffers, broker_id, endpoint, client_id, timeout_ms)
+        return AsyncioChannel(
+            self._loop, self._buffers, broker_id, endpoint, client_id, timeout_ms, self._login
+        )
 
 
 class _Asked:
@@ -73,8 +89,10 @@ class AsyncioChannel:
         endpoint: EndpointOf,
         client_id: str,
         timeout_ms: int,
+        login: Login | None = None,
     ) -> None:
         self.broker_id = broker_id
+        self._login = login
         self.on_broken: Callable[[], object] | None = None
         self._loop = loop
         self._buffers = buffers
@@ -97,9 +115,13 @@ class AsyncioChannel:
         answer: asyncio.Future[Any] = self._loop.create_future()
         if self._is_closed:
             answer.set_exception(ChannelBroken(f"the channel to broker {self.broker_id} is closed"))
-        elif self._wire is not None:
+        elif self._wire is not None and not self._wire.is_due:
             self._write(self._wire, request, version, answer)
         else:
+            if self._wire is not None:
+                # Its login ends soon, and nothing is under way: another connection logs in anew.
+                self._wire.give_up()
+                self._wire = None
             self._waiting.append((request, version, answer))
             if self._connecting is None:
                 self._connecting = self._loop.create_task(self._connect())
@@ -182,6 +204,12 @@ class AsyncioChannel:
     async def _open(self, address: str, endpoint: Endpoint) -> None:
         wire = _Wire(self._buffers, self._on_lost, self._timeout_s, self._loop)
         await self._loop.create_connection(lambda: wire, address, endpoint.port)
+        if self._login is not None:
+            try:
+                await wire.log_in(self._login.start(endpoint.host), self._client_id)
+            except OdradekError:
+                wire.give_up()
+                raise
         self._connecting = None
         self._wire = wire
         if wire.is_lost:
@@ -237,6 +265,12 @@ class _Wire(asyncio.BufferedProtocol):
         is_lost: whether the connection is gone.
     """
 
+    _awaited: asyncio.Future[bytes] | None = None
+    """The next frame, during the login."""
+
+    _good_until = math.inf
+    """Loop time until which the login is good enough for another request."""
+
     def __init__(
         self,
         buffers: ReceiveBuffers,
@@ -259,6 +293,41 @@ class _Wire(asyncio.BufferedProtocol):
         # uvloop's transports are transports without being subclasses.
         self._transport = made = cast(asyncio.Transport, transport)
         self._writelines = gathering_write(made)
+
+    @property
+    def is_due(self) -> bool:
+        """Return whether the login runs out soon, and nothing is under way."""
+        return self._loop.time() >= self._good_until and not self._under_way
+
+    async def log_in(self, mechanism: ClientMechanism, client_id: str) -> None:
+        """Log in, before anything else is sent.
+
+        Raises:
+            KafkaError: the broker refuses the login.
+            ChannelBroken: the connection broke.
+            ProtocolError: the answers are none.
+        """
+        asked = encode_request(ApiKey.API_VERSIONS, 0, 0, client_id, ApiVersionsRequest())
+        _, served = decode_response(await self._exchange(asked), ApiKey.API_VERSIONS, 0)
+        versions = {
+            one.api_key: range(one.min_version, one.max_version + 1)
+            for one in cast(ApiVersionsResponse, served).api_keys
+        }
+        authenticator = SaslClientAuthenticator(mechanism, client_id, versions)
+        parts = authenticator.begin()
+        while parts:
+            step = authenticator.take(await self._exchange(parts))
+            parts = await self._loop.run_in_executor(None, step.run) if isinstance(step, Work) else step
+        if authenticator.session_lifetime_ms:
+            self._good_until = self._loop.time() + _RENEW_AT * authenticator.session_lifetime_ms / 1000
+
+    async def _exchange(self, parts: list[Any]) -> bytes:
+        self._awaited = self._loop.create_future()
+        self._writelines(parts)
+        try:
+            return await self._awaited
+        finally:
+            self._awaited = None
 
     def write(self, parts: list[Any], asked: _Asked) -> None:
         """Send a request whose answer is awaited behind those of the others."""
@@ -283,6 +352,9 @@ class _Wire(asyncio.BufferedProtocol):
             self._lose(ProtocolError(str(error)))
 
     def _take(self, frame: memoryview) -> None:
+        if self._awaited is not None and not self._awaited.done():
+            self._awaited.set_result(bytes(frame))
+            return
         if not self._under_way:
             raise ProtocolError("an answer to a request that was not sent")
         asked = self._under_way[0]
@@ -312,6 +384,8 @@ class _Wire(asyncio.BufferedProtocol):
     def _lose(self, error: OdradekError) -> None:
         if not self.is_lost:
             self.is_lost = True
+            if self._awaited is not None and not self._awaited.done():
+                self._awaited.set_exception(error)
             self._on_lost(self, error)
             self.give_up()
 

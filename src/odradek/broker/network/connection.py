@@ -24,7 +24,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Protocol, final
+from typing import TYPE_CHECKING, Any, Protocol, final
 
 from odradek.broker.network.answer import Answer
 from odradek.broker.network.dispatch import Dispatcher
@@ -38,6 +38,9 @@ from odradek.errors import ProtocolError
 from odradek.util.gathered_writes import Writelines, gathering_write
 from odradek.util.repeats import Repeats
 from odradek.wire.framing import FrameReceiver, ReceiveBuffers
+
+if TYPE_CHECKING:
+    from odradek.broker.network.login_gate import GateKeeper, LoginGate
 
 log = logging.getLogger(__name__)
 
@@ -105,6 +108,7 @@ class Accepting(Protocol):
     memory_pool: MemoryPool
     write_turn: WriteTurn
     repeats_of_connections: Repeats
+    sasl: GateKeeper | None
 
     def opened(self, connection: Connection) -> None:
         """See `Listener.opened`."""
@@ -127,6 +131,7 @@ class Connection:
         peer: who is at the other end.
         active_at: loop time of the last bytes in (or out, of a long answer), for `connections.max.idle.ms`.
         partial_bytes: bytes of a frame that has not arrived whole.
+        gate: asked instead of the dispatcher while nobody is logged in at a SASL listener.
     """
 
     __slots__ = (
@@ -154,6 +159,7 @@ class Connection:
         "_writable",
         "_writelines",
         "active_at",
+        "gate",
         "partial_bytes",
         "peer",
         "write_high_water",
@@ -192,6 +198,9 @@ class Connection:
         self.partial_bytes = 0
         self.peer = peer
         self.write_high_water = WRITE_HIGH_WATER
+        self.gate: LoginGate | None = None
+        if listener.sasl is not None:
+            listener.sasl.open(self, listener.limits.max_request_bytes)
 
     # ------------------------------------------------------------------ called by the transport
 
@@ -271,6 +280,8 @@ class Connection:
             log.debug(
                 "connection closed peer=%s:%d reason=%s", self.peer.host, self.peer.port, self._close_reason
             )
+        if self.peer.sasl is not None:
+            self.peer.sasl.closed()
         self._receiver.close()
         self._listener.account_partial(self, 0)
         self._drop_requests()
@@ -301,7 +312,11 @@ class Connection:
         self._unanswered_bytes += slot.size
         self._pool.used += slot.size
         try:
-            answer = self._dispatcher.dispatch(self.peer, frame, slot)
+            gate = self.gate
+            if gate is None:
+                answer = self._dispatcher.dispatch(self.peer, frame, slot)
+            else:
+                answer = gate.dispatch(self.peer, frame, slot)
         except ProtocolError as error:
             # Closing gives back what every request in work holds, this one among them.
             self.close(str(error), warn=True)
@@ -320,6 +335,10 @@ class Connection:
         if answer is not None:
             self.answered(slot, answer)
         return self._close_reason is None
+
+    def limit_frames(self, max_bytes: int) -> None:
+        """Take no longer frames than that from now on."""
+        self._receiver.limit(max_bytes)
 
     def hold(self, held: bool) -> None:
         """See `odradek.broker.network.answer.Later`."""

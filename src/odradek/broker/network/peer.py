@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from odradek.broker.network.login_gate import LoginGate
+
 ANONYMOUS = "User:ANONYMOUS"
 
 
@@ -13,9 +18,10 @@ class Peer:
         connection_id: Kafka's form, `local_host:local_port-host:port-n`.
         listener_name: the listener that it came in by.
         principal: who it is, in Kafka's form `User:name`.
+        sasl: how it has logged in, or is about to; None at listeners without SASL.
     """
 
-    __slots__ = ("connection_id", "host", "listener_name", "port", "principal")
+    __slots__ = ("connection_id", "host", "listener_name", "port", "principal", "sasl")
 
     def __init__(self, host: str, port: int, connection_id: str, listener_name: str) -> None:
         self.host = host
@@ -23,3 +29,4 @@ class Peer:
         self.connection_id = connection_id
         self.listener_name = listener_name
         self.principal = ANONYMOUS
+        self.sasl: LoginGate | None = None

@@ -27,6 +27,7 @@ from odradek.wire.framing import ReceiveBuffers
 if TYPE_CHECKING:
     from odradek.broker.network.dispatch import Dispatcher
     from odradek.broker.network.limits import NetworkLimits
+    from odradek.broker.network.login_gate import GateKeeper
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +52,7 @@ class Listener:
         connections: those that are open.
         accepted, refused: counters, for metrics.
         repeats, repeats_of_connections: log lines that peers can cause at will.
+        sasl: how its connections log in; None where they need not.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Listener:
         self.dispatcher = dispatcher
         self.limits = limits
         self.name = name
+        self.sasl: GateKeeper | None = None
         self.loop = asyncio.get_running_loop()
         self.receive_buffers = ReceiveBuffers()
         self.sending_threads = SendingThreads(limits.network_threads)

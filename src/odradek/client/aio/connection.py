@@ -20,6 +20,7 @@ from odradek.client.errors import (
     SslAuthenticationError,
 )
 from odradek.errors import OdradekError, ProtocolError
+from odradek.sasl.client_authenticator import Work
 from odradek.security.explain import explain
 from odradek.util.gathered_writes import gathering_write
 
@@ -44,7 +45,9 @@ class Connection(asyncio.BufferedProtocol):
         approach: Approach = Opening.ASK,
     ) -> None:
         self.address = address
-        self.state = ConnectionState(config.client_id or None, approach)
+        login = config.security.login()
+        mechanism = None if login is None else login.start(address.rpartition(":")[0])
+        self.state = ConnectionState(config.client_id or None, approach, mechanism, address)
         self.closed = False
         self.hung_up = False
         self.last_used = loop.time()
@@ -95,20 +98,37 @@ class Connection(asyncio.BufferedProtocol):
     def _frame(self, frame: Any) -> None:
         if self.state.versions is None:
             again = self.state.continue_handshake(frame)
-            if again is not None:
-                assert self._transport is not None
-                if again:
-                    self._writelines(again)
-                    self._wait_patiently()
+            if isinstance(again, Work):
+                # A password is hashed, or a token fetched: others of this loop need not wait for it.
+                working = self._loop.run_in_executor(None, self.state.work_off, again)
+                working.add_done_callback(self._worked_off)
                 return
-            if self._patience is not None:
-                self._patience.cancel()
-            if not self._handshake.done():
-                self._handshake.set_result(None)
+            self._go_on_with_handshake(again)
             return
         asked, message = self.state.receive(frame)
         if not asked.token.done():
             asked.token.set_result(message)
+
+    def _worked_off(self, working: asyncio.Future[list[Any]]) -> None:
+        if working.cancelled() or self.closed:
+            return
+        problem = working.exception()
+        if problem is None:
+            self._go_on_with_handshake(self.state.worked_off(working.result()))
+        else:
+            self.close(problem if isinstance(problem, Exception) else None)
+
+    def _go_on_with_handshake(self, again: list[Any] | None) -> None:
+        if again is not None:
+            assert self._transport is not None
+            if again:
+                self._writelines(again)
+                self._wait_patiently()
+            return
+        if self._patience is not None:
+            self._patience.cancel()
+        if not self._handshake.done():
+            self._handshake.set_result(None)
 
     def eof_received(self) -> None:
         """See `asyncio.BufferedProtocol`; returning None closes."""

@@ -18,7 +18,10 @@ from odradek.client.core.versions import (
     NodeVersions,
     handshake_retry_version,
 )
-from odradek.errors import ErrorCode, ProtocolError, error_for
+from odradek.client.errors import SaslAuthenticationError
+from odradek.errors import ErrorCode, KafkaError, ProtocolError, error_for
+from odradek.sasl.client_authenticator import SaslClientAuthenticator, Work
+from odradek.sasl.mechanisms import ClientMechanism
 from odradek.version import VERSION
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import decode_response, encode_request
@@ -43,13 +46,29 @@ class InFlight:
 class ConnectionState:
     """Correlation ids, the queue of requests in flight, and the versions agreed on.
 
+    Attributes:
+        session_lifetime_ms: how long the broker will have us without another login; 0 for ever (KIP-368).
+
     Args:
         client_id: goes into every request header.
         approach: how the handshake is opened; versions that are known already leave nothing to ask.
+        mechanism: logs in behind the handshake, if not None.
+        address: the broker's, for messages.
     """
 
-    def __init__(self, client_id: str | None, approach: Approach = Opening.ASK) -> None:
+    def __init__(
+        self,
+        client_id: str | None,
+        approach: Approach = Opening.ASK,
+        mechanism: ClientMechanism | None = None,
+        address: str = "the broker",
+    ) -> None:
         self.client_id = client_id
+        self.session_lifetime_ms = 0
+        self._mechanism = mechanism
+        self._address = address
+        self._login: SaslClientAuthenticator | None = None
+        self._login_deadline_ms: float | None = None
         self.approach = approach
         self.versions: NodeVersions | None = None
         self.in_flight: deque[InFlight] = deque()
@@ -89,6 +108,8 @@ class ConnectionState:
 
     def next_deadline_ms(self) -> float | None:
         """When the first of the requests in flight runs out of time; None when nothing is in flight."""
+        if self._login_deadline_ms is not None:
+            return self._login_deadline_ms
         return min((asked.deadline_ms for asked in self.in_flight), default=None)
 
     def abandon(self) -> list[InFlight]:
@@ -102,6 +123,10 @@ class ConnectionState:
     def start_handshake(self, deadline_ms: float) -> Buffers:
         """The first bytes on a new connection; none where the versions are known: then `versions` is set."""
         if isinstance(self.approach, NodeVersions):
+            if self._mechanism is not None:
+                raise SaslAuthenticationError(
+                    f"{self._address}: Kafka {self.approach.release} does not know the SASL of this client"
+                )
             self.versions = self.approach
             return []
         if self.approach is Opening.ASK:
@@ -112,19 +137,30 @@ class ConnectionState:
 
     def broker_is_silent(self) -> Buffers:
         """Nothing has come for `PATIENCE_MS`: what else to ask, if there is anything."""
+        if self._mechanism is not None:
+            # A broker with SASL knows ApiVersions, and hangs up at anything else before the login.
+            return []
         if self.versions is not None or [asked.key for asked in self.in_flight] != [ApiKey.API_VERSIONS]:
             return []
         return self._ask_groups(self.in_flight[0].deadline_ms)
 
     def after_hang_up(self) -> Approach | None:
         """The broker hung up: how to try on the next connection; None if that is no question of versions."""
-        return None if self.versions is not None else after_hang_up(self.approach, self._answered)
+        if self.versions is not None or self._mechanism is not None:
+            return None
+        return after_hang_up(self.approach, self._answered)
 
-    def continue_handshake(self, frame: Any) -> Buffers | None:
+    def continue_handshake(self, frame: Any) -> Buffers | Work | None:
         """Take an answer. Returns what to write, perhaps nothing, or None when `versions` is known.
 
-        Raises `ProtocolError` on nonsense, `KafkaError` if the broker refuses for another reason.
+        Returned `Work` is to be done where waiting is allowed, by `work_off`; what comes of it goes to
+        `worked_off`.
+
+        Raises `ProtocolError` on nonsense, `SaslAuthenticationError` if the login fails, `KafkaError` if the
+        broker refuses for another reason.
         """
+        if self._login is not None:
+            return self._go_on_with_login(self._login, frame)
         if not self.in_flight:
             raise ProtocolError("a response came that nobody asked for")
         self._answered += 1
@@ -146,6 +182,8 @@ class ConnectionState:
             if message.error_code:
                 raise error_for(message.error_code, f"ApiVersions failed with error {message.error_code}")
             self._found = NodeVersions.from_response(message)
+            if self._mechanism is not None:
+                return self._begin_login(self._found, asked.deadline_ms)
         elif asked.key == ApiKey.LIST_OFFSETS:
             return self._ask_groups(asked.deadline_ms)
         elif asked.key == ApiKey.HEARTBEAT and message.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:
@@ -156,6 +194,43 @@ class ConnectionState:
             return []
         self.versions = self._found
         return None
+
+    def _begin_login(self, found: NodeVersions, deadline_ms: float) -> Buffers:
+        assert self._mechanism is not None
+        # What else was asked while the broker was silent has been answered by now, or will not be.
+        self.in_flight.clear()
+        served = {key: range(least, most + 1) for key, (least, most) in found.ranges.items()}
+        self._login = SaslClientAuthenticator(self._mechanism, self.client_id, served)
+        self._login_deadline_ms = deadline_ms
+        return self._login.begin()
+
+    def _go_on_with_login(self, login: SaslClientAuthenticator, frame: Any) -> Buffers | Work | None:
+        try:
+            step = login.take(frame)
+        except KafkaError as error:
+            raise self._login_failed(error) from error
+        return step if isinstance(step, Work) else self.worked_off(step)
+
+    def work_off(self, work: Work) -> Buffers:
+        """Do what may take its time, in whatever thread. Raises as `continue_handshake`."""
+        try:
+            return work.run()
+        except KafkaError as error:
+            raise self._login_failed(error) from error
+
+    def worked_off(self, buffers: Buffers) -> Buffers | None:
+        """Take what came of `work_off`; returns as `continue_handshake`."""
+        login = self._login
+        assert login is not None
+        if not login.is_complete:
+            return buffers
+        self.session_lifetime_ms = login.session_lifetime_ms
+        self._login = self._login_deadline_ms = None
+        self.versions = self._found
+        return None
+
+    def _login_failed(self, error: KafkaError) -> SaslAuthenticationError:
+        return SaslAuthenticationError(f"{self._address}: {error.message or error}")
 
     def _ask_heartbeat(self, deadline_ms: float) -> Buffers:
         from odradek.wire.messages.heartbeat import HeartbeatRequest

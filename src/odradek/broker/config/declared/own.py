@@ -62,6 +62,18 @@ class DynamicOnlyConfigs(Declarations, section=METRICS):
 class OwnConfigs(Declarations, section=OWN):
     """Names that begin with `odradek.`."""
 
+    odradek_authentication_timeout_ms = integer(
+        "30000",
+        MEDIUM,
+        at_least(1),
+        doc="How long a login at a SASL listener may take, in ms; then the connection is closed.",
+    )
+    odradek_jaas_config_file = string(
+        None,
+        MEDIUM,
+        doc="A JAAS file, as Java reads it by java.security.auth.login.config, with the login modules that "
+        "no sasl.jaas.config gives: in its contexts <listener>.KafkaServer and KafkaServer.",
+    )
     odradek_event_loop_stall_ms = integer(
         "50",
         LOW,

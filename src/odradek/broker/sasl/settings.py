@@ -1,0 +1,161 @@
+"""What the configs say of logins at one listener.
+
+A listener's own configs (`listener.name.<listener>.…`) come before those of all listeners; a mechanism's
+login module is looked for in `listener.name.<listener>.<mechanism>.sasl.jaas.config`, then in the JAAS file
+(`odradek.jaas.config.file`), in its contexts `<listener>.KafkaServer` and `KafkaServer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.cluster.config_def import ConfigError
+from odradek.sasl.jaas import JaasError, LoginModule, parse_jaas, parse_jaas_file
+from odradek.sasl.mechanisms import OAUTHBEARER, PLAIN, ServerMechanism
+from odradek.sasl.plain import PlainServer
+from odradek.sasl.scram import FindCredential, ScramServer
+from odradek.sasl.scram_credentials import HASHES
+
+if TYPE_CHECKING:
+    from odradek.broker.config.broker_config import BrokerConfig
+
+_PLAIN_MODULE = "PlainLoginModule"
+_SCRAM_MODULE = "ScramLoginModule"
+_OAUTH_MODULE = "OAuthBearerLoginModule"
+MODULE_OF = {PLAIN: _PLAIN_MODULE, **dict.fromkeys(HASHES, _SCRAM_MODULE), OAUTHBEARER: _OAUTH_MODULE}
+"""Mechanism → its login module; the mechanisms are those that a broker can have."""
+
+_USER = "user_"
+
+
+class ListenerSasl(NamedTuple):
+    """Logins at one listener.
+
+    Attributes:
+        mechanisms: makes the broker's half of an exchange, by mechanism, in the order of the config.
+        max_receive_size: `sasl.server.max.receive.size`, bytes.
+        failure_delay_ms: `connection.failed.authentication.delay.ms`.
+        timeout_ms: `odradek.authentication.timeout.ms`.
+        reauth_ms: `connections.max.reauth.ms` by mechanism; 0 for no bound.
+    """
+
+    mechanisms: Mapping[str, Callable[[], ServerMechanism]]
+    max_receive_size: int
+    failure_delay_ms: int
+    timeout_ms: int
+    reauth_ms: Mapping[str, int]
+
+
+def listener_config(config: BrokerConfig, listener: str, name: str) -> str | None:
+    """The text of a config at a listener: its own, or that of all."""
+    own = config.text_of(f"listener.name.{listener.lower()}.{name}")
+    return config.text_of(name) if own is None else own
+
+
+def listener_sasl(
+    config: BrokerConfig, listener: str, find_credential: Callable[[str], FindCredential]
+) -> ListenerSasl:
+    """Read the configs of a listener.
+
+    Args:
+        config: the broker's.
+        listener: its name.
+        find_credential: SCRAM mechanism → finds what the cluster knows.
+
+    Raises:
+        ConfigError: a mechanism that is not known here, or has no login module, or one that does not fit.
+    """
+    enabled = listener_config(config, listener, "sasl.enabled.mechanisms") or ""
+    names = list(dict.fromkeys(one.strip() for one in enabled.split(",") if one.strip()))
+    if not names:
+        raise ConfigError(f"listener {listener}: sasl.enabled.mechanisms is empty: nobody could log in")
+    makers: dict[str, Callable[[], ServerMechanism]] = {}
+    reauth: dict[str, int] = {}
+    for mechanism in names:
+        if mechanism not in MODULE_OF:
+            raise ConfigError(
+                f"listener {listener}: sasl.enabled.mechanisms has {mechanism}, which is not there; "
+                f"{', '.join(MODULE_OF)} are"
+            )
+        module = server_module(config, listener, mechanism)
+        makers[mechanism] = _maker(config, listener, mechanism, module, find_credential)
+        own = config.text_of(
+            f"listener.name.{listener.lower()}.{mechanism.lower()}.connections.max.reauth.ms"
+        )
+        reauth[mechanism] = int(own or listener_config(config, listener, "connections.max.reauth.ms") or 0)
+    return ListenerSasl(
+        mechanisms=makers,
+        max_receive_size=int(listener_config(config, listener, "sasl.server.max.receive.size") or 0),
+        failure_delay_ms=config.connection_failed_authentication_delay_ms,
+        timeout_ms=config.odradek_authentication_timeout_ms,
+        reauth_ms=reauth,
+    )
+
+
+def server_module(config: BrokerConfig, listener: str, mechanism: str) -> LoginModule:
+    """The login module of a mechanism at a listener.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    name = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
+    text = config.text_of(name)
+    wanted = MODULE_OF[mechanism]
+    if text:
+        try:
+            modules = parse_jaas(text)
+        except JaasError as error:
+            raise ConfigError(f"{name}: {error}") from error
+        where = name
+    else:
+        modules, where = _from_file(config, listener), "the JAAS file"
+    for module in modules:
+        if module.short_name == wanted:
+            return module
+    if mechanism in HASHES and not modules:
+        # Its users are in the metadata store: there is nothing to say of them.
+        return LoginModule(wanted, "required", {})
+    found = f"; {where} has {', '.join(module.short_name for module in modules)}" if modules else ""
+    raise ConfigError(
+        f"listener {listener}: {mechanism} is enabled and has no login module{found}. Give it one: "
+        f"{name}=org.apache.kafka.common.security.….{wanted} required …;"
+    )
+
+
+def _from_file(config: BrokerConfig, listener: str) -> list[LoginModule]:
+    path = config.odradek_jaas_config_file
+    if not path:
+        return []
+    try:
+        contexts = parse_jaas_file(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"odradek.jaas.config.file: {path} cannot be read: {error}") from error
+    except JaasError as error:
+        raise ConfigError(f"odradek.jaas.config.file: {path}: {error}") from error
+    return contexts.get(f"{listener.lower()}.KafkaServer") or contexts.get("KafkaServer") or []
+
+
+def _maker(
+    config: BrokerConfig,
+    listener: str,
+    mechanism: str,
+    module: LoginModule,
+    find_credential: Callable[[str], FindCredential],
+) -> Callable[[], ServerMechanism]:
+    if mechanism == PLAIN:
+        users = {
+            key.removeprefix(_USER): value for key, value in module.options.items() if key.startswith(_USER)
+        }
+        return lambda: PlainServer(users)
+    if mechanism == OAUTHBEARER:
+        from odradek.broker.sasl.oauth import oauth_maker
+
+        def text_of(name: str) -> str | None:
+            own = config.text_of(f"listener.name.{listener.lower()}.{mechanism.lower()}.{name}")
+            return listener_config(config, listener, name) if own is None else own
+
+        return oauth_maker(listener, module, text_of)
+    find = find_credential(mechanism)
+    return lambda: ScramServer(mechanism, find)

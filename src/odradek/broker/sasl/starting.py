@@ -1,0 +1,58 @@
+"""Puts a listener's logins together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from odradek.broker.sasl.gate import SaslListener
+from odradek.broker.sasl.settings import ListenerSasl, listener_sasl
+from odradek.cluster.paths import sanitize
+from odradek.sasl.scram import FindCredential, Known
+from odradek.sasl.scram_credentials import ScramCredential
+
+if TYPE_CHECKING:
+    from odradek.broker.network.dispatch import Dispatcher
+    from odradek.broker.services import BrokerServices
+
+
+def start_logins(broker: BrokerServices, dispatcher: Dispatcher, listener: str) -> SaslListener:
+    """The logins at a listener; its settings are read from the broker's configs.
+
+    Raises:
+        ConfigError: see `listener_sasl`.
+    """
+    settings = read_settings(broker, listener)
+    logins = SaslListener(settings, dispatcher, broker.clock, broker.timers, broker.loop)
+    kind, tags = "kafka.server:socket-server-metrics", {"listener": listener}
+    metrics = logins.metrics
+    gauges: dict[str, Callable[[], float]] = {
+        "successful-authentication-total": lambda: metrics.successful,
+        "failed-authentication-total": lambda: metrics.failed,
+        "successful-reauthentication-total": lambda: metrics.successful_again,
+        "failed-reauthentication-total": lambda: metrics.failed_again,
+        "expired-connections-killed-count": lambda: metrics.expired,
+    }
+    for name, read in gauges.items():
+        broker.metrics.gauge(kind, name, read, **tags)
+    return logins
+
+
+def read_settings(broker: BrokerServices, listener: str) -> ListenerSasl:
+    """See `listener_sasl`; credentials are those of the broker's image of the cluster."""
+    return listener_sasl(broker.config, listener, lambda mechanism: _finder(broker, mechanism))
+
+
+def _finder(broker: BrokerServices, mechanism: str) -> FindCredential:
+    def find(name: str, is_token: bool) -> Known | None:
+        if is_token:
+            return None
+        text = broker.image.config(f"users/{sanitize(name)}").get(mechanism)
+        if text is None:
+            return None
+        try:
+            return Known(ScramCredential.from_text(text), name)
+        except ValueError:
+            return None  # somebody else wrote it; nobody can log in by it
+
+    return find

@@ -1,0 +1,155 @@
+"""Who logs in: what a client keeps for all of its connections, and how its configs say it.
+
+A `Login` makes the mechanism for one connection. `login_of` reads Kafka's configs; where a client also knows
+friendlier names for user and password, it hands them in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from odradek.errors import OdradekError
+from odradek.sasl.jaas import JaasError, LoginModule, parse_jaas
+from odradek.sasl.mechanisms import (
+    GSSAPI,
+    OAUTHBEARER,
+    PLAIN,
+    SCRAM_SHA_256,
+    SCRAM_SHA_512,
+    ClientMechanism,
+)
+from odradek.sasl.plain import PlainClient
+from odradek.sasl.scram import SaltedPasswords, ScramClient
+
+_MODULE_OF = {
+    PLAIN: "PlainLoginModule",
+    SCRAM_SHA_256: "ScramLoginModule",
+    SCRAM_SHA_512: "ScramLoginModule",
+    OAUTHBEARER: "OAuthBearerLoginModule",
+}
+MECHANISMS = tuple(_MODULE_OF)
+"""What a client can log in by."""
+
+
+class LoginError(OdradekError):
+    """There is no login in the configs, or none that is known here."""
+
+
+class Login(Protocol):
+    """Makes the client's half of an exchange.
+
+    Attributes:
+        mechanism: its name.
+    """
+
+    @property
+    def mechanism(self) -> str:
+        """See the class."""
+        ...
+
+    def start(self, host: str) -> ClientMechanism:
+        """A new exchange with the broker at `host`."""
+        ...
+
+
+class PlainLogin:
+    """A name and a password, sent as they are."""
+
+    mechanism = PLAIN
+
+    def __init__(self, username: str, password: str) -> None:
+        self._username, self._password = username, password
+
+    def start(self, host: str) -> ClientMechanism:
+        """See `Login.start`."""
+        return PlainClient(self._username, self._password)
+
+
+class ScramLogin:
+    """A name and a password, or a delegation token, that are proved.
+
+    Args:
+        mechanism: `SCRAM-SHA-256` or `SCRAM-SHA-512`.
+        username, password: of a delegation token its id and its HMAC in base64.
+        is_token: whether they are one's.
+    """
+
+    def __init__(self, mechanism: str, username: str, password: str, *, is_token: bool = False) -> None:
+        self.mechanism = mechanism
+        self._username, self._password, self._is_token = username, password, is_token
+        self._salted = SaltedPasswords()
+
+    def start(self, host: str) -> ClientMechanism:
+        """See `Login.start`."""
+        return ScramClient(
+            self.mechanism, self._username, self._password, self._salted, is_token=self._is_token
+        )
+
+
+def module_for(mechanism: str, jaas: str) -> LoginModule:
+    """The login module of a mechanism in a `sasl.jaas.config`.
+
+    Raises:
+        LoginError: there is none, or the mechanism is not known, or the text is no JAAS config.
+    """
+    wanted = _MODULE_OF.get(mechanism)
+    if wanted is None:
+        known = ", ".join(MECHANISMS)
+        raise LoginError(f"sasl.mechanism={mechanism} is not known here; {known} are")
+    try:
+        modules = parse_jaas(jaas)
+    except JaasError as error:
+        raise LoginError(f"sasl.jaas.config: {error}") from error
+    for module in modules:
+        if module.short_name == wanted:
+            return module
+    found = ", ".join(module.short_name for module in modules)
+    raise LoginError(f"sasl.jaas.config has {found}, where {mechanism} wants {wanted}")
+
+
+def login_of(
+    mechanism: str,
+    *,
+    jaas: str | None = None,
+    username: str | None = None,
+    password: str | None = None,
+    module: LoginModule | None = None,
+    configs: Mapping[str, str] | None = None,
+) -> Login:
+    """The login that configs ask for.
+
+    Args:
+        mechanism: `sasl.mechanism`.
+        jaas: `sasl.jaas.config`; `module`: the same, read already.
+        username, password: in place of it.
+        configs: further `sasl.*` configs by Kafka's names.
+
+    Raises:
+        LoginError: something is missing, or not known.
+    """
+    mechanism = mechanism.upper()
+    if module is None and jaas:
+        module = module_for(mechanism, jaas)
+    options = {} if module is None else module.options
+    if mechanism == OAUTHBEARER:
+        from odradek.sasl.token_providers import oauth_login_of
+
+        return oauth_login_of(options, configs or {})
+    if mechanism == GSSAPI:
+        raise LoginError("sasl.mechanism=GSSAPI: there is no Kerberos here")
+    if mechanism not in _MODULE_OF:
+        raise LoginError(f"sasl.mechanism={mechanism} is not known here; {', '.join(MECHANISMS)} are")
+    username = options.get("username") if username is None else username
+    password = options.get("password") if password is None else password
+    if not username or not password:
+        raise LoginError(
+            f"sasl.mechanism={mechanism} needs a username and a password: in sasl.jaas.config "
+            f'("…{_MODULE_OF[mechanism]} required username=\\"…\\" password=\\"…\\";"), or as '
+            "sasl_plain_username and sasl_plain_password"
+        )
+    if mechanism == PLAIN:
+        return PlainLogin(username, password)
+    return ScramLogin(
+        mechanism, username, password, is_token=options.get("tokenauth", "").strip().lower() == "true"
+    )

@@ -1,0 +1,562 @@
+"""Logins at a SASL listener, frame by frame, under a clock of the test's own."""
+
+from __future__ import annotations
+
+import gc
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.broker.net import BrokerStandIn, receive, request
+
+from odradek.broker.network.connection import Connection
+from odradek.broker.network.dispatch import Dispatcher
+from odradek.broker.network.limits import NetworkLimits
+from odradek.broker.network.memory_pool import MemoryPool
+from odradek.broker.network.peer import ANONYMOUS, Peer
+from odradek.broker.network.write_turn import WriteTurn
+from odradek.broker.registry import Handler, Handlers
+from odradek.broker.sasl.gate import SaslListener
+from odradek.broker.sasl.settings import ListenerSasl
+from odradek.errors import ErrorCode
+from odradek.sasl.mechanisms import ServerMechanism
+from odradek.sasl.plain import PlainServer
+from odradek.sasl.scram import Known, ScramClient, ScramServer
+from odradek.sasl.scram_credentials import ScramCredential
+from odradek.util.clock import ManualClock
+from odradek.util.repeats import Repeats
+from odradek.util.timers import ManualTimers
+from odradek.wire.api import ApiKey
+from odradek.wire.framing import ReceiveBuffers
+from odradek.wire.headers import decode_response
+from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.wire.messages.metadata import MetadataRequest
+from odradek.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from odradek.wire.messages.sasl_handshake import SaslHandshakeRequest
+
+HOUR_MS = 3_600_000
+USERS = {"alice": "secret", "bob": "other"}
+CREDENTIAL = ScramCredential.of_password("SCRAM-SHA-256", "secret")
+
+
+class Loop:
+    """What a connection asks of the event loop."""
+
+    def __init__(self) -> None:
+        self.soon: deque[Callable[[], None]] = deque()
+
+    def time(self) -> float:
+        return 0.0
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.soon.append(callback)
+
+    def turn(self) -> None:
+        while self.soon:
+            self.soon.popleft()()
+
+
+class Transport:
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        self.written = bytearray()
+        self.is_closed = self.is_aborted = False
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        pass
+
+    def write(self, data: Any) -> None:
+        self.written += data
+
+    def writelines(self, parts: list[Any]) -> None:
+        for part in parts:
+            self.written += part
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_closed = self.is_aborted = True
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def pause_reading(self) -> None:
+        pass
+
+    resume_reading = pause_reading
+
+
+class Lasting(ServerMechanism):
+    """Lets everybody in until a moment."""
+
+    name = "LASTING"
+
+    def __init__(self, until_ms: int | None) -> None:
+        super().__init__()
+        self.expires_at_ms = until_ms
+
+    def evaluate(self, response: bytes) -> bytes:
+        self.user, self.is_complete = response.decode(), True
+        return b""
+
+
+class Breaking(ServerMechanism):
+    """Has a fault of ours."""
+
+    def evaluate(self, response: bytes) -> bytes:
+        raise RuntimeError(f"there is a password in here: {response!r}")
+
+
+class Harness:
+    """A SASL listener without sockets."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.clock = ManualClock()
+        self.timers = ManualTimers(self.clock)
+        self.loop: Any = Loop()
+        self.limits = NetworkLimits()
+        self.receive_buffers = ReceiveBuffers()
+        self.memory_pool = MemoryPool(-1)
+        self.write_turn = WriteTurn()
+        self.repeats_of_connections = Repeats(__import__("logging").getLogger("test"))
+        self.sending_threads: Any = None
+        self.open = 0
+        self.partial_bytes = 0
+        broker: Any = BrokerStandIn()
+        broker.timers = self.timers
+        broker.clock = self.clock
+        from odradek.broker.handlers import sasl
+
+        handlers = {
+            ApiKey.API_VERSIONS: lambda context, request: ApiVersionsResponse(
+                api_keys=[ApiVersion(api_key=17, min_version=0, max_version=1)]
+            ),
+            ApiKey.HEARTBEAT: lambda context, request: HeartbeatResponse(error_code=7),
+            ApiKey.SASL_HANDSHAKE: sasl.handshake,
+            ApiKey.SASL_AUTHENTICATE: sasl.authenticate,
+        }
+        table = {int(key): Handler(key, range(4), function) for key, function in handlers.items()}
+        table[17] = Handler(ApiKey.SASL_HANDSHAKE, range(2), sasl.handshake)
+        table[36] = Handler(ApiKey.SASL_AUTHENTICATE, range(3), sasl.authenticate)
+        self.dispatcher = Dispatcher(broker, Handlers({}, table))
+        mechanisms = {
+            "PLAIN": lambda: PlainServer(USERS),
+            "SCRAM-SHA-256": lambda: ScramServer(
+                "SCRAM-SHA-256", lambda name, token: Known(CREDENTIAL, name) if name == "alice" else None
+            ),
+            "LASTING": lambda: Lasting(self.clock.now_ms() + HOUR_MS),
+            "BREAKING": Breaking,
+        }
+        given = {"max_receive_size": 1000, "failure_delay_ms": 100, "timeout_ms": 30_000, "reauth_ms": {}}
+        self.sasl = SaslListener(
+            ListenerSasl(mechanisms=mechanisms, **(given | settings)),
+            self.dispatcher,
+            self.clock,
+            self.timers,
+            self.loop,
+        )
+
+    def opened(self, connection: Connection) -> None:
+        self.open += 1
+
+    def closed(self, connection: Connection) -> None:
+        self.open -= 1
+
+    def account_partial(self, connection: Connection, pending: int) -> None:
+        self.partial_bytes += pending - connection.partial_bytes
+        connection.partial_bytes = pending
+
+    def connect(self) -> Client:
+        return Client(self)
+
+
+class Client:
+    """One connection."""
+
+    def __init__(self, harness: Harness) -> None:
+        self.harness = harness
+        self.peer = Peer("10.0.0.1", 4711, "here-there-1", "SASL")
+        self.connection = Connection(harness, self.peer)
+        self.transport = Transport()
+        self.connection.connection_made(self.transport)  # type: ignore[arg-type]
+
+    def send(self, message: Any, version: int, *more: tuple[Any, int]) -> None:
+        data = b"".join(request(one, number, 5) for one, number in [(message, version), *more])
+        receive(self.connection, data)
+        self.harness.loop.turn()
+
+    def answers(self, key: ApiKey, version: int) -> list[Any]:
+        frames = self.frames()
+        return [decode_response(frame, key, version)[1] for frame in frames]
+
+    def frames(self) -> list[bytes]:
+        written, self.transport.written = bytes(self.transport.written), bytearray()
+        found = []
+        while written:
+            (size,) = struct.unpack_from(">i", written)
+            found.append(written[4 : 4 + size])
+            written = written[4 + size :]
+        return found
+
+    def answer(self, message: Any, version: int) -> Any:
+        self.send(message, version)
+        (found,) = self.answers(ApiKey(message.API_KEY), version)
+        return found
+
+    def shake_hands(self, mechanism: str = "PLAIN", version: int = 1) -> Any:
+        return self.answer(SaslHandshakeRequest(mechanism=mechanism), version)
+
+    def authenticate(self, token: bytes, version: int = 2) -> Any:
+        return self.answer(SaslAuthenticateRequest(auth_bytes=token), version)
+
+    def log_in(self, mechanism: str = "PLAIN", token: bytes = b"\0alice\0secret") -> Any:
+        assert self.shake_hands(mechanism).error_code == 0
+        return self.authenticate(token)
+
+    def lose(self) -> None:
+        self.connection.connection_lost(None)
+
+    @property
+    def is_served(self) -> bool:
+        if self.transport.is_closed:
+            return False
+        self.send(HeartbeatRequest(group_id="g", generation_id=1), 0)
+        return [one.error_code for one in self.answers(ApiKey.HEARTBEAT, 0)] == [7]
+
+
+def test_who_has_logged_in_is_served() -> None:
+    harness = Harness()
+    client = harness.connect()
+    told = client.answer(ApiVersionsRequest(), 0)
+    assert told.error_code == 0
+    assert client.shake_hands().mechanisms == ["PLAIN", "SCRAM-SHA-256", "LASTING", "BREAKING"]
+    assert client.peer.principal == ANONYMOUS
+    answer = client.authenticate(b"\0alice\0secret")
+    assert (answer.error_code, answer.error_message, answer.session_lifetime_ms) == (0, None, 0)
+    assert client.peer.principal == "User:alice"
+    assert client.is_served
+    assert client.connection.gate is None
+    assert harness.timers.pending == 0
+    assert (harness.sasl.metrics.successful, harness.sasl.metrics.failed) == (1, 0)
+
+
+def test_the_request_behind_the_login_may_come_with_it() -> None:
+    client = Harness().connect()
+    client.shake_hands()
+    client.send(
+        SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"),
+        0,
+        (HeartbeatRequest(group_id="g", generation_id=1), 0),
+    )
+    login, beat = client.frames()
+    assert decode_response(login, ApiKey.SASL_AUTHENTICATE, 0)[1].error_code == 0
+    assert decode_response(beat, ApiKey.HEARTBEAT, 0)[1].error_code == 7
+
+
+def test_scram_takes_two_steps() -> None:
+    client = Harness().connect()
+    scram = ScramClient("SCRAM-SHA-256", "alice", "secret")
+    client.shake_hands("SCRAM-SHA-256")
+    first = client.authenticate(scram.evaluate(b"") or b"")
+    second = client.authenticate(scram.evaluate(first.auth_bytes) or b"", 0)
+    assert scram.evaluate(second.auth_bytes) is None
+    assert client.is_served and client.peer.principal == "User:alice"
+
+
+def test_bare_frames_behind_a_handshake_of_version_0() -> None:
+    client = Harness().connect()
+    assert client.shake_hands(version=0).error_code == 0
+    token = b"\0alice\0secret"
+    receive(client.connection, len(token).to_bytes(4) + token)
+    assert client.frames() == [b""]
+    assert client.is_served
+
+
+def test_wrong_credentials_as_bare_frames_end_without_an_answer() -> None:
+    harness = Harness()
+    client = harness.connect()
+    client.shake_hands(version=0)
+    receive(client.connection, b"\0\0\0\x0a\0alice\0bad")
+    harness.timers.advance(100)
+    assert client.frames() == [] and client.transport.is_closed
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        MetadataRequest(topics=[]),
+        HeartbeatRequest(group_id="g", generation_id=1),
+        SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+@pytest.mark.parametrize("before", ["", "versions", "handshake"])
+def test_nothing_else_is_taken_before_the_login(message: Any, before: str) -> None:
+    client = Harness().connect()
+    if before == "versions":
+        client.answer(ApiVersionsRequest(), 0)
+    if before == "handshake":
+        if isinstance(message, SaslAuthenticateRequest):
+            pytest.skip("its place")
+        client.shake_hands()
+    client.send(message, 0)
+    assert client.frames() == [] and client.transport.is_closed
+    assert client.peer.principal == ANONYMOUS
+
+
+def test_versions_are_told_once() -> None:
+    client = Harness().connect()
+    client.answer(ApiVersionsRequest(), 0)
+    client.send(ApiVersionsRequest(), 0)
+    assert client.frames() == [] and client.transport.is_closed
+
+
+def test_versions_may_be_asked_again_when_the_version_was_not_known() -> None:
+    client = Harness().connect()
+    client.send(ApiVersionsRequest(client_software_name="x", client_software_version="1"), 4)
+    (refused,) = client.answers(ApiKey.API_VERSIONS, 0)
+    assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert client.answer(ApiVersionsRequest(), 0).error_code == 0
+
+
+def test_a_mechanism_that_is_not_there_is_refused_after_a_while() -> None:
+    harness = Harness()
+    client = harness.connect()
+    client.send(SaslHandshakeRequest(mechanism="GSSAPI"), 1)
+    assert client.frames() == [] and not client.transport.is_closed
+    harness.timers.advance(99)
+    assert client.frames() == []
+    harness.timers.advance(1)
+    (refused,) = client.answers(ApiKey.SASL_HANDSHAKE, 1)
+    assert refused.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM and "PLAIN" in refused.mechanisms
+    assert client.transport.is_closed
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "token", "told"),
+    [
+        ("PLAIN", b"\0alice\0wrong", "Authentication failed: Invalid username or password"),
+        ("PLAIN", b"\0nobody\0wrong", "Authentication failed: Invalid username or password"),
+        (
+            "PLAIN",
+            b"bob\0alice\0secret",
+            "Authentication failed: Client requested an authorization id that is different from username",
+        ),
+        (
+            "PLAIN",
+            b"malformed",
+            "Authentication failed during authentication due to invalid credentials with SASL mechanism "
+            "PLAIN",
+        ),
+        (
+            "BREAKING",
+            b"my-password",
+            "Authentication failed during authentication due to invalid credentials with SASL mechanism "
+            "BREAKING",
+        ),
+    ],
+)
+def test_a_login_that_fails(
+    mechanism: str, token: bytes, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    harness = Harness()
+    client = harness.connect()
+    client.shake_hands(mechanism)
+    client.send(
+        SaslAuthenticateRequest(auth_bytes=token), 2, (HeartbeatRequest(group_id="", generation_id=1), 0)
+    )
+    assert client.frames() == []
+    harness.timers.advance(100)
+    (refused,) = client.answers(ApiKey.SASL_AUTHENTICATE, 2)
+    assert (refused.error_code, refused.error_message) == (ErrorCode.SASL_AUTHENTICATION_FAILED, told)
+    assert client.transport.is_closed
+    assert client.peer.principal == ANONYMOUS
+    assert harness.sasl.metrics.failed == 1
+    assert "authentication failed peer=10.0.0.1:4711" in caplog.text
+    for secret in ("secret", "wrong", "malformed", "my-password"):
+        assert secret not in caplog.text
+
+
+def test_frames_are_small_until_somebody_has_logged_in() -> None:
+    client = Harness().connect()
+    receive(client.connection, (1001).to_bytes(4) + b"\0\x11\0\x01" + bytes(996))
+    assert client.transport.is_closed
+    client = Harness().connect()
+    client.log_in()
+    receive(client.connection, (1_000_000).to_bytes(4) + b"\0\x0c\0\0")
+    assert not client.transport.is_closed
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\0\0\0\0",
+        b"\0\0\0\x03abc",
+        b"\x16\x03\x01\x02\0",
+        b"\0\0\0\x05\x60\x0a\x0b\x0c\x0d",
+    ],
+)
+def test_whoever_speaks_something_else_is_hung_up_on(data: bytes) -> None:
+    client = Harness().connect()
+    receive(client.connection, data)
+    assert client.frames() == [] and client.transport.is_closed
+
+
+def test_a_login_has_its_time() -> None:
+    harness = Harness()
+    client = harness.connect()
+    harness.timers.advance(29_999)
+    client.shake_hands()
+    assert not client.transport.is_closed
+    harness.timers.advance(1)
+    assert client.transport.is_aborted
+
+
+def test_a_peer_that_goes_leaves_nothing_behind() -> None:
+    harness = Harness()
+    client = harness.connect()
+    client.shake_hands()
+    client.send(SaslAuthenticateRequest(auth_bytes=b"\0alice\0wrong"), 2)
+    client.lose()
+    assert harness.timers.pending == 0 and harness.memory_pool.used == 0
+    harness.timers.advance(1000)
+    assert client.frames() == []
+
+
+def test_ten_thousand_logins_that_fail_leave_nothing_behind_and_hold_up_nobody() -> None:
+    harness = Harness()
+    other = harness.connect()
+    other.log_in()
+    waiting: deque[Client] = deque()
+
+    def end_oldest() -> None:
+        client = waiting.popleft()
+        client.lose()
+
+    for number in range(10_000):
+        client = harness.connect()
+        client.shake_hands(("PLAIN", "SCRAM-SHA-256")[number % 2])
+        client.send(SaslAuthenticateRequest(auth_bytes=b"\0alice\0wrong"), 2)
+        waiting.append(client)
+        harness.timers.advance(6)  # ten thousand a minute
+        while waiting and waiting[0].transport.is_closed:
+            end_oldest()
+        assert len(waiting) <= 18
+        if number % 1000 == 0:
+            assert other.is_served
+    harness.timers.advance(100)
+    while waiting:
+        end_oldest()
+    assert harness.open == 1
+    assert harness.memory_pool.used == 0 and harness.partial_bytes == 0 and harness.timers.pending == 0
+    assert harness.sasl.metrics.failed == 10_000
+    client = None  # type: ignore[assignment]
+    gc.collect()
+    assert sum(1 for one in gc.get_objects() if type(one) is type(other)) == 1
+
+
+# ---------------------------------------------------------------------- again (KIP-368)
+
+
+def test_a_login_lasts_as_long_as_the_config_says() -> None:
+    harness = Harness(reauth_ms={"PLAIN": 60_000})
+    client = harness.connect()
+    assert client.log_in().session_lifetime_ms == 60_000
+    harness.timers.advance(59_999)
+    assert client.is_served
+    harness.timers.advance(1)
+    assert not client.is_served and client.transport.is_closed
+    assert harness.sasl.metrics.expired == 1
+
+
+@pytest.mark.parametrize(
+    ("reauth_ms", "lifetime_ms"), [(0, HOUR_MS), (60_000, 60_000), (2 * HOUR_MS, HOUR_MS)]
+)
+def test_a_login_lasts_no_longer_than_what_was_shown(reauth_ms: int, lifetime_ms: int) -> None:
+    client = Harness(reauth_ms={"LASTING": reauth_ms}).connect()
+    assert client.log_in("LASTING", b"alice").session_lifetime_ms == lifetime_ms
+
+
+def test_an_old_client_is_not_told_and_is_cut_off_all_the_same() -> None:
+    harness = Harness(reauth_ms={"PLAIN": 60_000})
+    client = harness.connect()
+    client.shake_hands()
+    assert client.authenticate(b"\0alice\0secret", 0).session_lifetime_ms == 0
+    harness.timers.advance(60_000)
+    assert not client.is_served
+
+
+@pytest.mark.parametrize("when_ms", [30_000, 61_000])
+def test_another_login_in_time_or_just_after_prolongs(when_ms: int) -> None:
+    harness = Harness(reauth_ms={"PLAIN": 60_000})
+    client = harness.connect()
+    client.log_in()
+    for _ in range(5):
+        harness.timers.advance(when_ms)
+        assert client.log_in().session_lifetime_ms == 60_000
+        assert client.is_served
+    assert harness.sasl.metrics.successful_again == 5
+
+
+def test_another_login_must_be_of_the_same_user() -> None:
+    harness = Harness(reauth_ms={"PLAIN": 60_000})
+    client = harness.connect()
+    client.log_in()
+    client.shake_hands()
+    client.send(SaslAuthenticateRequest(auth_bytes=b"\0bob\0other"), 2)
+    harness.timers.advance(100)
+    (refused,) = client.answers(ApiKey.SASL_AUTHENTICATE, 2)
+    assert refused.error_message == (
+        "Cannot change principals during re-authentication from User.alice: User.bob"
+    )
+    assert client.transport.is_closed and client.peer.principal == "User:alice"
+
+
+def test_another_login_must_be_by_the_same_mechanism() -> None:
+    harness = Harness(reauth_ms={"PLAIN": 60_000, "LASTING": 60_000})
+    client = harness.connect()
+    client.log_in()
+    assert client.shake_hands("LASTING").error_code == 0
+    client.send(SaslAuthenticateRequest(auth_bytes=b"alice"), 2)
+    harness.timers.advance(100)
+    (refused,) = client.answers(ApiKey.SASL_AUTHENTICATE, 2)
+    assert "is not supported for re-authentication of mechanism 'PLAIN'" in refused.error_message
+    assert client.transport.is_closed
+
+
+def test_nothing_else_is_taken_during_another_login() -> None:
+    client = Harness(reauth_ms={"PLAIN": 60_000}).connect()
+    client.log_in()
+    client.shake_hands()
+    assert not client.is_served and client.transport.is_closed
+
+
+def test_another_login_is_refused_where_the_first_one_does_not_end() -> None:
+    client = Harness().connect()
+    client.log_in()
+    assert client.shake_hands().error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert client.is_served
+
+
+def test_logins_are_a_second_apart() -> None:
+    harness = Harness(reauth_ms={"PLAIN": 60_000})
+    client = harness.connect()
+    client.log_in()
+    client.log_in()
+    assert client.shake_hands().error_code == ErrorCode.ILLEGAL_SASL_STATE
+    harness.timers.advance(1000)
+    assert client.log_in().error_code == 0
+
+
+def test_another_login_by_an_unknown_mechanism_ends_the_connection() -> None:
+    client = Harness(reauth_ms={"PLAIN": 60_000}).connect()
+    client.log_in()
+    assert client.shake_hands("NOTHING").error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    assert client.transport.is_closed

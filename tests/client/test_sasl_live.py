@@ -1,0 +1,240 @@
+"""Logins of every client against a broker with SASL: ours, and those of PyPI."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from odradek import Admin, AsyncProducer, Consumer, Producer, SimpleConsumer, TopicPartition
+from odradek.client.errors import ConfigError, SaslAuthenticationError
+from odradek.client.raw import RawReader
+from odradek.sasl.scram_credentials import ScramCredential
+from odradek.testing import Broker, Security
+
+USERS = {"alice": 'p"ss\\w;ord', "bob,=": "secret"}
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+AT_ONCE = {"connection.failed.authentication.delay.ms": "1"}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(security=Security(users=USERS, configs=AT_ONCE)) as running:
+        yield running
+
+
+def principals(broker: Broker) -> set[str]:
+    return broker.call(lambda one: {c.peer.principal for c in one.listeners[0].connections})
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("user", USERS)
+def test_our_clients_log_in(broker: Broker, mechanism: str, user: str) -> None:
+    topic = f"ours-{mechanism}-{user[:3]}"
+    configs = broker.client_configs(user, mechanism)
+    with Producer(configs) as producer:
+        producer.send(topic, value=b"hello").result(30)
+        assert f"User:{user}" in principals(broker)
+    with Consumer(configs, topic, group_id=topic, auto_offset_reset="earliest") as consumer:
+        assert next(iter(consumer)).value == b"hello"
+    with Admin(configs) as admin:
+        assert topic in admin.list_topics()
+    servers = configs.pop("bootstrap.servers")
+    with RawReader(servers, configs) as reader:
+        assert reader.end_offsets([(topic, 0)]) == {(topic, 0): 1}
+    with SimpleConsumer(broker.host, broker.port, **configs) as simple:
+        assert simple.fetch(topic, 0, 0).records[0].value == b"hello"
+
+
+def test_other_names_of_user_and_password(broker: Broker) -> None:
+    for given in (
+        {"sasl_plain_username": "alice", "sasl_plain_password": USERS["alice"], "sasl_mechanism": "PLAIN"},
+        {"sasl.username": "alice", "sasl.password": USERS["alice"], "sasl.mechanisms": "SCRAM-SHA-512"},
+    ):
+        configs: dict[str, Any] = {"bootstrap_servers": broker.bootstrap_servers, **given}
+        with Producer(configs, security_protocol="sasl_plaintext") as producer:
+            producer.send("names", value=b"x").result(30)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("user", ["alice", "nobody"])
+def test_a_wrong_password_is_told_at_once(broker: Broker, mechanism: str, user: str) -> None:
+    configs = broker.client_configs("alice", mechanism) | {"sasl.jaas.config": None}
+    configs |= {"sasl.username": user, "sasl.password": "wrong"}
+    with (
+        pytest.raises(SaslAuthenticationError, match="Authentication failed") as raised,
+        Admin(configs) as admin,
+    ):
+        admin.list_topics()
+    assert broker.bootstrap_servers in str(raised.value)
+    with pytest.raises(SaslAuthenticationError), Producer(configs) as producer:
+        producer.send("never", value=b"x").result(30)
+
+    async def never() -> None:
+        async with AsyncProducer(configs) as sender:
+            await sender.send("never", value=b"x")
+
+    with pytest.raises(SaslAuthenticationError):
+        asyncio.run(never())
+    servers = configs.pop("bootstrap.servers")
+    with pytest.raises(SaslAuthenticationError), RawReader(servers, configs) as reader:
+        reader.end_offsets([("never", 0)])
+
+
+def test_a_mechanism_that_the_broker_does_not_have() -> None:
+    with Broker(security=Security(users=USERS, mechanisms=("SCRAM-SHA-512",), configs=AT_ONCE)) as broker:
+        configs = broker.client_configs("alice", "PLAIN")
+        with (
+            pytest.raises(
+                SaslAuthenticationError,
+                match=r"Client SASL mechanism 'PLAIN' not enabled in the server, enabled mechanisms are "
+                r"\[SCRAM-SHA-512\]",
+            ),
+            Admin(configs) as admin,
+        ):
+            admin.list_topics()
+
+
+def test_a_client_with_a_login_at_a_listener_without() -> None:
+    with Broker() as broker:
+        configs = Security(users=USERS).client_configs("alice")
+        with (
+            pytest.raises(SaslAuthenticationError, match="Unexpected handshake request"),
+            Admin(configs, bootstrap_servers=broker.bootstrap_servers) as admin,
+        ):
+            admin.list_topics()
+
+
+@pytest.mark.parametrize(
+    ("configs", "why"),
+    [
+        ({}, "needs a sasl.mechanism"),
+        ({"sasl_mechanism": "PLAIN"}, "needs a username and a password"),
+        ({"sasl_mechanism": "NONE", "sasl_username": "a", "sasl_password": "b"}, "not known here"),
+        ({"sasl_mechanism": "PLAIN", "sasl_jaas_config": "secret;"}, "a login module has no flag"),
+        ({"sasl_mechanism": "PLAIN", "sasl_no_such": "secret"}, "no such config of SASL"),
+    ],
+)
+def test_logins_that_cannot_be(configs: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigError, match=why) as raised:
+        Producer(bootstrap_servers="127.0.0.1:1", security_protocol="SASL_PLAINTEXT", **configs)
+    assert "secret" not in str(raised.value)
+
+
+def test_users_come_and_go_while_the_broker_runs() -> None:
+    with Broker(security=Security(users={"admin": "admin"}, configs=AT_ONCE)) as broker:
+
+        def set_password(password: str | None) -> None:
+            made = {}
+            if password is not None:
+                made["SCRAM-SHA-256"] = ScramCredential.of_password("SCRAM-SHA-256", password).to_text()
+            broker.call(lambda one: one.controller.alter_config("users/carol", made))
+
+        def log_in(password: str) -> None:
+            configs = broker.client_configs("admin", "SCRAM-SHA-256") | {"sasl.jaas.config": None}
+            with Admin(configs, sasl_username="carol", sasl_password=password) as admin:
+                admin.list_topics()
+
+        with pytest.raises(SaslAuthenticationError):
+            log_in("one")
+        set_password("one")
+        log_in("one")
+        set_password("two")
+        with pytest.raises(SaslAuthenticationError):
+            log_in("one")
+        log_in("two")
+        broker.restart()
+        log_in("two")
+        set_password(None)
+        with pytest.raises(SaslAuthenticationError):
+            log_in("two")
+
+
+def test_clients_go_on_when_logins_run_out() -> None:
+    security = Security(users=USERS, configs={**AT_ONCE, "connections.max.reauth.ms": "300"})
+    with Broker(security=security) as broker:
+        configs = broker.client_configs("alice", "SCRAM-SHA-256")
+        with Producer(configs) as producer, Consumer(configs, auto_offset_reset="earliest") as consumer:
+            producer.send("long", value=b"first").result(30)
+            consumer.assign([TopicPartition("long", 0)])
+            seen: list[Any] = []
+            number = 0
+            while _count(broker, "successful-authentication-total") < 8:
+                number += 1
+                producer.send("long", value=b"%d" % number).result(30)
+                seen += [one.value for one in consumer.poll(timeout_ms=100)]
+            while len(seen) <= number:
+                seen += [one.value for one in consumer.poll(timeout_ms=100)]
+            assert seen == [b"first", *(b"%d" % one for one in range(1, number + 1))]
+
+
+def _count(broker: Broker, name: str) -> float:
+    return sum(value for (_, metric, _), value in broker.metrics().items() if metric == name)
+
+
+@pytest.mark.filterwarnings("ignore:.*_text is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_kafka_python_logs_in(broker: Broker, mechanism: str) -> None:
+    from kafka import KafkaConsumer, KafkaProducer
+
+    login: Any = {
+        "bootstrap_servers": broker.bootstrap_servers,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": USERS["alice"],
+    }
+    topic = f"kafka-python-{mechanism}"
+    producer = KafkaProducer(**login)
+    producer.send(topic, b"hello").get(30)
+    producer.close()
+    consumer = KafkaConsumer(topic, **login, auto_offset_reset="earliest")
+    assert next(consumer).value == b"hello"
+    consumer.close()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_aiokafka_logs_in(broker: Broker, mechanism: str) -> None:
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+    login: Any = {
+        "bootstrap_servers": broker.bootstrap_servers,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": USERS["alice"],
+    }
+    topic = f"aiokafka-{mechanism}"
+
+    async def main() -> None:
+        async with AIOKafkaProducer(**login) as producer:
+            await producer.send_and_wait(topic, b"hello")
+        async with AIOKafkaConsumer(topic, **login, auto_offset_reset="earliest") as consumer:
+            assert (await consumer.getone()).value == b"hello"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_librdkafka_logs_in(broker: Broker, mechanism: str) -> None:
+    from confluent_kafka import Consumer as Theirs
+    from confluent_kafka import Producer as TheirProducer
+
+    login = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.username": "alice",
+        "sasl.password": USERS["alice"],
+    }
+    topic = f"librdkafka-{mechanism}"
+    producer = TheirProducer(login)
+    producer.produce(topic, b"hello")
+    assert producer.flush(30) == 0
+    consumer = Theirs({**login, "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    message = consumer.poll(30)
+    assert message is not None and message.value() == b"hello"
+    consumer.close()
