@@ -57,7 +57,10 @@ def test_a_seed_is_one_trace_in_every_process() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", FOUND_BY)
 def test_a_rule_left_out_is_found(mutant: str) -> None:
-    done = _simulate("--mutant", mutant, "--seeds", str(SEEDS), "--first")
+    done = _simulate("--mutant", mutant, "--seed", str(FOUND_BY[mutant]))
+    if done.returncode == 0:
+        # The broker has changed, and with it what a seed does.
+        done = _simulate("--mutant", mutant, "--seeds", str(SEEDS), "--first")
     assert done.returncode == 1, done.stdout[-3000:] + done.stderr[-3000:]
     assert "again: make simulate SEED=" in done.stdout
 
