@@ -1,5 +1,5 @@
 """A broker inside a test: `with odradek.testing.Broker() as broker: broker.bootstrap_servers`; a cluster of
-them: `with odradek.testing.Cluster(3) as cluster`.
+them: `with odradek.testing.Cluster(3) as cluster`, or, each in a process of its own, `ProcessCluster(3)`.
 
 pytest finds the fixture `odradek_broker` by itself once odradek is installed.
 """
@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from odradek.broker.kafka_versions.release import names as kafka_versions
     from odradek.testing.broker import Broker
     from odradek.testing.cluster import Cluster
+    from odradek.testing.process_cluster import ProcessCluster
     from odradek.testing.security import Security
 
-__all__ = ["Broker", "Cluster", "Security", "kafka_versions"]
+__all__ = ["Broker", "Cluster", "ProcessCluster", "Security", "kafka_versions"]
 
 
 def __getattr__(name: str) -> Any:
@@ -31,6 +32,10 @@ def __getattr__(name: str) -> Any:
         from odradek.testing.security import Security
 
         return Security
+    if name == "ProcessCluster":
+        from odradek.testing.process_cluster import ProcessCluster
+
+        return ProcessCluster
     if name == "kafka_versions":
         from odradek.broker.kafka_versions.release import names
 

@@ -1,0 +1,391 @@
+"""Brokers of one cluster, each a process of its own, over a metadata store that this process serves.
+
+They use as many cores as there are, and die as processes do: by signals of the kernel. What needs to look
+into a broker, or to cut its connections, is for `Cluster`, whose brokers live in this process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from odradek.broker.config.keywords import check_keywords, properties_from_keywords
+from odradek.broker.folders.store_file import STORE_FILE
+from odradek.broker.process.supervisor import READY
+from odradek.client import Admin, NewTopic
+from odradek.cluster.embedded import EmbeddedStore
+from odradek.cluster.store_server import StoreServer
+from odradek.errors import OdradekError
+from odradek.testing.cluster import CLUSTER_DEFAULTS
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from odradek.client.types import PartitionInfo
+
+START_S = 60.0
+WAIT_S = 60.0
+_LOOK_S = 0.02
+_SOCKET = "store.sock"
+
+
+class ProcessCluster:
+    """Some brokers of one cluster for tests, as processes.
+
+        with ProcessCluster(3) as cluster:
+            producer = Producer(bootstrap_servers=cluster.bootstrap_servers)
+            cluster.kill(cluster.leader("clicks"))
+
+    Their ids are 0, 1, 2 …. Configs are keywords, as those of `Cluster`, and hold for all of them.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        data: Path | str | None = None,
+        session_timeout_ms: int = 3_000,
+        racks: Sequence[str] = (),
+        **config: Any,
+    ) -> None:
+        """
+        Args:
+            brokers: how many.
+            data: where their data folders and logs are made; kept when given.
+            session_timeout_ms: how long the metadata store waits for a broker that is paused. One that dies
+                is missed at once.
+            racks: `broker.rack` of each; none have one without it.
+            config: configs of all brokers, with underscores.
+
+        Raises:
+            TypeError: a keyword that is no config.
+            ValueError: fewer than one broker, or another number of racks.
+        """
+        if brokers < 1:
+            raise ValueError(f"a cluster of {brokers} brokers: it takes one at least")
+        if racks and len(racks) != brokers:
+            raise ValueError(f"{len(racks)} racks for {brokers} brokers")
+        check_keywords(config, ("brokers", "data", "session_timeout_ms", "racks"))
+        self._given_data = Path(data) if data is not None else None
+        self._session_timeout_ms = session_timeout_ms
+        replicas = str(min(3, brokers))
+        self._config = {
+            name: replicas if "factor" in name else text for name, text in CLUSTER_DEFAULTS.items()
+        }
+        self._config |= properties_from_keywords(config)
+        self._members = [_Process(number, racks[number] if racks else None) for number in range(brokers)]
+        self._folder: Path | None = None
+        self._store: EmbeddedStore | None = None
+        self._server: StoreServer | None = None
+        self._sockets: str | None = None
+
+    # ------------------------------------------------------------------ life
+
+    def __enter__(self) -> ProcessCluster:
+        """Start."""
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop, and leave nothing behind."""
+        self.close()
+
+    def start(self) -> None:
+        """Start the store and all brokers, and return when each of them knows all the others.
+
+        Raises:
+            RuntimeError: a broker does not start; the message has the end of its log.
+            StoreError: the store cannot be opened or served.
+        """
+        self._folder = self._given_data or Path(tempfile.mkdtemp(prefix="odradek-cluster-"))
+        self._folder.mkdir(parents=True, exist_ok=True)
+        # The kernel takes some hundred bytes for a socket's path; the folder's may be longer.
+        self._sockets = tempfile.mkdtemp(prefix="odradek-")
+        self._store = EmbeddedStore(self._folder / STORE_FILE)
+        self._server = StoreServer(
+            self._store, Path(self._sockets) / _SOCKET, session_timeout_ms=self._session_timeout_ms
+        )
+        self._server.start()
+        for member in self._members:
+            member.begin(self._command(member), self._log_of(member))
+        for member in self._members:
+            member.await_ready()
+        self.wait_until(self._all_know_all)
+
+    def _command(self, member: _Process) -> list[str]:
+        assert self._folder is not None and self._sockets is not None
+        own = {
+            **self._config,
+            "broker.id": str(member.number),
+            "listeners": f"PLAINTEXT://127.0.0.1:{member.port}",
+            "log.dirs": str(self._folder / f"broker-{member.number}"),
+            "odradek.store.socket": str(Path(self._sockets) / _SOCKET),
+        }
+        if member.rack is not None:
+            own["broker.rack"] = member.rack
+        line = [sys.executable, "-m", "odradek", "server", "--worker", str(member.number)]
+        for name, text in own.items():
+            line += ["--set", f"{name}={text}"]
+        return line
+
+    def _log_of(self, member: _Process) -> Path:
+        assert self._folder is not None
+        return self._folder / f"broker-{member.number}.log"
+
+    def close(self) -> None:
+        """Stop all brokers and the store, and remove the data unless its folder was named."""
+        for member in self._members:
+            member.send(signal.SIGCONT)
+            member.send(signal.SIGTERM)
+        for member in self._members:
+            member.end()
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+        for folder in (self._sockets, self._folder if self._given_data is None else None):
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+        self._sockets = self._folder = None
+
+    # ------------------------------------------------------------------ what tests ask for
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What clients are given: all brokers, also those that do not run now."""
+        return ",".join(f"127.0.0.1:{member.port}" for member in self._members)
+
+    @property
+    def live(self) -> list[int]:
+        """The ids of the brokers that run, paused ones included."""
+        return [member.number for member in self._members if member.is_running]
+
+    def pid(self, broker_id: int) -> int:
+        """The process id of a broker.
+
+        Raises:
+            RuntimeError: it does not run.
+        """
+        return self._members[broker_id].pid
+
+    def log(self, broker_id: int) -> str:
+        """What a broker has logged, in all its lives."""
+        return self._log_of(self._members[broker_id]).read_text(errors="replace")
+
+    def admin(self) -> Admin:
+        """A client for administration; the caller closes it."""
+        return Admin(bootstrap_servers=self.bootstrap_servers)
+
+    @property
+    def controller(self) -> int:
+        """The id of the controller, once there is one that runs."""
+
+        def look() -> int | None:
+            with self.admin() as admin:
+                node = admin.describe_cluster().controller
+            return node.id if node is not None and node.id in self.live else None
+
+        found: int = self.wait_until(look)
+        return found
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        configs: Mapping[str, str] | None = None,
+        *,
+        replication_factor: int | None = None,
+    ) -> None:
+        """Create a topic, and return when all its partitions are led.
+
+        Raises:
+            KafkaError: it exists, or its name or configs are not allowed.
+        """
+        factor = min(3, len(self.live)) if replication_factor is None else replication_factor
+        with self.admin() as admin:
+            admin.create_topics([NewTopic(name, partitions, factor, configs=dict(configs or {}))])
+        for index in range(partitions):
+            self.leader(name, index)
+
+    def partition(self, topic: str, index: int = 0) -> PartitionInfo:
+        """A partition, once some broker knows it."""
+
+        def look() -> PartitionInfo | None:
+            with self.admin() as admin:
+                found = admin.describe_topics([topic])[topic].partitions
+            return next((one for one in found if one.partition == index), None)
+
+        found: PartitionInfo = self.wait_until(look)
+        return found
+
+    def leader(self, topic: str, index: int = 0) -> int:
+        """The id of the broker that leads a partition, once one that runs does."""
+
+        def look() -> int | None:
+            found = self.partition(topic, index).leader
+            return found if found in self.live else None
+
+        found: int = self.wait_until(look)
+        return found
+
+    def wait_for_isr(self, topic: str, isr: set[int], index: int = 0) -> None:
+        """Wait until a partition's in-sync replicas are these."""
+        self.wait_until(lambda: set(self.partition(topic, index).in_sync_replicas) == isr)
+
+    def wait_until(self, look: Callable[[], Any]) -> Any:
+        """Look again and again until something true comes of it, which is returned. Errors of brokers that
+        are away or have not been told yet count as not true.
+
+        Raises:
+            TimeoutError: nothing has in a minute; the message has the last error.
+        """
+        deadline = time.monotonic() + WAIT_S
+        error: OdradekError | None = None
+        while True:
+            try:
+                found = look()
+                if found is not None and found is not False:
+                    return found
+            except OdradekError as problem:
+                error = problem
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not within {WAIT_S:g} s" + (f"; last error: {error!r}" if error else ""))
+            time.sleep(_LOOK_S)
+
+    def _all_know_all(self) -> bool:
+        for member in self._members:
+            if not member.is_running:
+                raise RuntimeError(f"broker {member.number} has ended:\n{self._end_of_log(member)}")
+            with Admin(bootstrap_servers=f"127.0.0.1:{member.port}") as admin:
+                if len(admin.describe_cluster().nodes) < len(self.live):
+                    return False
+        return True
+
+    def _end_of_log(self, member: _Process) -> str:
+        return "\n".join(self.log(member.number).splitlines()[-20:])
+
+    # ------------------------------------------------------------------ faults
+
+    def kill(self, broker_id: int) -> None:
+        """End a broker with SIGKILL."""
+        self._members[broker_id].send(signal.SIGKILL)
+        self._members[broker_id].end()
+
+    def stop(self, broker_id: int) -> None:
+        """Stop a broker in good order, with SIGTERM: what it leads moves away first."""
+        self._members[broker_id].send(signal.SIGCONT)
+        self._members[broker_id].send(signal.SIGTERM)
+        self._members[broker_id].end()
+
+    def restart(self, broker_id: int) -> None:
+        """Start a broker that was killed or stopped, with the same data on the same port.
+
+        Raises:
+            RuntimeError: it does not start; the message has the end of its log.
+        """
+        member = self._members[broker_id]
+        member.begin(self._command(member), self._log_of(member))
+        member.await_ready()
+
+    def pause(self, broker_id: int) -> None:
+        """Have a broker do nothing (SIGSTOP): connections to it are taken and stay silent."""
+        self._members[broker_id].send(signal.SIGSTOP)
+
+    def resume(self, broker_id: int) -> None:
+        """Let a paused broker go on (SIGCONT)."""
+        self._members[broker_id].send(signal.SIGCONT)
+
+
+class _Process:
+    """One broker, and the process that it is at the moment."""
+
+    def __init__(self, number: int, rack: str | None) -> None:
+        self.number = number
+        self.rack = rack
+        self.port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._said: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._log: Path | None = None
+        self._reader: threading.Thread | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise RuntimeError(f"broker {self.number} does not run")
+        return self._process.pid
+
+    def begin(self, command: Sequence[str], log: Path) -> None:
+        if self.is_running:
+            raise RuntimeError(f"broker {self.number} runs already")
+        self._log = log
+        self._said = queue.SimpleQueue()
+        with log.open("ab") as output:
+            # Its standard input ends with this process, and it with that.
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, start_new_session=True
+            )
+        assert self._process.stdout is not None
+        self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
+        self._reader.start()
+
+    def _read(self, output: IO[bytes]) -> None:
+        said = self._said
+        for line in output:
+            text = line.decode(errors="replace").strip()
+            if text.startswith(READY):
+                said.put(text.removeprefix(READY))
+        said.put(None)
+
+    def await_ready(self) -> None:
+        try:
+            address = self._said.get(timeout=START_S)
+        except queue.Empty:
+            address = None
+        if address is None:
+            assert self._log is not None
+            end = "\n".join(self._log.read_text(errors="replace").splitlines()[-20:])
+            raise RuntimeError(f"broker {self.number} does not start:\n{end}")
+        self.port = int(address.rpartition(":")[2])
+
+    def send(self, number: signal.Signals) -> None:
+        if self._process is not None and self.is_running:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._process.pid, number)
+
+    def end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        try:
+            process.wait(WAIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        assert process.stdin is not None and process.stdout is not None
+        if self._reader is not None:
+            self._reader.join()
+        process.stdin.close()
+        process.stdout.close()

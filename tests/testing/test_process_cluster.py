@@ -1,0 +1,128 @@
+"""Brokers of one cluster as processes: records survive signals of the kernel."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from odradek.client import Consumer, Producer
+from odradek.client.types import TopicPartition
+from odradek.errors import TopicExistsError
+from odradek.testing import ProcessCluster
+
+ALL = {0, 1, 2}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
+    with ProcessCluster(
+        3,
+        data=tmp_path_factory.mktemp("cluster"),
+        session_timeout_ms=1_000,
+        min_insync_replicas=2,
+        racks=("a", "b", "c"),
+    ) as cluster:
+        yield cluster
+
+
+def send(cluster: ProcessCluster, topic: str, values: list[bytes]) -> None:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, acks="all") as producer:
+        for future in [producer.send(topic, value=value) for value in values]:
+            future.result(60)
+
+
+def read(cluster: ProcessCluster, topic: str, count: int) -> list[bytes]:
+    found: list[bytes] = []
+    with Consumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        cluster.wait_until(
+            lambda: found.extend(one.value for one in consumer.poll(100)) or len(found) >= count
+        )
+    return found
+
+
+def test_what_is_acknowledged_survives_the_deaths_of_leaders(cluster: ProcessCluster) -> None:
+    cluster.create_topic("deaths")
+    values = [b"%d" % number for number in range(30)]
+    for part in range(3):
+        leader = cluster.leader("deaths")
+        pid = cluster.pid(leader)
+        send(cluster, "deaths", values[10 * part : 10 * part + 10])
+        cluster.kill(leader)
+        assert leader not in cluster.live
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+        assert cluster.leader("deaths") != leader
+        cluster.restart(leader)
+        cluster.wait_for_isr("deaths", ALL)
+    assert read(cluster, "deaths", 30) == values
+
+
+def test_a_paused_leader_is_replaced_after_its_session_and_comes_back(cluster: ProcessCluster) -> None:
+    cluster.create_topic("pauses")
+    leader = cluster.leader("pauses")
+    # A client that begins now might wait for the paused one to greet it.
+    with Producer(
+        bootstrap_servers=cluster.bootstrap_servers, acks="all", request_timeout_ms=1_000
+    ) as producer:
+        producer.send("pauses", value=b"before").result(60)
+        cluster.pause(leader)
+        assert leader in cluster.live
+        producer.send("pauses", value=b"meanwhile").result(60)
+    cluster.resume(leader)
+    cluster.wait_for_isr("pauses", ALL)
+    assert cluster.partition("pauses").leader_epoch > 0
+    assert read(cluster, "pauses", 2) == [b"before", b"meanwhile"]
+
+
+def test_a_stop_in_good_order_moves_the_controller_and_leaders_away(cluster: ProcessCluster) -> None:
+    cluster.create_topic("stops", 3)
+    stopped = cluster.controller
+    cluster.stop(stopped)
+    assert cluster.controller != stopped
+    assert stopped not in {cluster.leader("stops", index) for index in range(3)}
+    cluster.restart(stopped)
+    cluster.wait_for_isr("stops", ALL)
+    with pytest.raises(RuntimeError, match="runs already"):
+        cluster.restart(stopped)
+
+
+def test_a_topic_that_exists_is_refused(cluster: ProcessCluster) -> None:
+    cluster.create_topic("twice", replication_factor=1)
+    with pytest.raises(TopicExistsError):
+        cluster.create_topic("twice")
+
+
+def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
+    with (
+        pytest.raises(RuntimeError, match=r"broker 0 does not start:\n(.*\n)*.*num\.partitions"),
+        ProcessCluster(1, data=tmp_path, num_partitions="none"),
+    ):
+        pass
+
+
+def test_nothing_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with ProcessCluster(1, auto_create_topics_enable=False) as cluster:
+        pid = cluster.pid(0)
+        assert list(tmp_path.iterdir())
+    assert cluster.live == []
+    with pytest.raises(RuntimeError, match="does not run"):
+        cluster.pid(0)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_keyword_that_is_no_config_is_refused() -> None:
+    with pytest.raises(TypeError, match="min_insync_replica"):
+        ProcessCluster(1, min_insync_replica=2)
+
+
+@pytest.mark.parametrize(("brokers", "racks"), [(0, ()), (2, ("a",))])
+def test_what_makes_no_cluster_is_refused(brokers: int, racks: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match=r"brokers"):
+        ProcessCluster(brokers, racks=racks)
