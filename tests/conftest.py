@@ -44,6 +44,7 @@ LONGEST = (
     "tests/spark/test_exactly_once_small_kills.py",
     "tests/crash/test_kill9.py",
     "tests/spark/test_cluster.py",
+    "tests/spark/test_cluster_packages.py",
     "tests/examples/test_orders.py",
     "tests/spark/test_exactly_once_kills.py",
     "tests/spark/test_cluster_kills.py",

@@ -134,6 +134,43 @@ class SparkProcess:
             child.wait(30)
 
 
+class ConnectServer(SparkProcess):
+    """A server of Spark Connect: a driver, for clients that have no Spark.
+
+    Args:
+        directory: gets its log, and is where it works.
+        master: where its queries run.
+        python: what it starts as Python, with the packages that queries need.
+    """
+
+    def __init__(self, directory: Path, master: str, python: str = sys.executable) -> None:
+        port = free_port()
+        own = {
+            "spark.connect.grpc.binding.address": LOOPBACK,
+            "spark.connect.grpc.binding.port": str(port),
+            "spark.ui.enabled": "false",
+            "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        }
+        words = ["org.apache.spark.deploy.SparkSubmit", "--class", CONNECT, "--master", master]
+        for name, value in {**session_settings(), **own}.items():
+            words += ["--conf", f"{name}={value}"]
+        pythons = {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
+        super().__init__(directory, port, [*words, "spark-internal"], pythons)
+
+    @property
+    def url(self) -> str:
+        """What a client is given as its remote."""
+        return f"sc://{LOOPBACK}:{self.port}"
+
+    def __enter__(self) -> ConnectServer:
+        self.launch()
+        self.await_ready("Spark Connect server started at")
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.kill()
+
+
 class SparkCluster:
     """A master and its workers.
 

@@ -1,0 +1,58 @@
+"""A thin client of Spark Connect, without odradek, on a server that has it: docs/spark_cluster.md."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import venv
+from pathlib import Path
+
+import pytest
+
+from interop import kafka_peer
+from interop.conftest import OdradekServer
+from spark_cluster import ConnectServer
+
+pytest.importorskip("pyspark")
+
+pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.slow]
+
+CLIENT = Path(__file__).with_name("python") / "spark_connect_client.py"
+#: The newest release of the thin client on PyPI; it works with newer servers.
+VERSION = "4.2.0"
+
+
+@pytest.fixture(scope="module")
+def thin_python() -> Path:
+    """A Python that has `pyspark-client` and what that needs; skips, by name, where it cannot be had."""
+    folder = kafka_peer.CACHE / f"pyspark-client-{VERSION}"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    python, complete = folder / "bin" / "python", folder / "complete"
+    with kafka_peer.building(folder.name):
+        if not complete.exists():
+            venv.create(folder, with_pip=True, clear=True)
+            words = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            done = subprocess.run(
+                [str(python), *words, f"pyspark-client=={VERSION}"], capture_output=True, text=True
+            )
+            if done.returncode:
+                pytest.skip(f"pyspark-client {VERSION} is not to be had from PyPI: {done.stderr[-300:]}")
+            complete.touch()
+    return python
+
+
+def test_a_client_without_odradek_reads_and_writes_topics(
+    thin_python: Path, server: OdradekServer, tmp_path: Path
+) -> None:
+    alone = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+    with ConnectServer(tmp_path / "connect", "local[2]") as connect:
+        words = [str(thin_python), str(CLIENT), connect.url, server.bootstrap_servers]
+        done = subprocess.run(
+            [*words, str(tmp_path / "checkpoint")], env=alone, capture_output=True, text=True, timeout=400
+        )
+        log = connect.log.read_text()
+    assert done.returncode == 0, done.stderr[-3000:] + log[-3000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["numbers"] == list(range(1000))
+    assert told["doubled"] == [2 * number for number in range(1000)]
