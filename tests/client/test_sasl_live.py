@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from odradek import Admin, AsyncProducer, Consumer, Producer, SimpleConsumer, TopicPartition
+from odradek import Admin, AsyncProducer, Consumer, NewTopic, Producer, SimpleConsumer, TopicPartition
 from odradek.client.errors import ConfigError, SaslAuthenticationError
 from odradek.client.raw import RawReader
 from odradek.sasl.scram_credentials import ScramCredential
-from odradek.testing import Broker, Security
+from odradek.testing import Broker, Cluster, Security
 
 USERS = {"alice": 'p"ss\\w;ord', "bob,=": "secret"}
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -152,22 +152,50 @@ def test_users_come_and_go_while_the_broker_runs() -> None:
             log_in("two")
 
 
-def test_clients_go_on_when_logins_run_out() -> None:
-    security = Security(users=USERS, configs={**AT_ONCE, "connections.max.reauth.ms": "300"})
+def test_clients_log_in_again_before_logins_run_out() -> None:
+    security = Security(users=USERS, configs={**AT_ONCE, "connections.max.reauth.ms": "1200"})
     with Broker(security=security) as broker:
         configs = broker.client_configs("alice", "SCRAM-SHA-256")
-        with Producer(configs) as producer, Consumer(configs, auto_offset_reset="earliest") as consumer:
-            producer.send("long", value=b"first").result(30)
+        with (
+            Producer(configs) as producer,
+            Consumer(configs, auto_offset_reset="earliest") as consumer,
+            RawReader(broker.bootstrap_servers, configs) as reader,
+        ):
+            producer.send("long", value=b"0").result(30)
             consumer.assign([TopicPartition("long", 0)])
             seen: list[Any] = []
             number = 0
-            while _count(broker, "successful-authentication-total") < 8:
+            while _count(broker, "successful-reauthentication-total") < 5:
                 number += 1
-                producer.send("long", value=b"%d" % number).result(30)
-                seen += [one.value for one in consumer.poll(timeout_ms=100)]
+                producer.send("long", value=b"%d" % number)
+                seen += [one.value for one in consumer.poll(timeout_ms=20)]
+                reader.end_offsets([("long", 0)])
             while len(seen) <= number:
                 seen += [one.value for one in consumer.poll(timeout_ms=100)]
-            assert seen == [b"first", *(b"%d" % one for one in range(1, number + 1))]
+            assert seen == [b"%d" % one for one in range(number + 1)]
+        assert _count(broker, "failed-reauthentication-total") == 0
+
+
+def test_the_brokers_of_a_cluster_log_in_at_each_other() -> None:
+    configs = {**AT_ONCE, "connections.max.reauth.ms": "600"}
+    security = Security(users={"broker": "secret", "alice": "other"}, mechanisms=("PLAIN",), configs=configs)
+    with Cluster(2, security=security) as cluster:
+        login = security.client_configs("alice") | {"bootstrap.servers": cluster.bootstrap_servers}
+        with Admin(login) as admin:
+            admin.create_topics([NewTopic("t", 1, 2)])
+        leader = cluster.brokers[cluster.leader("t")]
+        with Producer(login, acks="all") as producer:
+            sent = 0
+            while _count(leader, "successful-authentication-total") < 5:
+                producer.send("t", value=b"%d" % sent).result(30)
+                sent += 1
+            assert {"User:broker", "User:alice"} <= principals(leader)
+        with Consumer(login, auto_offset_reset="earliest") as consumer:
+            consumer.assign([TopicPartition("t", 0)])
+            seen: list[Any] = []
+            while len(seen) < sent:
+                seen += [one.value for one in consumer.poll(timeout_ms=100)]
+        assert seen == [b"%d" % one for one in range(sent)]
 
 
 def _count(broker: Broker, name: str) -> float:

@@ -33,6 +33,9 @@ from odradek.wire.api import ApiKey
 
 _SIZE = struct.Struct(">i")
 
+_RENEWAL_SHARE = 0.85
+"""The share of a login's life after which another one is begun."""
+
 
 def now_ms() -> float:
     """Monotonic milliseconds."""
@@ -47,6 +50,9 @@ class BlockingConnection:
 
     def __init__(self, host: str, port: int, config: CommonConfig, approach: Approach = Opening.ASK) -> None:
         self.address = f"{host}:{port}"
+        self._host = host
+        self._renew_at_ms = math.inf
+        """When to log in again, before the broker ends the login."""
         login = config.security.login()
         mechanism = None if login is None else login.start(host)
         self.state = ConnectionState(config.client_id or None, approach, mechanism, self.address)
@@ -103,11 +109,20 @@ class BlockingConnection:
         raise failed
 
     def _shake_hands(self) -> None:
-        opening = self.state.start_handshake(self._deadline())
+        self._go_through_handshake(self.state.start_handshake(self._deadline()))
+
+    def _log_in_again(self) -> None:
+        """Log in anew on this connection (KIP-368), on which nothing is in flight."""
+        login = self._config.security.login()
+        assert login is not None
+        self._renew_at_ms = math.inf
+        self._go_through_handshake(self.state.log_in_again(login.start(self._host), self._deadline()))
+
+    def _go_through_handshake(self, opening: list[Any]) -> None:
         if opening:
             self._write(opening)
         try:
-            while self.state.versions is None:
+            while self.state.versions is None or self.state.is_logging_in:
                 if not self.readable(PATIENCE_MS) and (more := self.state.broker_is_silent()):
                     self._write(more)
                 again = self.state.continue_handshake(self._read_frame())
@@ -121,6 +136,8 @@ class BlockingConnection:
         except KafkaError:
             self.close()
             raise
+        if self.state.session_lifetime_ms:
+            self._renew_at_ms = now_ms() + _RENEWAL_SHARE * self.state.session_lifetime_ms
 
     def _deadline(self, timeout_ms: float | None = None) -> float:
         return now_ms() + (timeout_ms if timeout_ms is not None else self._config.request_timeout_ms)
@@ -137,6 +154,8 @@ class BlockingConnection:
 
     def send(self, message: Any, version: int, token: Any = None, *, answered: bool = True) -> None:
         """Write a request."""
+        if not self.state.in_flight and now_ms() >= self._renew_at_ms:
+            self._log_in_again()
         self._write(self.state.request(message, version, token, self._deadline(), answered=answered))
 
     def receive(self) -> tuple[Any, Any]:

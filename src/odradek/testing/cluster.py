@@ -15,7 +15,8 @@ from odradek.broker.app import Broker as AppBroker
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.interbroker.channel import ChannelBroken
 from odradek.broker.interbroker.transport import AsyncioTransport
-from odradek.broker.membership import ClusterAccess
+from odradek.broker.membership import ClusterAccess, inter_broker_listener
+from odradek.broker.sasl.inter_broker import inter_broker_login
 from odradek.cluster.memory import MemoryServer, MemoryStore
 from odradek.cluster.store import StoreUnavailable
 from odradek.testing.broker import Broker, create_topic
@@ -331,8 +332,11 @@ class _Member(Broker):
             own["log.dirs"] = ",".join(str(self.data / f"{one}") for one in range(self._cluster._folders))
         if self._cluster._racks:
             own["broker.rack"] = self._cluster._racks[self.number]
-        transport = _FaultyTransport(AsyncioTransport(asyncio.get_running_loop()), self._cluster, self.number)
-        return AppBroker(BrokerConfig(own), cluster=ClusterAccess(self._open_store, transport))
+        config = BrokerConfig(own)
+        login = inter_broker_login(config, inter_broker_listener(config))
+        inner = AsyncioTransport(asyncio.get_running_loop(), login)
+        transport = _FaultyTransport(inner, self._cluster, self.number)
+        return AppBroker(config, cluster=ClusterAccess(self._open_store, transport))
 
     def _open_store(self) -> MetadataStore:
         if self._cut_off:

@@ -52,11 +52,21 @@ class Security:
             listener = f"listener.name.{self.protocol.lower()}"
             if PLAIN in self.mechanisms:
                 module = _MODULE.format("plain.Plain")
-                configs[f"{listener}.plain.sasl.jaas.config"] = f"{module} required {users};"
+                first, password = next(iter(self.users.items()))
+                own = f"username={quote(first)} password={quote(password)}"
+                configs[f"{listener}.plain.sasl.jaas.config"] = f"{module} required {own} {users};"
+                # The brokers of a cluster are the first of the users.
+                configs["security.inter.broker.protocol"] = self.protocol
+                configs["sasl.mechanism.inter.broker.protocol"] = PLAIN
         return {**configs, **self.configs}
 
     def add_users(self, broker: BrokerServices) -> None:
-        """Write the users' SCRAM credentials, unless they are there; in the broker's thread."""
+        """Write the users' SCRAM credentials, unless they are there; in the broker's thread.
+
+        In a cluster of several only the controller can: there they are an administrator's to write.
+        """
+        if broker.channels is not None:
+            return
         for name, password in self.users.items():
             entity = f"users/{sanitize(name)}"
             present = dict(broker.controller.image.config(entity))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import socket
 import ssl
 from collections.abc import Callable
@@ -25,6 +26,9 @@ from odradek.security.explain import explain
 from odradek.util.gathered_writes import gathering_write
 
 log = logging.getLogger("odradek.client")
+
+RENEWAL_SHARE = (0.85, 0.95)
+"""The share of a login's life after which another one is begun, by chance between these, as in Kafka."""
 
 _SHUTDOWN_S = 0.5
 """How long a closing connection waits for the broker's farewell of TLS; Kafka's brokers send none."""
@@ -61,6 +65,11 @@ class Connection(asyncio.BufferedProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
         self._patience: asyncio.TimerHandle | None = None
+        self._login = login
+        self._host = address.rpartition(":")[0]
+        self._held: list[Any] = []
+        """Requests that wait for the end of another login."""
+        self._renewal: asyncio.TimerHandle | None = None
 
     # asyncio.BufferedProtocol
 
@@ -96,7 +105,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close(problem)
 
     def _frame(self, frame: Any) -> None:
-        if self.state.versions is None:
+        if self.state.versions is None or self.state.login_is_next:
             again = self.state.continue_handshake(frame)
             if isinstance(again, Work):
                 # A password is hashed, or a token fetched: others of this loop need not wait for it.
@@ -129,6 +138,22 @@ class Connection(asyncio.BufferedProtocol):
             self._patience.cancel()
         if not self._handshake.done():
             self._handshake.set_result(None)
+        held, self._held = self._held, []
+        if held:
+            self._writelines(held)
+        if self.state.session_lifetime_ms:
+            share = random.uniform(*RENEWAL_SHARE)
+            self._renewal = self._loop.call_later(
+                share * self.state.session_lifetime_ms / 1000, self._log_in_again
+            )
+
+    def _log_in_again(self) -> None:
+        """Log in before the broker ends the login, on this very connection (KIP-368)."""
+        if self.closed or self._login is None:
+            return
+        deadline = self._loop.time() * 1000 + self._config.request_timeout_ms
+        self._writelines(self.state.log_in_again(self._login.start(self._host), deadline))
+        self._arm(deadline)
 
     def eof_received(self) -> None:
         """See `asyncio.BufferedProtocol`; returning None closes."""
@@ -183,7 +208,7 @@ class Connection(asyncio.BufferedProtocol):
         now = self._loop.time()
         self.last_used = now
         deadline = now * 1000 + (timeout_ms if timeout_ms is not None else self._config.request_timeout_ms)
-        self._writelines(self.state.request(message, version, future, deadline))
+        self._ask(self.state.request(message, version, future, deadline))
         if deadline < self._timer_at:
             self._arm(deadline)
         return future
@@ -192,7 +217,13 @@ class Connection(asyncio.BufferedProtocol):
         """Write a request that has no answer (Produce with acks=0)."""
         if self.closed or self._transport is None:
             raise ConnectionFailedError(f"the connection to {self.address} is closed")
-        self._writelines(self.state.request(message, version, None, 0.0, answered=False))
+        self._ask(self.state.request(message, version, None, 0.0, answered=False))
+
+    def _ask(self, buffers: list[Any]) -> None:
+        if self.state.is_logging_in:
+            self._held += buffers
+        else:
+            self._writelines(buffers)
 
     def close(self, reason: Exception | None = None) -> None:
         """Close; what is in flight fails with `reason`."""
@@ -200,7 +231,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self.closed = True
         error = reason or ClosedError("the client was closed")
-        for timer in (self._timer, self._patience):
+        for timer in (self._timer, self._patience, self._renewal):
             if timer is not None:
                 timer.cancel()
         for asked in self.state.abandon():

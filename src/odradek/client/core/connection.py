@@ -48,6 +48,7 @@ class ConnectionState:
 
     Attributes:
         session_lifetime_ms: how long the broker will have us without another login; 0 for ever (KIP-368).
+        login_is_next: whether the next frame belongs to a login, and goes to `continue_handshake`.
 
     Args:
         client_id: goes into every request header.
@@ -65,6 +66,9 @@ class ConnectionState:
     ) -> None:
         self.client_id = client_id
         self.session_lifetime_ms = 0
+        self.login_is_next = False
+        self._before_login = 0
+        """How many answers come before those of a login that has begun."""
         self._mechanism = mechanism
         self._address = address
         self._login: SaslClientAuthenticator | None = None
@@ -98,6 +102,9 @@ class ConnectionState:
         if not self.in_flight:
             raise ProtocolError("a response came that nobody asked for")
         asked = self.in_flight.popleft()
+        if self._login is not None:
+            self._before_login -= 1
+            self.login_is_next = self._before_login == 0
         correlation_id, message = decode_response(frame, asked.key, asked.version)
         # 0.8.2 forgets the id where it has no coordinator to tell of.
         if correlation_id != asked.correlation_id and (
@@ -199,10 +206,29 @@ class ConnectionState:
         assert self._mechanism is not None
         # What else was asked while the broker was silent has been answered by now, or will not be.
         self.in_flight.clear()
+        return self._start_login(self._mechanism, found, deadline_ms)
+
+    def _start_login(self, mechanism: ClientMechanism, found: NodeVersions, deadline_ms: float) -> Buffers:
         served = {key: range(least, most + 1) for key, (least, most) in found.ranges.items()}
-        self._login = SaslClientAuthenticator(self._mechanism, self.client_id, served)
+        self._login = SaslClientAuthenticator(mechanism, self.client_id, served)
         self._login_deadline_ms = deadline_ms
+        self._before_login = len(self.in_flight)
+        self.login_is_next = self._before_login == 0
         return self._login.begin()
+
+    def log_in_again(self, mechanism: ClientMechanism, deadline_ms: float) -> Buffers:
+        """Begin another login on a connection in use (KIP-368); returns what to write.
+
+        Until `continue_handshake` has returned None nothing else may be written: what is asked meanwhile has
+        to wait.
+        """
+        assert self.versions is not None and self._login is None
+        return self._start_login(mechanism, self.versions, deadline_ms)
+
+    @property
+    def is_logging_in(self) -> bool:
+        """Return whether a login is under way."""
+        return self._login is not None
 
     def _go_on_with_login(self, login: SaslClientAuthenticator, frame: Any) -> Buffers | Work | None:
         try:
@@ -226,7 +252,9 @@ class ConnectionState:
             return buffers
         self.session_lifetime_ms = login.session_lifetime_ms
         self._login = self._login_deadline_ms = None
-        self.versions = self._found
+        self.login_is_next = False
+        if self.versions is None:
+            self.versions = self._found
         return None
 
     def _login_failed(self, error: KafkaError) -> SaslAuthenticationError:
