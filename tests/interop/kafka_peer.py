@@ -283,7 +283,8 @@ class RealKafka:
 
     `ready_s` is the time from the start of its process to its first answer. `kraft` asks for KRaft before
     4.0, too (from 2.8 on). `zookeeper` is the address of its ZooKeeper, when given that of another broker's,
-    with which this one, of another `broker_id`, makes a cluster.
+    with which this one, of another `broker_id`, makes a cluster. `listeners` among the `settings` are further
+    ones.
     """
 
     version: str
@@ -355,7 +356,10 @@ class RealKafka:
                 self.zookeeper = f"127.0.0.1:{other}"
             config |= {"broker.id": str(self.broker_id), "zookeeper.connect": self.zookeeper}
             if version_tuple(self.version) >= (0, 9):
-                config["listeners"] = f"PLAINTEXT://127.0.0.1:{self.port}"
+                more = self.settings.get("listeners")
+                config["listeners"] = ",".join(
+                    [f"PLAINTEXT://127.0.0.1:{self.port}", *([more] if more else [])]
+                )
             else:
                 config |= {"host.name": "127.0.0.1", "port": str(self.port)}
         properties = self.directory / "server.properties"

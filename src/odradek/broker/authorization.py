@@ -14,6 +14,7 @@ from odradek.util.acl import AclOperation as Operation
 
 __all__ = [
     "CLUSTER",
+    "GROUP_OPERATIONS_BEFORE_4_0",
     "SUPPORTED_OPERATIONS",
     "Authorizer",
     "Operation",
@@ -127,3 +128,7 @@ SUPPORTED_OPERATIONS: dict[ResourceType, tuple[Operation, ...]] = {
     ResourceType.DELEGATION_TOKEN: (_O.DESCRIBE,),
     ResourceType.USER: (_O.CREATE_TOKENS, _O.DESCRIBE_TOKENS),
 }
+"""What can be done to a resource of each type."""
+
+GROUP_OPERATIONS_BEFORE_4_0 = (_O.READ, _O.DESCRIBE, _O.DELETE)
+"""Groups have configs since then."""

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import SUPPORTED_OPERATIONS, Operation, Resource, ResourceType
+from odradek.broker.authorization import (
+    GROUP_OPERATIONS_BEFORE_4_0,
+    SUPPORTED_OPERATIONS,
+    Operation,
+    Resource,
+    ResourceType,
+)
 
 if TYPE_CHECKING:
     from odradek.broker.network.peer import Peer
@@ -106,7 +112,11 @@ class RequestContext:
     def authorized_operations(self, resource: Resource) -> int:
         """The bit field of allowed operations that Metadata, DescribeGroups and DescribeCluster report."""
         bits = 0
-        for operation in SUPPORTED_OPERATIONS[resource.type]:
+        operations = SUPPORTED_OPERATIONS[resource.type]
+        release = self.broker.handlers.release
+        if resource.type == ResourceType.GROUP and release is not None and not release.at_least("4.0"):
+            operations = GROUP_OPERATIONS_BEFORE_4_0
+        for operation in operations:
             if self.authorize(operation, resource, log_if_allowed=False, log_if_denied=False):
                 bits |= 1 << operation
         return bits

@@ -36,7 +36,7 @@ def handle(
 ) -> AlterPartitionReassignmentsResponse:
     """Reassign what can be."""
     if not context.authorize(Operation.ALTER, CLUSTER):
-        raise ClusterAuthorizationError
+        return _refused(request, ClusterAuthorizationError())
     context.broker.controller.check_active()
     allow_change = context.api_version < _FACTOR_CHANGE_FROM or request.allow_replication_factor_change
     response = AlterPartitionReassignmentsResponse(
@@ -52,6 +52,29 @@ def handle(
     if context.api_version >= _FACTOR_CHANGE_FROM:
         response.allow_replication_factor_change = request.allow_replication_factor_change
     return response
+
+
+def _refused(
+    request: AlterPartitionReassignmentsRequest, error: KafkaError
+) -> AlterPartitionReassignmentsResponse:
+    """The same error for all of it and for each partition; Kafka: the request's `getErrorResponse`."""
+    code, message = int(error.code), error.message
+    return AlterPartitionReassignmentsResponse(
+        error_code=code,
+        error_message=message,
+        responses=[
+            ReassignableTopicResponse(
+                name=topic.name,
+                partitions=[
+                    ReassignablePartitionResponse(
+                        partition_index=one.partition_index, error_code=code, error_message=message
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
 
 
 def _reassign(

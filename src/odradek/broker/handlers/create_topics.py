@@ -81,7 +81,7 @@ def _create(
     """Create what can be created; what has been goes to `counts`, with the number of its partitions."""
     with_zookeeper = context.broker.handlers.with_zookeeper
     times = Counter(topic.name for topic in request.topics)
-    may_create_any = context.authorize(Operation.CREATE, CLUSTER)
+    may_create_any = context.authorize(Operation.CREATE, CLUSTER, log_if_denied=False)
     results: dict[str, CreatableTopicResult | None] = {}
     wanted: list[NewTopic] = []
     for topic in request.topics:
@@ -105,6 +105,12 @@ def _create(
         else:
             results[name] = None
             wanted.append(_new_topic(topic))
+    if with_zookeeper and context.api_version >= 5:
+        for refused in results.values():
+            if refused is None or refused.name == CLUSTER_METADATA_TOPIC:
+                continue
+            if not _shows_configs(context, refused.name):
+                refused.topic_config_error_code = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     try:
         outcomes = context.broker.controller.create_topics(
             wanted, request.validate_only, unknown_brokers=with_zookeeper
@@ -147,13 +153,17 @@ def _failed(name: str, error: ErrorCode, message: str | None) -> CreatableTopicR
     return CreatableTopicResult(name=name, error_code=int(error), error_message=message, configs=[])
 
 
+def _shows_configs(context: RequestContext, name: str) -> bool:
+    return context.authorize(Operation.DESCRIBE_CONFIGS, topic_resource(name), log_if_denied=False)
+
+
 def _created(context: RequestContext, topic: PlannedTopic, validate_only: bool) -> CreatableTopicResult:
     result = CreatableTopicResult(
         name=topic.name, topic_id=NO_TOPIC_ID if validate_only else topic.topic_id, error_message=None
     )
     if context.api_version < 5:
         return result
-    if not context.authorize(Operation.DESCRIBE_CONFIGS, topic_resource(topic.name)):
+    if not _shows_configs(context, topic.name):
         result.topic_config_error_code = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         result.configs = []
         return result

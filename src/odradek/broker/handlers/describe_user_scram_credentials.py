@@ -36,7 +36,12 @@ def handle(
 ) -> Steps[DescribeUserScramCredentialsResponse]:
     """Describe the users' credentials, of which nothing but the iterations is told."""
     if not context.authorize(Operation.DESCRIBE, CLUSTER):
-        raise ClusterAuthorizationError
+        error = ClusterAuthorizationError()
+        # One result for each user, without the name: Kafka's `getErrorResponse`.
+        refused = yield from each(request.users or (), lambda _: _failed("", error.code, None))
+        return DescribeUserScramCredentialsResponse(
+            error_code=int(error.code), error_message=error.message, results=refused
+        )
     if request.users:
         times = Counter(user.name for user in request.users)
         results = yield from each(times, lambda name: _asked_for(context, name, times[name]))

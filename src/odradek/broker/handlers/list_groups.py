@@ -29,6 +29,11 @@ def handle(context: RequestContext, request: ListGroupsRequest) -> Steps[ListGro
     states = yield from count_each(request.states_filter, _without_case)
     types = yield from count_each(request.types_filter, _without_case)
     error, groups = context.broker.groups.coordinator.list_groups(states, types)
-    if not context.authorize(Operation.DESCRIBE, CLUSTER):
-        groups = [g for g in groups if context.authorize(Operation.DESCRIBE, group_resource(g.group_id))]
+    if not context.authorize(Operation.DESCRIBE, CLUSTER, log_if_denied=False):
+        shown = []
+        for one in groups:
+            if context.authorize(Operation.DESCRIBE, group_resource(one.group_id), log_if_denied=False):
+                shown.append(one)
+            yield
+        groups = shown
     return ListGroupsResponse(error_code=error, groups=groups)

@@ -70,7 +70,9 @@ def _answer(context: RequestContext, request: MetadataRequest) -> Steps[Metadata
     topics: list[MetadataResponseTopic] = []
     if wanted is None or (version == 0 and not wanted):
         for number, (name, topic) in enumerate(tuple(image.topics.items()), 1):
-            if name not in image.marked and context.authorize(Operation.DESCRIBE, topic_resource(name)):
+            if name not in image.marked and context.authorize(
+                Operation.DESCRIBE, topic_resource(name), log_if_denied=False
+            ):
                 topics.append((yield from _describe(context, image, topic)))
             if not number % AT_ONCE:
                 yield
@@ -175,20 +177,29 @@ def _by_name(
     """Describe a topic; one that is to be created is added to `missing`, and told to be on its way."""
     resource = topic_resource(name)
     if not context.authorize(Operation.DESCRIBE, resource):
-        return _failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
+        return _hidden(name)
     topic = image.topic(name)
     if topic is not None:
         return (yield from _describe(context, image, topic))
+    if (
+        may_create
+        and not context.authorize(Operation.CREATE, CLUSTER, log_if_denied=False)
+        and not context.authorize(Operation.CREATE, resource)
+    ):
+        return _failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
     if topic_rules.why_invalid(name) is not None:
         return _failed(ErrorCode.INVALID_TOPIC_EXCEPTION, name)
     if not may_create or name in image.marked:
         return _failed(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
-    if not context.authorize(Operation.CREATE, CLUSTER) and not context.authorize(Operation.CREATE, resource):
-        return _failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
     if len(missing) < MAX_TOPICS_AT_ONCE:
         missing.append(name)
     # The client asks again; those beyond the limit are created then.
     return _failed(ErrorCode.LEADER_NOT_AVAILABLE, name)
+
+
+def _hidden(name: str) -> MetadataResponseTopic:
+    """A topic of which nothing is told, not even whether it is there."""
+    return MetadataResponseTopic(error_code=int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), name=name)
 
 
 def _failed(error: ErrorCode, name: str | None, topic_id: bytes = NO_TOPIC_ID) -> MetadataResponseTopic:

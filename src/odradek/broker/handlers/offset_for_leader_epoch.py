@@ -49,7 +49,7 @@ def handle(
     context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> Steps[OffsetForLeaderEpochResponse]:
     """Look every partition's epoch up."""
-    is_broker = context.authorize(Operation.CLUSTER_ACTION, CLUSTER)
+    is_broker = context.authorize(Operation.CLUSTER_ACTION, CLUSTER, log_if_denied=False)
     topics = []
     for topic in request.topics:
         allowed = is_broker or context.authorize(Operation.DESCRIBE, topic_resource(topic.topic))

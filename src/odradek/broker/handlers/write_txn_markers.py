@@ -52,7 +52,7 @@ def handle(
     context: RequestContext, request: WriteTxnMarkersRequest
 ) -> asyncio.Future[WriteTxnMarkersResponse]:
     """Write the markers of each producer."""
-    if not context.authorize(Operation.ALTER, CLUSTER) and not context.authorize(
+    if not context.authorize(Operation.ALTER, CLUSTER, log_if_denied=False) and not context.authorize(
         Operation.CLUSTER_ACTION, CLUSTER
     ):
         raise ClusterAuthorizationError

@@ -1,0 +1,844 @@
+"""The matrix: who asks for what, from where, under which ACLs; and how the same is asked of any broker.
+
+Each case is one request of one principal about one resource. `tests/golden/authorization` has what a Kafka
+3.9.1 with ZooKeeper answered, reduced to the errors, the names that are shown, and the operations that are
+said to be authorized; `tests/interop/test_acl_matrix.py` asks it again.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from odradek.errors.codes import ErrorCode
+from odradek.records.builder import build_batch
+from odradek.util.acl import (
+    AccessControlEntry,
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+    ResourcePattern,
+    ResourceType,
+)
+from odradek.wire.api import ApiKey
+from odradek.wire.headers import decode_response, encode_request
+from odradek.wire.messages import request_class
+
+LIMIT_S = 30
+HOME, AWAY = "127.0.0.1", "127.0.0.2"
+
+_O = AclOperation
+TOPIC_OPERATIONS = (
+    _O.READ,
+    _O.WRITE,
+    _O.CREATE,
+    _O.DELETE,
+    _O.ALTER,
+    _O.DESCRIBE,
+    _O.DESCRIBE_CONFIGS,
+    _O.ALTER_CONFIGS,
+)
+GROUP_OPERATIONS = (_O.READ, _O.DESCRIBE, _O.DELETE, _O.ALL)
+CLUSTER_OPERATIONS = (
+    _O.CREATE,
+    _O.ALTER,
+    _O.DESCRIBE,
+    _O.CLUSTER_ACTION,
+    _O.DESCRIBE_CONFIGS,
+    _O.ALTER_CONFIGS,
+    _O.IDEMPOTENT_WRITE,
+)
+IDS_OPERATIONS = (_O.DESCRIBE, _O.WRITE, _O.ALL)
+
+TOPICS = ("lit", "pre-1", "other", "public")
+GROUPS = ("lit-g", "pre-g", "other-g", "any-g")
+IDS = ("lit-x", "pre-x", "other-x", "any-x")
+
+NOBODY, ADMIN = "nobody", "admin"
+
+TOPIC_USERS = [f"t-{one.name.lower()}" for one in TOPIC_OPERATIONS]
+GROUP_USERS = [f"g-{one.name.lower()}" for one in GROUP_OPERATIONS]
+CLUSTER_USERS = [f"c-{one.name.lower()}" for one in CLUSTER_OPERATIONS]
+IDS_USERS = [f"x-{one.name.lower()}" for one in IDS_OPERATIONS]
+MIXED_USERS = ["all", "all-but", "hosted", "producer", "consumer"]
+USERS = [ADMIN, NOBODY, *TOPIC_USERS, *GROUP_USERS, *CLUSTER_USERS, *IDS_USERS, *MIXED_USERS]
+
+_T, _G, _C, _X = (
+    ResourceType.TOPIC,
+    ResourceType.GROUP,
+    ResourceType.CLUSTER,
+    ResourceType.TRANSACTIONAL_ID,
+)
+_LITERAL, _PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
+
+
+def _acl(
+    user: str,
+    kind: ResourceType,
+    name: str,
+    operation: AclOperation,
+    pattern: PatternType = _LITERAL,
+    *,
+    deny: bool = False,
+    host: str = "*",
+) -> AclBinding:
+    permission = AclPermissionType.DENY if deny else AclPermissionType.ALLOW
+    return AclBinding(
+        ResourcePattern(kind, name, pattern),
+        AccessControlEntry(f"User:{user}", host, operation, permission),
+    )
+
+
+def acls() -> list[AclBinding]:
+    """The ACLs under which all is asked."""
+    found = [
+        _acl("*", _T, "public", _O.DESCRIBE),
+        _acl("*", _G, "any-g", _O.READ),
+        _acl("*", _G, "any-g", _O.DELETE),
+        _acl("*", _X, "any-x", _O.WRITE),
+    ]
+    for user, operation in zip(TOPIC_USERS, TOPIC_OPERATIONS, strict=True):
+        found += [_acl(user, _T, "lit", operation), _acl(user, _T, "pre-", operation, _PREFIXED)]
+    for user, operation in zip(GROUP_USERS, GROUP_OPERATIONS, strict=True):
+        found += [
+            _acl(user, _G, "lit-g", operation),
+            _acl(user, _G, "pre-", operation, _PREFIXED),
+            _acl(user, _T, "public", _O.READ),
+        ]
+    for user, operation in zip(CLUSTER_USERS, CLUSTER_OPERATIONS, strict=True):
+        found.append(_acl(user, _C, "kafka-cluster", operation))
+    for user, operation in zip(IDS_USERS, IDS_OPERATIONS, strict=True):
+        found += [
+            _acl(user, _X, "lit-x", operation),
+            _acl(user, _X, "pre-", operation, _PREFIXED),
+            _acl(user, _T, "public", _O.WRITE),
+        ]
+    for kind in (_T, _G, _X):
+        found += [
+            _acl("all", kind, "*", _O.ALL),
+            _acl("all-but", kind, "*", _O.ALL),
+            _acl("all-but", kind, "pre-", _O.ALL, _PREFIXED, deny=True),
+            _acl("hosted", kind, "*", _O.ALL, host=AWAY),
+            _acl("hosted", kind, "pre-", _O.ALL, _PREFIXED),
+            _acl("hosted", kind, "pre-", _O.READ, _PREFIXED, deny=True, host=HOME),
+        ]
+    found += [
+        _acl("all", _C, "kafka-cluster", _O.ALL),
+        _acl("all-but", _C, "kafka-cluster", _O.ALL),
+        _acl("all-but", _C, "kafka-cluster", _O.ALTER, deny=True),
+        _acl("all-but", _T, "lit", _O.WRITE, deny=True),
+        _acl("all-but", _G, "lit-g", _O.READ, deny=True),
+        _acl("all-but", _X, "lit-x", _O.DESCRIBE, deny=True),
+        _acl("hosted", _C, "kafka-cluster", _O.DESCRIBE, host=AWAY),
+    ]
+    for operation in (_O.WRITE, _O.DESCRIBE, _O.CREATE):
+        found.append(_acl("producer", _T, "pre-", operation, _PREFIXED))
+    for operation in (_O.WRITE, _O.DESCRIBE):
+        found.append(_acl("producer", _X, "lit-x", operation))
+    for operation in (_O.READ, _O.DESCRIBE):
+        found.append(_acl("consumer", _T, "lit", operation))
+    found.append(_acl("consumer", _G, "lit-g", _O.READ))
+    return found
+
+
+# --- what is asked ------------------------------------------------------------------------------------------
+
+
+class Asked(NamedTuple):
+    """One request of the matrix: its API and version, and its fields as a function of a resource and its
+    id."""
+
+    api: ApiKey
+    version: int
+    fields: Callable[[str, bytes], dict[str, Any]]
+    name: str = ""
+
+    @property
+    def label(self) -> str:
+        """What it is called in the golden data."""
+        return f"{self.api.api_name}-{self.version}{self.name and f' {self.name}'}"
+
+    def request(self, resource: str, topic_id: bytes) -> Any:
+        """The message."""
+        return _filled(request_class(self.api), self.fields(resource, topic_id))
+
+
+def _filled(kind: Any, fields: dict[str, Any]) -> Any:
+    """A message of nested dictionaries."""
+    elements = {one.name: one.element.struct for one in kind.FIELDS if one.element is not None}
+
+    def value(name: str, given: Any) -> Any:
+        struct = elements.get(name)
+        if isinstance(given, list) and struct is not None:
+            return [_filled(struct, one) for one in given]
+        return given
+
+    return kind(**{name: value(name, given) for name, given in fields.items()})
+
+
+_A = ApiKey
+_NO_ID = bytes(16)
+_STRANGER = {"producer_id": 99_999, "producer_epoch": 0}
+_TOPIC, _GROUP_CONFIGS, _BROKER, _LOGGER = 2, 32, 4, 8
+
+
+def _batch() -> bytes:
+    return build_batch([(1_700_000_000_000, None, b"v", ())])
+
+
+def _transactional_batch() -> bytes:
+    return build_batch(
+        [(1_700_000_000_000, None, b"v", ())],
+        producer_id=99_999,
+        producer_epoch=0,
+        base_sequence=0,
+        transactional=True,
+    )
+
+
+def _produced(name: str, transactional_id: str | None = None) -> dict[str, Any]:
+    records = _batch() if transactional_id is None else _transactional_batch()
+    return {
+        "transactional_id": transactional_id,
+        "acks": -1,
+        "timeout_ms": 5000,
+        "topic_data": [{"name": name, "partition_data": [{"index": 0, "records": records}]}],
+    }
+
+
+def _fetched(name: str, topic_id: bytes, version: int, replica_id: int = -1) -> dict[str, Any]:
+    return {
+        "replica_id": replica_id,
+        "max_wait_ms": 0,
+        "min_bytes": 0,
+        "max_bytes": 1_000_000,
+        "topics": [
+            {
+                **({"topic_id": topic_id} if version >= 13 else {"topic": name}),
+                "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}],
+            }
+        ],
+    }
+
+
+def _metadata(names: list[str] | None, **more: Any) -> dict[str, Any]:
+    topics = None if names is None else [{"name": name} for name in names]
+    return {"topics": topics, "allow_auto_topic_creation": False, **more}
+
+
+def _committed(group: str, topic: str, **more: Any) -> dict[str, Any]:
+    return {
+        "group_id": group,
+        "generation_id_or_member_epoch": -1,
+        "member_id": "",
+        "topics": [{"name": topic, "partitions": [{"partition_index": 0, "committed_offset": 1}]}],
+        **more,
+    }
+
+
+def _resource(kind: int, name: str, **more: Any) -> dict[str, Any]:
+    return {"resource_type": kind, "resource_name": name, **more}
+
+
+_RETENTION = {"name": "retention.ms", "value": "1000000"}
+_THREADS = {"name": "log.cleaner.threads", "value": "1"}
+
+OF_TOPICS = (
+    Asked(_A.PRODUCE, 9, lambda name, _: _produced(name)),
+    Asked(_A.FETCH, 12, lambda name, id_: _fetched(name, id_, 12)),
+    Asked(_A.FETCH, 13, lambda name, id_: _fetched(name, id_, 13)),
+    Asked(
+        _A.LIST_OFFSETS,
+        7,
+        lambda name, _: {"topics": [{"name": name, "partitions": [{"partition_index": 0, "timestamp": -1}]}]},
+    ),
+    # No topic can have such a name, so that none comes to be.
+    Asked(
+        _A.METADATA,
+        1,
+        lambda name, _: {"topics": [{"name": name if name in TOPICS else f"{name}!"}]},
+        "creating",
+    ),
+    Asked(
+        _A.METADATA,
+        9,
+        lambda name, _: _metadata([name], include_topic_authorized_operations=True),
+    ),
+    Asked(
+        _A.METADATA,
+        12,
+        lambda _, id_: {
+            "topics": [{"topic_id": id_, "name": None}],
+            "allow_auto_topic_creation": False,
+            "include_topic_authorized_operations": True,
+        },
+        "by id",
+    ),
+    Asked(
+        _A.OFFSET_FOR_LEADER_EPOCH,
+        4,
+        lambda name, _: {
+            "replica_id": -2,
+            "topics": [
+                {
+                    "topic": name,
+                    "partitions": [{"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}],
+                }
+            ],
+        },
+    ),
+    Asked(
+        _A.DELETE_RECORDS,
+        2,
+        lambda name, _: {
+            "topics": [{"name": name, "partitions": [{"partition_index": 0, "offset": 0}]}],
+            "timeout_ms": 5000,
+        },
+    ),
+    Asked(
+        _A.DESCRIBE_CONFIGS,
+        4,
+        lambda name, _: {"resources": [_resource(_TOPIC, name, configuration_keys=[])]},
+    ),
+    Asked(
+        _A.ALTER_CONFIGS,
+        2,
+        lambda name, _: {"resources": [_resource(_TOPIC, name, configs=[_RETENTION])], "validate_only": True},
+    ),
+    Asked(
+        _A.INCREMENTAL_ALTER_CONFIGS,
+        1,
+        lambda name, _: {"resources": [_resource(_TOPIC, name, configs=[_RETENTION])], "validate_only": True},
+    ),
+    Asked(
+        _A.CREATE_TOPICS,
+        7,
+        lambda name, _: {
+            "topics": [{"name": name, "num_partitions": 1, "replication_factor": 1}],
+            "timeout_ms": 5000,
+            "validate_only": True,
+        },
+    ),
+    Asked(
+        _A.CREATE_PARTITIONS,
+        3,
+        lambda name, _: {
+            "topics": [{"name": name, "count": 5, "assignments": None}],
+            "timeout_ms": 5000,
+            "validate_only": True,
+        },
+    ),
+    Asked(_A.DESCRIBE_PRODUCERS, 0, lambda name, _: {"topics": [{"name": name, "partition_indexes": [0]}]}),
+    Asked(_A.OFFSET_COMMIT, 8, lambda name, _: _committed("any-g", name)),
+    Asked(
+        _A.OFFSET_FETCH,
+        5,
+        lambda name, _: {"group_id": "any-g", "topics": [{"name": name, "partition_indexes": [0]}]},
+    ),
+    Asked(
+        _A.OFFSET_FETCH,
+        8,
+        lambda name, _: {
+            "groups": [{"group_id": "any-g", "topics": [{"name": name, "partition_indexes": [0]}]}]
+        },
+    ),
+    Asked(
+        _A.OFFSET_DELETE,
+        0,
+        lambda name, _: {
+            "group_id": "any-g",
+            "topics": [{"name": name, "partitions": [{"partition_index": 7}]}],
+        },
+    ),
+    Asked(
+        _A.ADD_PARTITIONS_TO_TXN,
+        3,
+        lambda name, _: {
+            "v3_and_below_transactional_id": "any-x",
+            "v3_and_below_producer_id": 99_999,
+            "v3_and_below_producer_epoch": 0,
+            "v3_and_below_topics": [{"name": name, "partitions": [0]}],
+        },
+    ),
+    Asked(
+        _A.TXN_OFFSET_COMMIT,
+        3,
+        lambda name, _: {"transactional_id": "any-x", **_committed("any-g", name, **_STRANGER)},
+    ),
+)
+"""About one topic."""
+
+DELETIONS = (
+    Asked(_A.DELETE_TOPICS, 5, lambda name, _: {"topic_names": [name], "timeout_ms": 5000}),
+    Asked(
+        _A.DELETE_TOPICS,
+        6,
+        lambda _, id_: {"topics": [{"name": None, "topic_id": id_}], "timeout_ms": 5000},
+        "by id",
+    ),
+)
+"""About one topic, which would be gone: asked by those who may not, and of topics that are not there."""
+
+OF_GROUPS = (
+    Asked(
+        _A.JOIN_GROUP,
+        5,
+        lambda name, _: {
+            "group_id": name,
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 10_000,
+            "member_id": "",
+            "group_instance_id": None,
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": b""}],
+        },
+    ),
+    Asked(
+        _A.SYNC_GROUP,
+        3,
+        lambda name, _: {
+            "group_id": name,
+            "generation_id": 1,
+            "member_id": "m",
+            "group_instance_id": None,
+            "assignments": [],
+        },
+    ),
+    Asked(
+        _A.HEARTBEAT,
+        3,
+        lambda name, _: {"group_id": name, "generation_id": 1, "member_id": "m", "group_instance_id": None},
+    ),
+    Asked(_A.LEAVE_GROUP, 2, lambda name, _: {"group_id": name, "member_id": "m"}),
+    Asked(_A.OFFSET_COMMIT, 8, lambda name, _: _committed(name, "public")),
+    Asked(
+        _A.OFFSET_FETCH,
+        5,
+        lambda name, _: {"group_id": name, "topics": [{"name": "public", "partition_indexes": [0]}]},
+    ),
+    Asked(_A.OFFSET_FETCH, 7, lambda name, _: {"group_id": name, "topics": None}, "all"),
+    Asked(_A.OFFSET_FETCH, 8, lambda name, _: {"groups": [{"group_id": name, "topics": None}]}, "all"),
+    Asked(
+        _A.OFFSET_DELETE,
+        0,
+        lambda name, _: {
+            "group_id": name,
+            "topics": [{"name": "public", "partitions": [{"partition_index": 7}]}],
+        },
+    ),
+    Asked(_A.DESCRIBE_GROUPS, 5, lambda name, _: {"groups": [name], "include_authorized_operations": True}),
+    Asked(_A.DELETE_GROUPS, 2, lambda name, _: {"groups_names": [f"{name}-gone"]}),
+    Asked(_A.FIND_COORDINATOR, 3, lambda name, _: {"key": name, "key_type": 0}),
+    Asked(_A.FIND_COORDINATOR, 4, lambda name, _: {"coordinator_keys": [name], "key_type": 0}),
+    Asked(
+        _A.ADD_OFFSETS_TO_TXN,
+        3,
+        lambda name, _: {"transactional_id": "any-x", "group_id": name, **_STRANGER},
+    ),
+    Asked(
+        _A.TXN_OFFSET_COMMIT,
+        3,
+        lambda name, _: {"transactional_id": "any-x", **_committed(name, "public", **_STRANGER)},
+    ),
+)
+"""About one group."""
+
+OF_IDS = (
+    Asked(_A.PRODUCE, 9, lambda name, _: _produced("public", name)),
+    Asked(
+        _A.INIT_PRODUCER_ID, 4, lambda name, _: {"transactional_id": name, "transaction_timeout_ms": 10_000}
+    ),
+    Asked(_A.FIND_COORDINATOR, 3, lambda name, _: {"key": name, "key_type": 1}),
+    Asked(_A.FIND_COORDINATOR, 4, lambda name, _: {"coordinator_keys": [name], "key_type": 1}),
+    Asked(
+        _A.ADD_PARTITIONS_TO_TXN,
+        3,
+        lambda name, _: {
+            "v3_and_below_transactional_id": name,
+            "v3_and_below_producer_id": 99_999,
+            "v3_and_below_producer_epoch": 0,
+            "v3_and_below_topics": [{"name": "public", "partitions": [0]}],
+        },
+    ),
+    Asked(
+        _A.ADD_OFFSETS_TO_TXN,
+        3,
+        lambda name, _: {"transactional_id": name, "group_id": "any-g", **_STRANGER},
+    ),
+    Asked(_A.END_TXN, 3, lambda name, _: {"transactional_id": name, "committed": True, **_STRANGER}),
+    Asked(
+        _A.TXN_OFFSET_COMMIT,
+        3,
+        lambda name, _: {"transactional_id": name, **_committed("any-g", "public", **_STRANGER)},
+    ),
+    Asked(_A.DESCRIBE_TRANSACTIONS, 0, lambda name, _: {"transactional_ids": [name]}),
+)
+"""About one transactional id."""
+
+_ANY_ACL = {"resource_type_filter": 2, "resource_name_filter": "none", "pattern_type_filter": 3}
+_ANY_ENTRY = {"principal_filter": None, "host_filter": None, "operation": 1, "permission_type": 1}
+
+OF_THE_CLUSTER = (
+    Asked(_A.METADATA, 9, lambda *_: _metadata(None, include_topic_authorized_operations=True), "all topics"),
+    Asked(_A.METADATA, 9, lambda *_: _metadata([], include_cluster_authorized_operations=True), "cluster"),
+    Asked(_A.DESCRIBE_CLUSTER, 0, lambda *_: {"include_cluster_authorized_operations": True}),
+    Asked(_A.LIST_GROUPS, 4, lambda *_: {"states_filter": []}),
+    Asked(_A.LIST_TRANSACTIONS, 0, lambda *_: {"state_filters": [], "producer_id_filters": []}),
+    Asked(_A.INIT_PRODUCER_ID, 4, lambda *_: {"transactional_id": None, "transaction_timeout_ms": 10_000}),
+    Asked(_A.DESCRIBE_ACLS, 3, lambda *_: {**_ANY_ACL, **_ANY_ENTRY}),
+    Asked(
+        _A.CREATE_ACLS,
+        3,
+        lambda *_: {
+            "creations": [
+                {
+                    "resource_type": 2,
+                    "resource_name": "",
+                    "principal": "User:x",
+                    "host": "*",
+                    "operation": 3,
+                    "permission_type": 3,
+                }
+            ]
+        },
+    ),
+    Asked(_A.DELETE_ACLS, 3, lambda *_: {"filters": [{**_ANY_ACL, **_ANY_ENTRY}]}),
+    Asked(
+        _A.DESCRIBE_CONFIGS,
+        4,
+        lambda *_: {"resources": [_resource(_BROKER, "1", configuration_keys=["log.cleaner.threads"])]},
+        "broker",
+    ),
+    Asked(
+        _A.ALTER_CONFIGS,
+        2,
+        lambda *_: {"resources": [_resource(_BROKER, "1", configs=[_THREADS])], "validate_only": True},
+        "broker",
+    ),
+    Asked(
+        _A.INCREMENTAL_ALTER_CONFIGS,
+        1,
+        lambda *_: {"resources": [_resource(_BROKER, "1", configs=[_THREADS])], "validate_only": True},
+        "broker",
+    ),
+    Asked(
+        _A.ALTER_REPLICA_LOG_DIRS,
+        2,
+        lambda *_: {"dirs": [{"path": "/none", "topics": [{"name": "lit", "partitions": [0]}]}]},
+    ),
+    Asked(_A.DESCRIBE_LOG_DIRS, 4, lambda *_: {"topics": [{"topic": "none", "partitions": [0]}]}),
+    Asked(
+        _A.ELECT_LEADERS,
+        2,
+        lambda *_: {
+            "election_type": 0,
+            "topic_partitions": [{"topic": "lit", "partitions": [0]}],
+            "timeout_ms": 5000,
+        },
+    ),
+    Asked(
+        _A.ALTER_PARTITION_REASSIGNMENTS,
+        0,
+        lambda *_: {
+            "timeout_ms": 5000,
+            "topics": [{"name": "lit", "partitions": [{"partition_index": 0, "replicas": None}]}],
+        },
+    ),
+    Asked(_A.LIST_PARTITION_REASSIGNMENTS, 0, lambda *_: {"timeout_ms": 5000, "topics": None}),
+    Asked(_A.DESCRIBE_CLIENT_QUOTAS, 1, lambda *_: {"components": [], "strict": False}),
+    Asked(
+        _A.ALTER_CLIENT_QUOTAS,
+        1,
+        lambda *_: {
+            "entries": [
+                {
+                    "entity": [{"entity_type": "user", "entity_name": "x"}],
+                    "ops": [{"key": "producer_byte_rate", "value": 1000.0, "remove": False}],
+                }
+            ],
+            "validate_only": True,
+        },
+    ),
+    Asked(_A.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, lambda *_: {"users": [{"name": "none"}]}),
+    Asked(
+        _A.ALTER_USER_SCRAM_CREDENTIALS,
+        0,
+        lambda *_: {"deletions": [{"name": "none", "mechanism": 1}], "upsertions": []},
+    ),
+    Asked(_A.WRITE_TXN_MARKERS, 1, lambda *_: {"markers": []}),
+    Asked(_A.FETCH, 12, lambda name, id_: _fetched("other", id_, 12, replica_id=77), "follower"),
+    Asked(
+        _A.CREATE_TOPICS,
+        7,
+        lambda *_: {
+            "topics": [{"name": "brand-new", "num_partitions": 1, "replication_factor": 1}],
+            "timeout_ms": 5000,
+            "validate_only": True,
+        },
+    ),
+    Asked(_A.METADATA, 1, lambda *_: {"topics": [{"name": "any!new"}]}, "creating"),
+)
+"""About the cluster, or about everything."""
+
+OF_CONTROLLERS = (
+    Asked(_A.LEADER_AND_ISR, 4, lambda *_: {"controller_id": 7, "broker_epoch": 0}),
+    Asked(_A.STOP_REPLICA, 3, lambda *_: {"controller_id": 7, "broker_epoch": 0}),
+    Asked(_A.UPDATE_METADATA, 6, lambda *_: {"controller_id": 7, "broker_epoch": 0}),
+    Asked(_A.CONTROLLED_SHUTDOWN, 3, lambda *_: {"broker_id": 7, "broker_epoch": 0}),
+    Asked(_A.ALTER_PARTITION, 1, lambda *_: {"broker_id": 7, "broker_epoch": 0, "topics": []}),
+)
+"""What brokers ask of each other: asked by those who may not."""
+
+
+class Case(NamedTuple):
+    """Who asks what about which resource, from where."""
+
+    user: str
+    host: str
+    asked: Asked
+    resource: str
+
+    @property
+    def label(self) -> str:
+        """The key of the golden data."""
+        where = "" if self.host == HOME else f" from {self.host}"
+        return f"{self.user}{where}: {self.asked.label} {self.resource}".rstrip()
+
+
+def cases() -> Iterator[Case]:
+    """All of them, in the order in which they are asked."""
+    for user in (NOBODY, *TOPIC_USERS, "all-but", "producer", "consumer", ADMIN):
+        for asked in OF_TOPICS:
+            for resource in ("lit", "pre-1", "other"):
+                yield Case(user, HOME, asked, resource)
+        for asked in (one for one in OF_TOPICS if one.api in _ALSO_OF_MISSING):
+            for resource in ("pre-missing", "missing"):
+                yield Case(user, HOME, asked, resource)
+        for asked in DELETIONS:
+            for resource in ("lit", "pre-1", "other"):
+                if user not in ("t-delete", "all-but", ADMIN):
+                    yield Case(user, HOME, asked, resource)
+            yield Case(user, HOME, asked, "missing")
+    for user in (NOBODY, *GROUP_USERS, "all-but", "consumer"):
+        for asked in OF_GROUPS:
+            for resource in ("lit-g", "pre-g", "other-g"):
+                yield Case(user, HOME, asked, resource)
+    for user in (NOBODY, *IDS_USERS, "all-but", "producer"):
+        for asked in OF_IDS:
+            for resource in ("lit-x", "pre-x", "other-x"):
+                yield Case(user, HOME, asked, resource)
+    for user in (
+        NOBODY,
+        *CLUSTER_USERS,
+        "t-write",
+        "t-read",
+        "t-create",
+        "g-describe",
+        "x-describe",
+        "all",
+        "all-but",
+    ):
+        for asked in OF_THE_CLUSTER:
+            yield Case(user, HOME, asked, "")
+    for user in (NOBODY, "c-alter", "c-create", "t-read"):
+        for asked in OF_CONTROLLERS:
+            yield Case(user, HOME, asked, "")
+    for host in (HOME, AWAY):
+        for asked in OF_TOPICS[:6]:
+            for resource in ("lit", "pre-1"):
+                yield Case("hosted", host, asked, resource)
+        for asked in (*OF_GROUPS[:1], *OF_GROUPS[9:12]):
+            yield Case("hosted", host, asked, "pre-g")
+        for asked in OF_THE_CLUSTER[:4]:
+            yield Case("hosted", host, asked, "")
+
+
+_ALSO_OF_MISSING = (
+    _A.PRODUCE,
+    _A.FETCH,
+    _A.LIST_OFFSETS,
+    _A.METADATA,
+    _A.DESCRIBE_CONFIGS,
+    _A.CREATE_TOPICS,
+    _A.CREATE_PARTITIONS,
+    _A.DELETE_RECORDS,
+)
+
+
+# --- how it is asked ----------------------------------------------------------------------------------------
+
+
+class Connection:
+    """One connection to a broker."""
+
+    def __init__(self, port: int, host: str = HOME) -> None:
+        self._socket = socket.create_connection((HOME, port), LIMIT_S, (host, 0))
+        self._number = 0
+
+    @property
+    def name(self) -> tuple[str, int]:
+        """Its end here."""
+        name: tuple[str, int] = self._socket.getsockname()
+        return name
+
+    def call(self, request: Any, version: int) -> Any:
+        """The answer to a request.
+
+        Raises:
+            ConnectionError: the broker closes the connection instead.
+        """
+        self._number += 1
+        key = request.API_KEY
+        self._socket.sendall(b"".join(encode_request(key, version, self._number, "matrix", request)))
+        frame = self._read(int.from_bytes(self._read(4), "big"))
+        return decode_response(frame, key, version)[1]
+
+    def _read(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            more = self._socket.recv(size - len(data))
+            if not more:
+                raise ConnectionError("the broker has closed the connection")
+            data += more
+        return data
+
+    def close(self) -> None:
+        """Close it."""
+        self._socket.close()
+
+
+class Side:
+    """A broker that is asked, with a connection of each user from each address.
+
+    Args:
+        connect: makes one of a user's.
+        admin: one of somebody who may do everything.
+    """
+
+    def __init__(self, connect: Callable[[str, str], Connection], admin: Connection) -> None:
+        self._connect = connect
+        self._connections: dict[tuple[str, str], Connection] = {}
+        self._admin = admin
+        self._ids: dict[str, bytes] = {}
+
+    def prepare(self) -> None:
+        """Create topics, groups, transactional ids and ACLs."""
+        admin = self._admin
+        topics = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in TOPICS]
+        self._settled(Asked(_A.CREATE_TOPICS, 7, lambda *_: {"topics": topics, "timeout_ms": 30_000}), 36)
+        for name in TOPICS:
+            self._settled(OF_TOPICS[0], resource=name)
+        self._ids = {
+            one.name: one.topic_id
+            for one in admin.call(
+                Asked(_A.METADATA, 12, lambda *_: {"topics": None}).request("", b""), 12
+            ).topics
+        }
+        for group in GROUPS:
+            self._settled(OF_GROUPS[11], resource=group)
+            self._settled(OF_GROUPS[4], resource=group)
+        for name in IDS:
+            self._settled(OF_IDS[2], resource=name)
+            self._settled(OF_IDS[1], resource=name)
+        creations = [
+            {
+                "resource_type": int(pattern.resource_type),
+                "resource_name": pattern.name,
+                "resource_pattern_type": int(pattern.pattern_type),
+                "principal": entry.principal,
+                "host": entry.host,
+                "operation": int(entry.operation),
+                "permission_type": int(entry.permission_type),
+            }
+            for pattern, entry in acls()
+        ]
+        self._settled(Asked(_A.CREATE_ACLS, 3, lambda *_: {"creations": creations}))
+
+    def _settled(self, asked: Asked, *good: int, resource: str = "") -> None:
+        """Ask until it is done: coordinators and leaders take their time."""
+        for tried in range(1200):
+            time.sleep(0.05 if tried else 0)
+            answer = self._admin.call(asked.request(resource, _NO_ID), asked.version).to_json(asked.version)
+            codes = set(_codes(answer))
+            if codes <= {0, *good}:
+                return
+            assert codes <= _PASSING, (asked.label, resource, codes)
+        raise AssertionError(f"{asked.label} {resource} is never done: {codes}")
+
+    def ask(self, case: Case) -> Any:
+        """What is answered, reduced; `closed` where the connection is."""
+        key = (case.user, case.host)
+        request = case.asked.request(case.resource, self._ids.get(case.resource, b"\x01" * 16))
+        while True:
+            connection = self._connections.get(key)
+            if connection is None:
+                connection = self._connections[key] = self._connect(*key)
+            try:
+                answer = connection.call(request, case.asked.version)
+            except ConnectionError:
+                self._connections.pop(key).close()
+                return "closed"
+            except TimeoutError as error:
+                raise AssertionError(f"no answer to {case.label}") from error
+            found = answer.to_json(case.asked.version)
+            if not _AGAIN.intersection(_codes(found)):
+                return reduced(found)
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in self._connections.values():
+            connection.close()
+        self._admin.close()
+
+
+_AGAIN = {
+    int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+    int(ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    int(ErrorCode.CONCURRENT_TRANSACTIONS),
+}
+_PASSING = {
+    *_AGAIN,
+    int(ErrorCode.NOT_COORDINATOR),
+    int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    int(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    int(ErrorCode.LEADER_NOT_AVAILABLE),
+}
+
+_SHOWN = {
+    *("name", "topicName", "topic", "groupId", "resourceName", "transactionalId", "key", "errorCode"),
+    *("topicAuthorizedOperations", "clusterAuthorizedOperations", "authorizedOperations", "user"),
+}
+"""What the matrix is about: errors, names, what is said to be authorized."""
+
+
+def _codes(answer: Any) -> Iterator[int]:
+    if isinstance(answer, list):
+        for one in answer:
+            yield from _codes(one)
+    elif isinstance(answer, dict):
+        for key, value in answer.items():
+            if key == "errorCode":
+                yield value
+            else:
+                yield from _codes(value)
+
+
+def reduced(answer: Any) -> Any:
+    """Errors, names and authorized operations of an answer; lists in one order."""
+    if isinstance(answer, list):
+        found = [one for one in map(reduced, answer) if one not in ({}, [])]
+        return sorted(found, key=repr)
+    if isinstance(answer, dict):
+        kept = {}
+        for key, value in answer.items():
+            if (key in _SHOWN or key.endswith("ErrorCode")) and not isinstance(value, (list, dict)):
+                kept[key] = value
+            elif isinstance(value, (list, dict)) and key not in ("configs", "nodeEndpoints", "brokers"):
+                below = reduced(value)
+                if below:
+                    kept[key] = below
+        return kept
+    return {}

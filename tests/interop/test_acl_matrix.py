@@ -1,0 +1,63 @@
+"""The matrix of `broker/acl_matrix.py`, asked of a real Kafka 3.9.1 with ZooKeeper and of ours.
+
+`UPDATE_GOLDEN=1` writes what Kafka answers into tests/golden/authorization.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from broker.acl_matrix import USERS, Connection, Side, cases
+from broker.test_acl_matrix import GOLDEN, recorded, write_golden
+from interop import kafka_peer
+from odradek.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from odradek.wire.messages.sasl_handshake import SaslHandshakeRequest
+from ports import free_port
+
+pytestmark = pytest.mark.interop
+
+VERSION = "3.9.1"
+
+
+def _logged_in(port: int, user: str, host: str) -> Connection:
+    connection = Connection(port, host)
+    assert connection.call(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == 0
+    token = f"\0{user}\0{user}".encode()
+    assert connection.call(SaslAuthenticateRequest(auth_bytes=token), 1).error_code == 0
+    return connection
+
+
+@pytest.fixture
+def kafka(tmp_path: Path) -> Iterator[Side]:
+    if reason := kafka_peer.missing_toolchain():
+        pytest.skip(reason)
+    port = free_port()
+    users = " ".join(f'user_{one}="{one}"' for one in USERS)
+    settings = {
+        "listeners": f"SASL_PLAINTEXT://127.0.0.1:{port}",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+            f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
+        ),
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "super.users": "User:admin;User:ANONYMOUS",
+        "offsets.topic.num.partitions": "1",
+        "transaction.state.log.num.partitions": "1",
+    }
+    with kafka_peer.RealKafka(VERSION, tmp_path, settings) as kafka:
+        side = Side(lambda user, host: _logged_in(port, user, host), Connection(kafka.port))
+        with closing(side):
+            side.prepare()
+            yield side
+
+
+def test_kafka_answers_as_recorded(kafka: Side) -> None:
+    answers = {case.label: kafka.ask(case) for case in cases()}
+    if os.environ.get("UPDATE_GOLDEN"):
+        write_golden(answers)
+    assert answers == recorded(), GOLDEN
