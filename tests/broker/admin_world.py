@@ -12,6 +12,7 @@ from odradek.broker.features import Features
 from odradek.broker.handler_types import Refused
 from odradek.broker.kafka_versions.release import find
 from odradek.broker.network.peer import ANONYMOUS, Peer
+from odradek.broker.quotas.quota_managers import QuotaManagers
 from odradek.broker.registry import Handlers
 from odradek.broker.slices import is_in_steps, take_all
 from odradek.broker.telemetry import ClientTelemetry
@@ -70,6 +71,7 @@ class World:
         self.authorizer: Any = None
         self.acls: Any = None
         self.principal = ANONYMOUS
+        self.quotas = QuotaManagers(self.config, self.clock)
         self.deltas: list[ClusterDelta] = []
         self.controller.open()
         self.controller.start(BrokerRegistration((Endpoint("PLAINTEXT", host, port),)))
@@ -103,6 +105,7 @@ class World:
 
     def _on_image(self, image: ClusterImage, delta: ClusterDelta) -> None:
         self.deltas.append(delta)
+        self.quotas.follow(delta.configs)
         if any(entity.startswith("brokers/") for entity in delta.configs):
             self.config.update_dynamic(
                 image.config("brokers/<default>"), image.config(f"brokers/{self.controller.broker_id}")

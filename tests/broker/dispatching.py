@@ -33,6 +33,9 @@ class Later:
     def hold(self, held: bool) -> None:
         pass
 
+    def mute(self, timers: Any, mute_ms: float, answer: Answer | None) -> None:
+        pass
+
     def own(self, frame: Any) -> Any:
         return bytes(frame)
 

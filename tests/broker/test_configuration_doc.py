@@ -48,8 +48,8 @@ ignored; a value that its config cannot have stops the start.
 prefix, too), a protocol other than PLAINTEXT, keys of delegation tokens, classes of policies,
 `zookeeper.connect` or several KRaft voters does not start, and names them: it would serve everybody
 everything, in plain text. Remove them, or say `--insecure` (`odradek.insecure=true`) where that is meant;
-each is then warned about. Quotas and `password.encoder.*` are only warned about: quotas keep nobody out, and
-passwords are refused in dynamic configs.
+each is then warned about. `password.encoder.*` is only warned about: passwords are refused in dynamic
+configs. What quotas there are is in [quotas.md](quotas.md).
 
 `--host` and `--port` say where to listen *and* what to advertise, whatever the file says of either; what
 they leave open is the file's. `--set advertised.listeners=…` is the last word. 0.0.0.0 is listened on and

@@ -43,6 +43,8 @@ from odradek.broker.network.write_turn import WriteTurn
 from odradek.broker.process.loop_timers import LoopTimers
 from odradek.broker.producer_id_throttle import ProducerIdThrottle
 from odradek.broker.producer_ids import ProducerIds
+from odradek.broker.quotas.quota_managers import QuotaManagers
+from odradek.broker.quotas.throttling import RequestThrottle
 from odradek.broker.registry import SERVED, Handlers
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.slices import Slicer
@@ -53,7 +55,7 @@ from odradek.cluster.cluster_controller import ClusterController
 from odradek.cluster.config_def import ConfigError
 from odradek.cluster.controller import Controller
 from odradek.cluster.embedded import peek
-from odradek.cluster.image import ClusterDelta, ClusterImage
+from odradek.cluster.image import ClusterDelta, ClusterImage, EntityPath
 from odradek.cluster.inter_broker_versions import registration_version
 from odradek.cluster.nodes import BrokerRegistration
 from odradek.cluster.store import StoreError, ensure_path
@@ -111,6 +113,7 @@ class Broker:
         handlers: who answers which request.
         producer_id_throttle: how fast clients may have producer ids made.
         producer_ids, features, fetch_sessions, metrics: what the names say.
+        quotas: what clients may take; `request_throttle` counts what requests take, while one asks for that.
         authorizer: who may do what; None allows everything.
         acls: the ACLs that the authorizer asks; None where there are none.
         housekeeping: what it does by the clock.
@@ -178,6 +181,8 @@ class Broker:
         self.state_changes: StateChanges | None = None
         self.channels: InterBrokerChannels | None = None
         self.producer_id_throttle = ProducerIdThrottle(self.config.odradek_producer_id_creation_rate)
+        self.quotas = QuotaManagers(self.config, self.clock)
+        self.request_throttle: RequestThrottle | None = None
         self._undo: list[tuple[str, Callable[[], object]]] = []
         self._started = False
         self._groups: GroupRuntime | None = None
@@ -333,7 +338,9 @@ class Broker:
         for name, instead in check_promises(self.config):
             log.warning("config asks for what is not there name=%s instead=%s", name, instead)
         self._open_request_log()
-        self._bind(Dispatcher(self, self.handlers, self.slicer))
+        self._dispatcher = Dispatcher(self, self.handlers, self.slicer)
+        self._bind(self._dispatcher)
+        self._limit_connections()
         self._open_logs()
         self._open_metadata()
         self.replicas = ReplicaManager(
@@ -351,6 +358,7 @@ class Broker:
             ),
         )
         self._set_quota_rates()
+        self._follow_quotas(self.image.configs)
         self._undo.append(("conversions", self.conversions.stop))
         self.fetch_sessions = FetchSessionCache(
             max_sessions=self.config.max_incremental_fetch_session_cache_slots, rng=self._rng
@@ -603,6 +611,8 @@ class Broker:
             replication.reassignment_bytes_in += size
 
     def _follow_configs(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        if delta.configs:
+            self._follow_quotas(delta.configs)
         if f"brokers/{self.broker_id}" in delta.configs or "brokers/<default>" in delta.configs:
             self._take_over_dynamic_configs(image)
 
@@ -616,9 +626,29 @@ class Broker:
             self.replicas.reconfigure()
             for listener in self.listeners:
                 listener.update_limits(network_limits(self.config))
+            self._limit_connections()
             if self._membership is not None:
                 self._membership.fetchers.resize(self.config.num_replica_fetchers)
             self._set_quota_rates()
+
+    def _follow_quotas(self, configs: Mapping[EntityPath, Mapping[str, str]]) -> None:
+        self.quotas.follow(configs)
+        if not self.quotas.count_requests:
+            self.request_throttle = None
+        elif self.request_throttle is None:
+            release = self.handlers.release
+            # KIP-219
+            delays_answers = release is not None and not release.at_least("2.0")
+            self.request_throttle = RequestThrottle(self.quotas, self.clock, delays_answers=delays_answers)
+        self._dispatcher.throttle = self.request_throttle
+
+    def _limit_connections(self) -> None:
+        connections = self.quotas.connections
+        connections.per_second = self.config.max_connection_creation_rate
+        between_brokers = self.config.inter_broker_listener_name if len(self.listeners) > 1 else None
+        for listener in self.listeners:
+            listener.connection_quotas = connections
+            listener.is_protected = listener.name == between_brokers
 
     def _set_quota_rates(self) -> None:
         quotas = self.replicas.quotas

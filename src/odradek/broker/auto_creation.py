@@ -19,6 +19,7 @@ from odradek.util.repeats import Repeats
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
+    from odradek.cluster.admin import Admit
     from odradek.cluster.controller import Controller
 
 log = logging.getLogger(__name__)
@@ -75,8 +76,15 @@ def create_internal(controller: Controller, config: BrokerConfig, name: str) -> 
     return ErrorCode.NONE
 
 
-def auto_create(controller: Controller, config: BrokerConfig, names: Iterable[str]) -> dict[str, ErrorCode]:
+def auto_create(
+    controller: Controller, config: BrokerConfig, names: Iterable[str], admit: Admit | None = None
+) -> dict[str, ErrorCode]:
     """Create topics that were asked for and do not exist.
+
+    Args:
+        controller, config: of the broker.
+        names: of the topics.
+        admit: see `Admit`.
 
     Returns:
         Per name the error to answer: LEADER_NOT_AVAILABLE for what has been created or existed after all.
@@ -84,7 +92,7 @@ def auto_create(controller: Controller, config: BrokerConfig, names: Iterable[st
     errors, valid = sort_out(names)
     wanted = [new_topic(config, name) for name in valid]
     try:
-        results = controller.create_topics(wanted)
+        results = controller.create_topics(wanted, admit=admit)
     except KafkaError:
         # Another broker is the controller: the client will ask again, perhaps there.
         return errors | {topic.name: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for topic in wanted}

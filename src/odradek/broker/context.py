@@ -29,6 +29,10 @@ class RequestContext:
         api_version: the version of the request, and so of the response.
         peer: who asks, and by which listener.
         now_ms: wall-clock milliseconds at which the request was taken up; one reading for the whole request.
+        worked_ms: for how long the request was worked on, but for the stretch that is going on.
+        resumed_ms: the monotonic time at which that began; negative while nothing is done for the request.
+            Both are kept only while a quota asks for them.
+        is_exempt: whether the time that the request takes counts for nobody's quota.
         mute_ms: set by a handler that throttles: nothing more is taken up from the connection for so long.
         close_connection: set by a handler that wants the connection closed instead of answered (Produce with
             acks=0 that failed).
@@ -41,10 +45,13 @@ class RequestContext:
         "broker",
         "close_connection",
         "header",
+        "is_exempt",
         "mute_ms",
         "now_ms",
         "on_disconnect",
         "peer",
+        "resumed_ms",
+        "worked_ms",
     )
 
     def __init__(self, broker: BrokerServices, header: RequestHeader, peer: Peer, now_ms: int) -> None:
@@ -54,8 +61,24 @@ class RequestContext:
         self.api_version: int = header.api_version
         self.now_ms = now_ms
         self.mute_ms = 0
+        self.worked_ms = 0.0
+        self.resumed_ms = -1.0
+        self.is_exempt = False
         self.close_connection = False
         self.on_disconnect: Callable[[], None] | None = None
+
+    def thread_ms(self, now_ms: float) -> float:
+        """For how many milliseconds the request has been worked on; the time in which it waited is none.
+
+        Args:
+            now_ms: monotonic milliseconds.
+        """
+        return self.worked_ms if self.resumed_ms < 0 else self.worked_ms + now_ms - self.resumed_ms
+
+    def pause(self, now_ms: float) -> None:
+        """Stop the clock of `thread_ms`, until `resumed_ms` is set again."""
+        self.worked_ms = self.thread_ms(now_ms)
+        self.resumed_ms = -1.0
 
     @property
     def client_host(self) -> str:

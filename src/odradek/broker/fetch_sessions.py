@@ -202,6 +202,17 @@ class FetchContext:
     privileged: bool = False
     uses_topic_ids: bool = False
 
+    @property
+    def error_without_answers(self) -> tuple[ErrorCode, int]:
+        """Error and session id of a response that has no answers, because the client is throttled: the
+        session forgets nothing of what was told before, and a full fetch opens none."""
+        session = self.session
+        if session is None:
+            return ErrorCode.NONE, INVALID_SESSION_ID
+        if session.epoch != self.expected_epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.id
+        return ErrorCode.NONE, session.id
+
 
 class FetchSessionCache:
     """All sessions of a broker, bounded in number.

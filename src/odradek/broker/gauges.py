@@ -36,6 +36,8 @@ def register_gauges(broker: BrokerServices, listeners: Iterable[Listener]) -> No
     quotas = broker.replicas.quotas
     gauge("kafka.server:LeaderReplication", "byte-rate", lambda: quotas.leader.byte_rate)
     gauge("kafka.server:FollowerReplication", "byte-rate", lambda: quotas.follower.byte_rate)
+    gauge("kafka.server:AlterLogDirsReplication", "byte-rate", lambda: _moved_per_second(broker))
+    broker.metrics.source(broker.quotas.metrics)
     _register_controller(broker)
     kind = "kafka.log:LogManager"
     gauge(
@@ -127,6 +129,10 @@ def _count_late_transactions(broker: BrokerServices) -> int:
 
 def _is_offline(logs: LogManager, path: Path) -> float:
     return float(logs.failure_of(path) is not None)
+
+
+def _moved_per_second(broker: BrokerServices) -> float:
+    return 0.0 if broker.moving is None else broker.moving.byte_rate
 
 
 def _connection_count(listener: Listener) -> float:

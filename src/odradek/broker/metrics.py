@@ -206,6 +206,7 @@ class Metrics:
         self.topics = TopicMetricsTable()
         self.requests = RequestMetricsTable()
         self._gauges: dict[MetricKey, Callable[[], float]] = {}
+        self._sources: list[Callable[[], Iterator[tuple[MetricKey, float]]]] = []
 
     def gauge(self, kind: str, name: str, read: Callable[[], float], **tags: str) -> None:
         """Register something that is read when somebody looks.
@@ -217,6 +218,10 @@ class Metrics:
             tags: Kafka's tags.
         """
         self._gauges[(kind, name, tuple(sorted(tags.items())))] = read
+
+    def source(self, read: Callable[[], Iterator[tuple[MetricKey, float]]]) -> None:
+        """Register metrics of which nobody knows how many there are before somebody looks."""
+        self._sources.append(read)
 
     def snapshot(self) -> dict[MetricKey, float]:
         """Every metric's value now."""
@@ -238,4 +243,6 @@ class Metrics:
             values[(kind, "TotalTimeMsMax", tags)] = requests.max_time_ms
         for key, read in self._gauges.items():
             values[key] = read()
+        for read_all in self._sources:
+            values.update(read_all())
         return values

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.broker.interbroker.channels import InterBrokerChannels
     from odradek.broker.services import BrokerServices
-    from odradek.cluster.admin import NewTopic
+    from odradek.cluster.admin import Admit, NewTopic
     from odradek.wire.messages.create_topics import CreateTopicsResponse
 
 log = logging.getLogger(__name__)
@@ -42,15 +42,20 @@ _UNDER_WAY = {
 """What the controller answers for a topic that the client should ask for again."""
 
 
-def have_created(broker: BrokerServices, names: list[str]) -> Any:
+def have_created(broker: BrokerServices, names: list[str], admit: Admit | None = None) -> Any:
     """Have the controller create topics that were asked for; see `auto_create`, whose answer this has.
+
+    Args:
+        broker: this one.
+        names: of the topics.
+        admit: see `Admit`; not asked where another broker is the controller, which has its own quotas.
 
     Returns:
         Errors by name, or a future of them.
     """
     channels, controller = broker.channels, broker.controller
     if channels is None or controller.is_active:
-        return controller.event_queue.run(lambda: auto_create(controller, broker.config, names))
+        return controller.event_queue.run(lambda: auto_create(controller, broker.config, names, admit))
     return broker.loop.create_task(_ask_controller(channels, broker.config, names))
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from odradek.broker.network.request_log import RequestLog
     from odradek.broker.producer_id_throttle import ProducerIdThrottle
     from odradek.broker.producer_ids import ProducerIds
+    from odradek.broker.quotas.quota_managers import QuotaManagers
+    from odradek.broker.quotas.throttling import RequestThrottle
     from odradek.broker.replica_manager import ReplicaManager
     from odradek.broker.served_apis import ServedApis
     from odradek.broker.slices import Slicer
@@ -51,6 +53,8 @@ class BrokerServices(Protocol):
         purgatory: whatever waits.
         producer_id_throttle: how fast clients may have producer ids made.
         producer_ids, features, fetch_sessions, metrics: what the names say.
+        quotas: what clients may take.
+        request_throttle: counts what requests take; None while no quota asks for that.
         conversions: records on their way to another message format.
         authorizer: who may do what; None allows everything.
         acls: the ACLs that the authorizer asks, to be changed; None where there are none.
@@ -76,6 +80,8 @@ class BrokerServices(Protocol):
     features: Features
     fetch_sessions: FetchSessionCache
     metrics: Metrics
+    quotas: QuotaManagers
+    request_throttle: RequestThrottle | None
     conversions: Conversions
     authorizer: Authorizer | None
     acls: AclKeeper | None

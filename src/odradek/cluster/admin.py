@@ -6,7 +6,7 @@ Everything is checked before anything is written; what is wrong with one topic d
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -61,6 +61,10 @@ class NewTopic(NamedTuple):
     configs: Mapping[str, str | None] = _NOTHING
 
 
+Admit = Callable[[int], None]
+"""Told, before it is done, that so many partitions are to be made; raises `KafkaError` if they may not be."""
+
+
 class TopicAdmin(ABC):
     """The part of `Controller` that creates, grows and deletes topics."""
 
@@ -99,7 +103,12 @@ class TopicAdmin(ABC):
         return result
 
     def create_topics(
-        self, wanted: Sequence[NewTopic], validate_only: bool = False, *, unknown_brokers: bool = False
+        self,
+        wanted: Sequence[NewTopic],
+        validate_only: bool = False,
+        *,
+        unknown_brokers: bool = False,
+        admit: Admit | None = None,
     ) -> list[PlannedTopic | KafkaError]:
         """Create topics, or only say what would be created.
 
@@ -108,6 +117,7 @@ class TopicAdmin(ABC):
             validate_only: create nothing.
             unknown_brokers: whether a manual assignment may name brokers that are not there, as with
                 ZooKeeper; a partition that has no other stays without a leader.
+            admit: see `Admit`; called for each topic that is in order.
 
         Returns:
             For each wanted topic, in order, what was created or the error.
@@ -122,6 +132,8 @@ class TopicAdmin(ABC):
         for topic in wanted:
             try:
                 plan = self._plan(topic, taken, new_partitions, unknown_brokers)
+                if admit is not None and not validate_only:
+                    admit(len(plan.assignment))
                 taken.add(topic.name)
                 new_partitions += len(plan.assignment)
                 results.append(plan)
@@ -227,6 +239,8 @@ class TopicAdmin(ABC):
         count: int,
         assignments: Sequence[Sequence[int]] | None = None,
         validate_only: bool = False,
+        *,
+        admit: Admit | None = None,
     ) -> None:
         """Make a topic have `count` partitions.
 
@@ -235,6 +249,7 @@ class TopicAdmin(ABC):
             count: how many partitions it is to have in all.
             assignments: replicas of each added partition; None for automatic placement.
             validate_only: only check.
+            admit: see `Admit`.
 
         Raises:
             UnknownTopicOrPartitionError: no such topic.
@@ -281,6 +296,8 @@ class TopicAdmin(ABC):
                 racks, count - present, len(first), start_index=start, first_partition=present
             )
         if not validate_only:
+            if admit is not None:
+                admit(count - present)
             try:
                 self._commit(decisions.add_partitions(image, self.epoch, name, added))
             except StoreError as error:

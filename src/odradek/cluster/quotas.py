@@ -23,13 +23,19 @@ Entity = Mapping[str, str | None]
 """Names by type of entity."""
 
 _LONG, _DOUBLE = "LONG", "DOUBLE"
+PRODUCER_BYTE_RATE = "producer_byte_rate"
+CONSUMER_BYTE_RATE = "consumer_byte_rate"
+REQUEST_PERCENTAGE = "request_percentage"
+CONTROLLER_MUTATION_RATE = "controller_mutation_rate"
+CONNECTION_CREATION_RATE = "connection_creation_rate"
+
 _OF_CLIENTS = {
-    "producer_byte_rate": _LONG,
-    "consumer_byte_rate": _LONG,
-    "request_percentage": _DOUBLE,
-    "controller_mutation_rate": _DOUBLE,
+    PRODUCER_BYTE_RATE: _LONG,
+    CONSUMER_BYTE_RATE: _LONG,
+    REQUEST_PERCENTAGE: _DOUBLE,
+    CONTROLLER_MUTATION_RATE: _DOUBLE,
 }
-_OF_ADDRESSES = {"connection_creation_rate": "INT"}
+_OF_ADDRESSES = {CONNECTION_CREATION_RATE: "INT"}
 _LARGEST = {_LONG: 2**63 - 1, "INT": 2**31 - 1}
 _EPSILON = 1e-6
 """How far a number that must be whole may be from that."""

@@ -8,7 +8,6 @@ KAFKA_STORAGE_ERROR. Of an entity that stands there twice each is done in turn, 
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import CLUSTER, Operation
@@ -17,7 +16,6 @@ from odradek.broker.controller_thread import on_controller_thread
 from odradek.broker.registry import handler
 from odradek.cluster import quotas
 from odradek.errors import ClusterAuthorizationError, KafkaError
-from odradek.util.repeats import Repeats
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -30,8 +28,6 @@ from odradek.wire.messages.alter_client_quotas import (
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
     from odradek.broker.handler_types import Refused
-
-repeats = Repeats(logging.getLogger(__name__))
 
 
 def _error_response(refused: Refused[AlterClientQuotasRequest]) -> AlterClientQuotasResponse:
@@ -73,4 +69,3 @@ def _alter(context: RequestContext, entity: quotas.Entity, entry: EntryData, val
     configs = quotas.altered(entity, context.broker.controller.image.config(path), changes)
     if not validate_only:
         write_entity_config(context, path, configs)
-        repeats.log(logging.WARNING, None, "quotas are kept and shown, and limit nobody yet entity=%s", path)

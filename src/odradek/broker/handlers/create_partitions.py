@@ -3,7 +3,8 @@ have them.
 
 A topic named twice: INVALID_REQUEST. Otherwise each for itself: UNKNOWN_TOPIC_OR_PARTITION,
 INVALID_TOPIC_EXCEPTION (being deleted), INVALID_PARTITIONS (not more than it has),
-INVALID_REPLICA_ASSIGNMENT, REASSIGNMENT_IN_PROGRESS, INVALID_REPLICATION_FACTOR, NOT_CONTROLLER.
+INVALID_REPLICA_ASSIGNMENT, REASSIGNMENT_IN_PROGRESS, INVALID_REPLICATION_FACTOR, NOT_CONTROLLER; from
+version 3 on THROTTLING_QUOTA_EXCEEDED, in place of which older clients wait (KIP-599).
 
 In a cluster of several brokers the answer waits until this one has heard of the partitions and their leaders,
 for `timeout_ms` at most: then REQUEST_TIMED_OUT.
@@ -18,6 +19,7 @@ from odradek.broker.authorization import Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.controller_thread import on_controller_thread
 from odradek.broker.metadata_waits import lacks_leaders, wait_for_leaders
+from odradek.broker.quotas.mutations import mutation_quota, throttle_mutations
 from odradek.broker.registry import handler
 from odradek.broker.slices import Steps, begin, wait
 from odradek.errors import KafkaError
@@ -33,6 +35,7 @@ from odradek.wire.messages.create_partitions import (
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
     from odradek.broker.handler_types import Refused
+    from odradek.broker.quotas.controller_mutation_quota_manager import ControllerMutationQuota
 
 
 def _error_response(refused: Refused[CreatePartitionsRequest]) -> CreatePartitionsResponse:
@@ -52,7 +55,8 @@ def _add_and_wait(
     context: RequestContext, request: CreatePartitionsRequest
 ) -> Steps[CreatePartitionsResponse]:
     broker = context.broker
-    response: CreatePartitionsResponse = yield from wait(_add_all(context, request))
+    quota = mutation_quota(context, strict_from=3)
+    response: CreatePartitionsResponse = yield from wait(_add_all(context, request, quota))
     if request.validate_only:
         return response
     added = {one.name for one in response.results if not one.error_code}
@@ -61,11 +65,14 @@ def _add_and_wait(
     for one in response.results:
         if one.name in counts and lacks_leaders(broker, one.name, counts[one.name]):
             one.error_code = int(ErrorCode.REQUEST_TIMED_OUT)
+    throttle_mutations(context, quota, response)
     return response
 
 
 @on_controller_thread
-def _add_all(context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+def _add_all(
+    context: RequestContext, request: CreatePartitionsRequest, quota: ControllerMutationQuota | None
+) -> CreatePartitionsResponse:
     times = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
     for topic in request.topics:
@@ -78,12 +85,15 @@ def _add_all(context: RequestContext, request: CreatePartitionsRequest) -> Creat
                 topic.name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "The topic authorization is failed."
             )
         else:
-            results[topic.name] = _add(context, topic, request.validate_only)
+            results[topic.name] = _add(context, topic, request.validate_only, quota)
     return CreatePartitionsResponse(results=list(results.values()))
 
 
 def _add(
-    context: RequestContext, topic: CreatePartitionsTopic, validate_only: bool
+    context: RequestContext,
+    topic: CreatePartitionsTopic,
+    validate_only: bool,
+    quota: ControllerMutationQuota | None,
 ) -> CreatePartitionsTopicResult:
     assignments = topic.assignments
     try:
@@ -92,6 +102,7 @@ def _add(
             topic.count,
             None if assignments is None else [assignment.broker_ids for assignment in assignments],
             validate_only,
+            admit=None if quota is None else quota.record,
         )
     except KafkaError as error:
         return _failed(topic.name, error.code, error.message)

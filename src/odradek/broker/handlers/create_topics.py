@@ -9,6 +9,7 @@
 - Topics exist and have leaders when the answer goes out. In a cluster of several brokers the answer waits
   until this one has heard of them, for `timeout_ms` at most; REQUEST_TIMED_OUT says that it has not. Alone
   it has nothing to wait for.
+- Who has too much changed is refused from version 6 on, THROTTLING_QUOTA_EXCEEDED, and waits before: KIP-599.
 - A manual assignment names brokers that are there, and no partition twice: INVALID_REPLICA_ASSIGNMENT. As a
   release with ZooKeeper the broker takes others, too, and the last of two assignments; where a partition then
   has no leader, the topic exists and the answer is REQUEST_TIMED_OUT, without the wait for it.
@@ -24,6 +25,7 @@ from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.config.description import describe_topic_configs
 from odradek.broker.controller_thread import on_controller_thread
 from odradek.broker.metadata_waits import lacks_leaders, wait_for_leaders
+from odradek.broker.quotas.mutations import mutation_quota, throttle_mutations
 from odradek.broker.registry import handler
 from odradek.broker.slices import Steps, begin, wait
 from odradek.cluster.admin import NewTopic
@@ -43,6 +45,7 @@ from odradek.wire.messages.create_topics import (
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
     from odradek.broker.handler_types import Refused
+    from odradek.broker.quotas.controller_mutation_quota_manager import ControllerMutationQuota
     from odradek.cluster.decisions import PlannedTopic
 
 
@@ -66,17 +69,22 @@ def handle(
 def _create_and_wait(context: RequestContext, request: CreateTopicsRequest) -> Steps[CreateTopicsResponse]:
     broker = context.broker
     counts: dict[str, int] = {}
-    response: CreateTopicsResponse = yield from wait(_create(context, request, counts))
+    quota = mutation_quota(context, strict_from=6)
+    response: CreateTopicsResponse = yield from wait(_create(context, request, counts, quota))
     yield from wait_for_leaders(broker, counts, request.timeout_ms)
     for one in response.topics:
         if one.name in counts and lacks_leaders(broker, one.name, counts[one.name]):
             one.error_code = int(ErrorCode.REQUEST_TIMED_OUT)
+    throttle_mutations(context, quota, response)
     return response
 
 
 @on_controller_thread
 def _create(
-    context: RequestContext, request: CreateTopicsRequest, counts: dict[str, int]
+    context: RequestContext,
+    request: CreateTopicsRequest,
+    counts: dict[str, int],
+    quota: ControllerMutationQuota | None,
 ) -> CreateTopicsResponse:
     """Create what can be created; what has been goes to `counts`, with the number of its partitions."""
     with_zookeeper = context.broker.handlers.with_zookeeper
@@ -113,7 +121,10 @@ def _create(
                 refused.topic_config_error_code = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     try:
         outcomes = context.broker.controller.create_topics(
-            wanted, request.validate_only, unknown_brokers=with_zookeeper
+            wanted,
+            request.validate_only,
+            unknown_brokers=with_zookeeper,
+            admit=None if quota is None else quota.record,
         )
     except KafkaError as error:
         outcomes = [error for _ in wanted]

@@ -5,16 +5,19 @@ An id that is not known gets UNKNOWN_TOPIC_ID, a name UNKNOWN_TOPIC_OR_PARTITION
 INVALID_REQUEST. Whoever may not describe a topic does not learn its name from its id. Topics are gone when
 the answer goes out, except those with a replica on a broker that is down. In a cluster of several brokers the
 answer waits for that, `timeout_ms` at most: REQUEST_TIMED_OUT for what this broker still tells clients of.
+Who has too much changed is refused from version 5 on, THROTTLING_QUOTA_EXCEEDED, and waits before (KIP-599).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from odradek.broker.authorization import Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.controller_thread import on_controller_thread
 from odradek.broker.metadata_waits import is_still_there, wait_for_deletions
+from odradek.broker.quotas.mutations import mutation_quota, throttle_mutations
 from odradek.broker.registry import handler
 from odradek.broker.slices import Steps, begin, wait
 from odradek.cluster.nodes import NO_TOPIC_ID
@@ -31,6 +34,7 @@ from odradek.wire.messages.delete_topics import (
 if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
     from odradek.broker.handler_types import Refused
+    from odradek.broker.quotas.controller_mutation_quota_manager import ControllerMutationQuota
 
 
 def _error_response(refused: Refused[DeleteTopicsRequest]) -> DeleteTopicsResponse:
@@ -51,18 +55,22 @@ def handle(
 
 
 def _delete_and_wait(context: RequestContext, request: DeleteTopicsRequest) -> Steps[DeleteTopicsResponse]:
-    response: DeleteTopicsResponse = yield from wait(_delete(context, request))
+    quota = mutation_quota(context, strict_from=5)
+    response: DeleteTopicsResponse = yield from wait(_delete(context, request, quota))
     deleted = {one.name: one for one in response.responses if one.name and not one.error_code}
     yield from wait_for_deletions(context.broker, deleted.keys(), request.timeout_ms)
     for name, one in deleted.items():
         if is_still_there(context.broker, name):
             one.error_code = int(ErrorCode.REQUEST_TIMED_OUT)
             one.error_message = ErrorCode.REQUEST_TIMED_OUT.message
+    throttle_mutations(context, quota, response)
     return response
 
 
 @on_controller_thread
-def _delete(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+def _delete(
+    context: RequestContext, request: DeleteTopicsRequest, quota: ControllerMutationQuota | None
+) -> DeleteTopicsResponse:
     wanted = _wanted(request, context.api_version)
     if not context.broker.config.delete_topic_enable:
         error = ErrorCode.TOPIC_DELETION_DISABLED if context.api_version >= 3 else ErrorCode.INVALID_REQUEST
@@ -73,6 +81,8 @@ def _delete(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopi
         if topic.name is not None and topic.topic_id != NO_TOPIC_ID:
             raise InvalidRequestError("Topic name and topic ID can not both be specified.")
     results = [_check(context, topic) for topic in wanted]
+    if quota is not None:
+        _admit(context, results, quota)
     names = [r.name for r in results if r.error_code == ErrorCode.NONE and r.name is not None]
     errors: dict[str, KafkaError | None]
     try:
@@ -84,6 +94,21 @@ def _delete(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopi
         if result.error_code == ErrorCode.NONE and failure is not None:
             result.error_code, result.error_message = int(failure.code), failure.message
     return DeleteTopicsResponse(responses=results)
+
+
+def _admit(
+    context: RequestContext, results: Iterable[DeletableTopicResult], quota: ControllerMutationQuota
+) -> None:
+    """Refuse, of the topics that could be deleted, those that the client's quota has no room for."""
+    known = context.broker.controller.image.topics
+    for result in results:
+        topic = known.get(result.name or "")
+        if result.error_code != ErrorCode.NONE or topic is None:
+            continue
+        try:
+            quota.record(len(topic.partitions))
+        except KafkaError as error:
+            result.error_code, result.error_message = int(error.code), error.message
 
 
 def _wanted(request: DeleteTopicsRequest, version: int) -> list[DeleteTopicState]:

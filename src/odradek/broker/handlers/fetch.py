@@ -14,6 +14,8 @@
   where `replica.selector.class` wants that: `ReplicaManager.preferred_read_replica`.
 - A follower that is not in sync gets no records of what is throttled while that is exceeded (KIP-73):
   `odradek.replication.replication_quota`.
+- A consumer that has taken more than its quota lets it gets an empty answer, and waits:
+  `odradek.broker.quotas.throttling`.
 - zstd data needs version 10 where the topic is configured with it (UNSUPPORTED_COMPRESSION_TYPE).
 - 0-3 get message sets, of magic 0 (0, 1) or at most 1 (2, 3), for which newer records are converted
   (`odradek.broker.conversion.fetch`; UNSUPPORTED_VERSION where `message.downconversion.enable` is false and
@@ -127,6 +129,8 @@ class _Fetch:
         self.request = request
         self.broker = context.broker
         max_bytes = max(0, min(request.max_bytes, self.broker.config.fetch_max_bytes))
+        if self.broker.request_throttle is not None:
+            max_bytes = self.broker.request_throttle.most_fetched(context, request, max_bytes)
         self.min_bytes = min(request.min_bytes, max_bytes)
         self.max_wait_ms = request.max_wait_ms
         self.reading = FetchReading(context, request, max_bytes)
@@ -273,10 +277,20 @@ class _Fetch:
 
     def respond(self) -> _Response:
         """Answer with what was read, when what has to be converted has been."""
+        if self.broker.request_throttle is not None and (empty := self.throttled()) is not None:
+            return empty
         if not self.reading.converting:
             return self.respond_at_once()
         response: _Response = convert_answers(self.broker, self.reading.converting, self.respond_at_once)
         return response
+
+    def throttled(self) -> FetchResponse | None:
+        """What a consumer gets that has taken too much, in place of what was read; None for one that may have
+        it."""
+        throttle = self.broker.request_throttle
+        if throttle is None or self.reading.reader.replica_id >= 0:
+            return None
+        return throttle.fetched(self.context, self.session, self.reading.answers)
 
     def respond_at_once(self) -> FetchResponse:
         """Let the session choose what is new, and put it in the response's form."""
@@ -288,6 +302,8 @@ class _Fetch:
         """As `respond`, for many partitions."""
         if self.reading.converting:
             return self.respond()
+        if self.broker.request_throttle is not None and (empty := self.throttled()) is not None:
+            return empty
         form, chosen = self.choose()
         for piece in _pieces(chosen):
             form.add(piece)

@@ -19,6 +19,7 @@ from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.auto_creation import MAX_TOPICS_AT_ONCE
 from odradek.broker.metadata_waits import wait_for_cluster
+from odradek.broker.quotas.mutations import mutation_quota
 from odradek.broker.registry import handler
 from odradek.broker.remote_creation import have_created
 from odradek.broker.slices import AT_ONCE, Steps, begin, wait
@@ -98,7 +99,10 @@ def _create(
 ) -> Steps[None]:
     """Have topics created, and say in their answers what came of it."""
     # The controller may have created them by the time that it is this one's turn; that is no error.
-    created = yield from wait(have_created(context.broker, missing))
+    # What comes into being by being asked for counts, and is not refused.
+    quota = mutation_quota(context, strict_from=None)
+    admit = None if quota is None else quota.record
+    created = yield from wait(have_created(context.broker, missing, admit))
     for answer in topics:
         if answer.name in created:
             answer.error_code = int(created[answer.name])

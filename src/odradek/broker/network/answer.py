@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, final
+from typing import TYPE_CHECKING, Any, Protocol, final
+
+if TYPE_CHECKING:
+    from odradek.util.timers import Timers
 
 Buffers = list[Any]
 
@@ -54,6 +57,16 @@ class Later(Protocol):
 
     def hold(self, held: bool) -> None:
         """Whether the connection's next requests have to wait until this one has been handled."""
+        ...
+
+    def mute(self, timers: Timers, mute_ms: float, answer: Answer | None) -> None:
+        """Take nothing more up from the connection for so long.
+
+        Args:
+            timers: set the time.
+            mute_ms: how long.
+            answer: what is answered when it is over; None where the answer has been given.
+        """
         ...
 
     def own(self, frame: Any) -> Any:

@@ -3,9 +3,9 @@
 The state is in three places, each bounded:
 
 - `FrameReceiver`: a frame that has not arrived whole yet; it grows with what arrives;
-- `_unprocessed`: whole frames that wait because the peer does not read its responses, because too many
-  requests of this connection are unanswered, or because the broker as a whole holds too many bytes. While
-  anything is here, nothing more is read from the socket;
+- `_unprocessed`: whole frames that wait because the peer does not read its responses or is throttled, because
+  too many requests of this connection are unanswered, or because the broker as a whole holds too many bytes.
+  While anything is here, nothing more is read from the socket;
 - `_unanswered`: requests in work, oldest first. An answer that is ready waits here until all before it have
   left.
 
@@ -23,7 +23,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from odradek.broker.network.answer import Answer
@@ -41,6 +42,7 @@ from odradek.wire.framing import FrameReceiver, ReceiveBuffers
 
 if TYPE_CHECKING:
     from odradek.broker.network.login_gate import GateKeeper, LoginGate
+    from odradek.util.timers import TimerHandle, Timers
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +90,10 @@ class _Slot:
     def hold(self, held: bool) -> None:
         """See `odradek.broker.network.answer.Later`."""
         self._connection.hold(held)
+
+    def mute(self, timers: Timers, mute_ms: float, answer: Answer | None) -> None:
+        """See `odradek.broker.network.answer.Later`."""
+        self._connection.mute(timers, mute_ms, None if answer is None else partial(self, answer))
 
     def own(self, frame: Any) -> Any:
         """See `odradek.broker.network.answer.Later`."""
@@ -146,6 +152,8 @@ class Connection:
         "_held",
         "_listener",
         "_loop",
+        "_muted",
+        "_mutes",
         "_pool",
         "_reading",
         "_receiver",
@@ -178,8 +186,12 @@ class Connection:
         self._unprocessed: deque[Any] = deque()
         self._unanswered: deque[_Slot] = deque()
         self._unanswered_bytes = 0
-        self._held = False
-        """Whether a request is being worked on in slices: those behind it wait, for order counts."""
+        self._held = 0
+        """How many things keep the next request waiting: one that is worked on in slices, for order counts,
+        and throttling."""
+        self._mutes: list[TimerHandle] = []
+        """The times of throttling, until all of them are over; each request in work may add one."""
+        self._muted = 0
         self._writable = True
         self._reading = True
         self._resuming = False
@@ -230,6 +242,9 @@ class Connection:
         if receiver.held_bytes != self.partial_bytes:
             self._listener.account_partial(self, receiver.held_bytes)
         if not frames:
+            if self._muted:
+                # The beginning of a frame is enough to go on with later.
+                self._update_reading()
             return
         if self._unprocessed:
             self._unprocessed.extend(map(receiver.own, frames))
@@ -342,10 +357,32 @@ class Connection:
 
     def hold(self, held: bool) -> None:
         """See `odradek.broker.network.answer.Later`."""
-        self._held = held
-        if not held:
+        if held:
+            self._held += 1
+        else:
+            self._held -= 1
             # The answer leaves first.
             self.resume_soon()
+
+    def mute(self, timers: Timers, mute_ms: float, then: Callable[[], None] | None) -> None:
+        """Take nothing more up for so long, as the peer is throttled; then do `then`.
+
+        What comes next is read, no further, and waits: a peer that goes meanwhile is noticed.
+        """
+        if self._close_reason is not None:
+            return
+        self._held += 1
+        self._muted += 1
+        self._mutes.append(timers.call_later(mute_ms, partial(self._unmute, then)))
+
+    def _unmute(self, then: Callable[[], None] | None) -> None:
+        self._held -= 1
+        self._muted -= 1
+        if not self._muted:
+            self._mutes.clear()
+        if then is not None:
+            then()
+        self.resume_soon()
 
     def answered(self, slot: _Slot, answer: Answer) -> None:
         """Take an answer, and send what has become sendable."""
@@ -534,3 +571,6 @@ class Connection:
                 if context is not None and context.on_disconnect is not None:
                     context.on_disconnect()
         self._unanswered.clear()
+        for timer in self._mutes:
+            timer.cancel()
+        self._mutes.clear()

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.context import RequestContext
@@ -42,6 +41,7 @@ from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 if TYPE_CHECKING:
     from odradek.broker.network.peer import Peer
+    from odradek.broker.quotas.throttling import RequestThrottle
     from odradek.broker.services import BrokerServices
 
 log = logging.getLogger(__name__)
@@ -120,7 +120,11 @@ class _Exchange:
 
 
 class Dispatcher:
-    """Turns frames into answers with the registered handlers."""
+    """Turns frames into answers with the registered handlers.
+
+    Attributes:
+        throttle: counts what requests take; None while no quota asks for that.
+    """
 
     def __init__(self, broker: BrokerServices, handlers: Handlers, slicer: Slicer | None = None) -> None:
         """
@@ -129,6 +133,7 @@ class Dispatcher:
             handlers: what is served.
             slicer: runs what takes long.
         """
+        self.throttle: RequestThrottle | None = None
         self._broker = broker
         self._slicer = slicer if slicer is not None else Slicer()
         self._clock = broker.clock
@@ -176,22 +181,26 @@ class Dispatcher:
         exchange = self._begin(route, header, peer, size)
         if decoded is None:
             whole = self._in_steps(exchange, later.own(frame), body, later)
+            if self.throttle is not None:
+                whole = self._timed(exchange, whole)
             return self._slice(whole, later, large=size > LARGE_REQUEST_BYTES and not route.takes_more)
         exchange.request = decoded[0]
         response = self._call(exchange)
         if response.__class__ is not route.response_class:
             if response.__class__ is not Promise and is_in_steps(response):
-                return self._slice(self._finish_in_steps(exchange, response, later), later)
+                steps = self._finish_in_steps(exchange, response, later)
+                return self._slice(steps if self.throttle is None else self._timed(exchange, steps), later)
             if isinstance(response, (Promise, asyncio.Future)) or asyncio.isfuture(response):
                 if not response.done():
                     later.context = exchange.context
-                    response.add_done_callback(lambda done: later(self._finish_later(exchange, done, later)))
+                    self._pause(exchange)
+                    response.add_done_callback(lambda done: self._answer_later(exchange, done, later))
                     return None
                 return self._finish_later(exchange, response, later)
+        if self.throttle is not None:
+            self.throttle.count(exchange.context, exchange.request, response, size)
         answer = self._finish(exchange, response)
-        if exchange.context.mute_ms:
-            self._mute(exchange, later)
-        return answer
+        return self._mute(exchange, answer, later) if exchange.context.mute_ms else answer
 
     # ------------------------------------------------------------------ routes
 
@@ -280,22 +289,25 @@ class Dispatcher:
         if isinstance(response, asyncio.Future) or asyncio.isfuture(response):
             if not response.done():
                 later.context = context = exchange.context
+                self._pause(exchange)
                 response.add_done_callback(lambda done: self._encode_later(exchange, done, later))
                 if later.is_gone and context.on_disconnect is not None:
                     # The peer went between two slices, when there was nothing to call yet.
                     context.on_disconnect()
                 return None
             response = self._result_of(exchange, response)
-        return (yield from self._encode_in_steps(exchange, response))
+        return (yield from self._encode_in_steps(exchange, response, later))
 
     def _encode_later(self, exchange: _Exchange, done: asyncio.Future[Any], later: Later) -> None:
-        answer = self._slice(self._encode_in_steps(exchange, self._result_of(exchange, done)), later)
+        answer = self._slice(self._encode_in_steps(exchange, self._result_of(exchange, done), later), later)
         if answer is not None:
             later(answer)
 
-    def _encode_in_steps(self, exchange: _Exchange, response: Any) -> Steps[Answer]:
+    def _encode_in_steps(self, exchange: _Exchange, response: Any, later: Later) -> Steps[Answer | None]:
         if is_in_steps(response):
             response = yield from response
+        if self.throttle is not None:
+            self.throttle.count(exchange.context, exchange.request, response, exchange.request_bytes)
         buffers = None
         if response is not None:
             key, version = exchange.route.handler.api_key, exchange.route.version
@@ -308,13 +320,42 @@ class Dispatcher:
         yield from take_apart(exchange.request)
         if response is not None:
             yield from take_apart(response)
-        return answer
+        return self._mute(exchange, answer, later) if exchange.context.mute_ms else answer
+
+    def _timed(self, exchange: _Exchange, steps: Steps[Answer | None]) -> Steps[Answer | None]:
+        """The same steps, with a clock that stands still between two slices, and from now until the first."""
+        exchange.context.pause(self._clock.monotonic_ms())
+        return self._taken_by_the_clock(exchange.context, steps)
+
+    def _taken_by_the_clock(
+        self, context: RequestContext, steps: Steps[Answer | None]
+    ) -> Steps[Answer | None]:
+        clock = self._clock
+        try:
+            while True:
+                context.resumed_ms = clock.monotonic_ms()
+                awaited = next(steps)
+                context.pause(clock.monotonic_ms())
+                yield awaited
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        finally:
+            context.pause(clock.monotonic_ms())
+
+    def _pause(self, exchange: _Exchange) -> None:
+        """Nothing is done for a request until others have done something: that is not its time."""
+        context = exchange.context
+        if self.throttle is not None:
+            context.pause(self._clock.monotonic_ms())
+        else:
+            context.resumed_ms = -1.0
 
     # ------------------------------------------------------------------ steps of one request
 
     def _begin(self, route: _Route, header: RequestHeader, peer: Peer, size: int) -> _Exchange:
         context = RequestContext(self._broker, header, peer, self._clock.now_ms())
-        return _Exchange(route, context, size, self._clock.monotonic_ms())
+        context.resumed_ms = started_ms = self._clock.monotonic_ms()
+        return _Exchange(route, context, size, started_ms)
 
     def _call(self, exchange: _Exchange) -> Any:
         # Counted once it is decoded: what is malformed is no request.
@@ -337,16 +378,32 @@ class Dispatcher:
             response.api_keys = [ApiVersion(api_key=_API_VERSIONS, min_version=least, max_version=most)]
         return Answer(encode_response(ApiKey.API_VERSIONS, 0, header.correlation_id, response))
 
-    def _mute(self, exchange: _Exchange, later: Later) -> None:
-        """Take nothing more up from a connection that is throttled; the answer, which says so, leaves."""
-        later.hold(True)
-        self._broker.timers.call_later(exchange.context.mute_ms, partial(later.hold, False))
+    def _mute(self, exchange: _Exchange, answer: Answer, later: Later) -> Answer | None:
+        """Take nothing more up from a connection that is throttled.
 
-    def _finish_later(self, exchange: _Exchange, done: Any, later: Later) -> Answer:
+        The answer, which says so, leaves at once; before KIP-219 it leaves after that time: then None is
+        returned.
+        """
+        timers, mute_ms = self._broker.timers, exchange.context.mute_ms
+        if self.throttle is None or not self.throttle.delays_answers:
+            later.mute(timers, mute_ms, None)
+            return answer
+        later.mute(timers, mute_ms, answer)
+        return None
+
+    def _finish_later(self, exchange: _Exchange, done: Any, later: Later) -> Answer | None:
         response = self._result_of(exchange, done)
-        if exchange.context.mute_ms:
-            self._mute(exchange, later)
-        return self._finish(exchange, take_all(response) if is_in_steps(response) else response)
+        if is_in_steps(response):
+            response = take_all(response)
+        if self.throttle is not None:
+            self.throttle.count(exchange.context, exchange.request, response, exchange.request_bytes)
+        answer = self._finish(exchange, response)
+        return self._mute(exchange, answer, later) if exchange.context.mute_ms else answer
+
+    def _answer_later(self, exchange: _Exchange, done: Any, later: Later) -> None:
+        answer = self._finish_later(exchange, done, later)
+        if answer is not None:
+            later(answer)
 
     def _result_of(self, exchange: _Exchange, done: Any) -> Any:
         if done.cancelled():
@@ -418,6 +475,7 @@ class Dispatcher:
     def _finish(self, exchange: _Exchange, response: Any, buffers: Buffers | None = None) -> Answer:
         """Make the answer of a response, whose buffers may be there already, and count the request."""
         handler, context = exchange.route.handler, exchange.context
+        begun_ms = self._clock.monotonic_ms() if self.throttle is not None else 0.0
         if response is None:
             answer = CLOSE if context.close_connection else NO_ANSWER
             size = 0
@@ -442,7 +500,10 @@ class Dispatcher:
                 ranges = any(one.__class__ in UNREAD for one in buffers)
                 size = sum(map(len, buffers))
             answer = Answer(buffers, context.close_connection, ranges)
-        elapsed_ms = self._clock.monotonic_ms() - exchange.started_ms
+        now_ms = self._clock.monotonic_ms()
+        elapsed_ms = now_ms - exchange.started_ms
+        if self.throttle is not None:
+            self.throttle.count_network_time(context, now_ms - begun_ms)
         exchange.route.metrics.observe(elapsed_ms, size)
         request_log = self._broker.request_log
         if request_log is not None:

@@ -28,11 +28,16 @@ if TYPE_CHECKING:
     from odradek.broker.network.dispatch import Dispatcher
     from odradek.broker.network.limits import NetworkLimits
     from odradek.broker.network.login_gate import GateKeeper
+    from odradek.broker.quotas.connection_quotas import ConnectionQuotas
 
 log = logging.getLogger(__name__)
 
 _ACCEPT_RETRY_S = 0.1
 _OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+
+
+MAX_DELAYED = 1000
+"""How many connections that came too fast are kept until they have waited; more are closed at once."""
 
 
 class AddressInUse(Exception):
@@ -51,6 +56,8 @@ class Listener:
         partial_bytes: bytes of frames that have not arrived whole.
         connections: those that are open.
         accepted, refused: counters, for metrics.
+        connection_quotas: how fast connections may come; None for as fast as they do.
+        is_protected: whether it is the listener between brokers, beside others.
         repeats, repeats_of_connections: log lines that peers can cause at will.
         sasl: how its connections log in; None where they need not.
     """
@@ -86,6 +93,10 @@ class Listener:
         self.connections: dict[Connection, None] = {}
         self.accepted = 0
         self.refused = 0
+        self.connection_quotas: ConnectionQuotas | None = None
+        self.is_protected = False
+        # Those that came too fast, and are closed when they have waited.
+        self._delayed: dict[socket.socket, asyncio.TimerHandle] = {}
         self._per_host: Counter[str] = Counter()
         self._per_host_limits = dict(limits.max_connections_per_ip_overrides)
         self._socket: socket.socket | None = None
@@ -161,6 +172,8 @@ class Listener:
         if self._idle_timer is not None:
             self._idle_timer.cancel()
             self._idle_timer = None
+        for delayed in list(self._delayed):
+            self._close_delayed(delayed)
 
     def close_connections(self) -> None:
         """Close every connection once what has been answered is sent."""
@@ -229,6 +242,8 @@ class Listener:
 
     async def _take(self, accepted: socket.socket, address: tuple[str, int]) -> None:
         host, port = address[0], address[1]
+        if self.connection_quotas is not None and not await self._is_in_time(accepted, host, port):
+            return
         limit = self._per_host_limits.get(host, self.limits.max_connections_per_ip)
         if self._per_host[host] >= limit:
             self._refuse(accepted)
@@ -270,6 +285,40 @@ class Listener:
             accepted.close()
             raise
         self.accepted += 1
+
+    async def _is_in_time(self, accepted: socket.socket, host: str, port: int) -> bool:
+        """Wait while connections come too fast for the broker or the listener; whether this one is served."""
+        assert self.connection_quotas is not None
+        arrival = self.connection_quotas.accepted(self.name, host, is_protected=self.is_protected)
+        if arrival.wait_ms:
+            try:
+                await asyncio.sleep(arrival.wait_ms / 1000)
+            except asyncio.CancelledError:
+                accepted.close()
+                raise
+        if not arrival.refused_ms:
+            return True
+        self.refused += 1
+        self.repeats.log(
+            logging.INFO,
+            host,
+            "connection refused: connections come faster than connection_creation_rate peer=%s:%d",
+            host,
+            port,
+        )
+        if len(self._delayed) >= MAX_DELAYED or (
+            self._first_reserved is not None and accepted.fileno() >= self._first_reserved
+        ):
+            accepted.close()
+        else:
+            self._delayed[accepted] = self.loop.call_later(
+                arrival.refused_ms / 1000, self._close_delayed, accepted
+            )
+        return False
+
+    def _close_delayed(self, accepted: socket.socket) -> None:
+        self._delayed.pop(accepted).cancel()
+        accepted.close()
 
     def _refuse(self, accepted: socket.socket) -> None:
         self.refused += 1

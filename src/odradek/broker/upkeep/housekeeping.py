@@ -14,6 +14,7 @@ from odradek.broker.upkeep.moving import Moving
 from odradek.broker.upkeep.removing import Removing
 from odradek.log.cleaner.manager import LogCleaner
 from odradek.log.storage.real_files import RealFileSystem
+from odradek.replication.sampled_rate import SampledRate
 
 if TYPE_CHECKING:
     from odradek.broker.services import BrokerServices
@@ -68,7 +69,11 @@ class Housekeeping:
             self._cleaning = Cleaning(broker.loop, self.cleaner, lambda: broker.config)
             self._every("compaction", config.log_cleaner_backoff_ms, self._cleaning.check)
             self._register_gauges(self.cleaner)
-        self.moving = Moving(broker.loop, logs, lambda: broker.config)
+        copied = SampledRate(
+            config.alter_log_dirs_replication_quota_window_num,
+            1000 * config.alter_log_dirs_replication_quota_window_size_seconds,
+        )
+        self.moving = Moving(broker.loop, logs, lambda: broker.config, copied)
         self.moving.resume()
 
     def stop(self) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from odradek.log.folders.log_manager import LogManager
     from odradek.log.folders.moving import Move
     from odradek.log.steps import DiskSteps
+    from odradek.replication.sampled_rate import SampledRate
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,11 @@ class Moving:
     """Goes through the steps of the moves; every method is called from the loop."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, logs: LogManager, config: Callable[[], BrokerConfig]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        logs: LogManager,
+        config: Callable[[], BrokerConfig],
+        copied: SampledRate,
     ) -> None:
         """
         Args:
@@ -37,6 +42,8 @@ class Moving:
             config: the broker's config as it is now: `num.replica.alter.log.dirs.threads` moves at a time, as
                 many as there are folders if it is not set, and
                 `replica.alter.log.dirs.io.max.bytes.per.second` for all of them.
+            copied: how fast is copied, over the windows of that rate
+                (`alter.log.dirs.replication.quota.window.num`, `.size.seconds`).
         """
         self._loop = loop
         self._logs = logs
@@ -44,9 +51,8 @@ class Moving:
         self._queue: deque[Move] = deque()
         self._running = 0
         self._threads: ThreadPoolExecutor | None = None
-        self._owed = 0.0
-        """Bytes that were copied faster than the rate allows, as of `_paid_at_s`."""
-        self._paid_at_s = loop.time()
+        self._copied = copied
+        self._has_copied = False
         self._stopped = False
 
     def resume(self) -> None:
@@ -94,22 +100,31 @@ class Moving:
         before = move.bytes_copied
 
         def waited(waiting: asyncio.Future[object]) -> None:
-            self._owed += move.bytes_copied - before
+            copied = move.bytes_copied - before
+            if copied:
+                self._has_copied = True
+                self._copied.record(copied, 1000 * self._loop.time())
             self._pause(move, steps, waiting.exception())
 
         self._loop.run_in_executor(self._threads, wait).add_done_callback(waited)
 
     def _pause(self, move: Move, steps: DiskSteps, error: BaseException | None = None) -> None:
         """Go on when the rate allows it, as it is by then."""
-        config, now_s = self._config(), self._loop.time()
-        rate = config.replica_alter_log_dirs_io_max_bytes_per_second
-        self._owed = max(0.0, self._owed - rate * (now_s - self._paid_at_s))
-        self._paid_at_s = now_s
-        if self._stopped or error is not None or move.is_over or not self._owed:
+        config = self._config()
+        bound = config.replica_alter_log_dirs_io_max_bytes_per_second
+        if bound:
+            wait_s = self._copied.falls_in_ms(bound, 1000 * self._loop.time()) / 1000
+        else:
+            wait_s = _LOOK_AGAIN_S if self._has_copied else 0.0
+        if self._stopped or error is not None or move.is_over or not wait_s:
             self._go_on(move, steps, error)
         else:
-            wait_s = min(self._owed / rate, _LOOK_AGAIN_S) if rate else _LOOK_AGAIN_S
-            self._loop.call_later(wait_s, self._pause, move, steps)
+            self._loop.call_later(min(wait_s, _LOOK_AGAIN_S), self._pause, move, steps)
+
+    @property
+    def byte_rate(self) -> float:
+        """Kafka's `byte-rate` of `AlterLogDirsReplication`: bytes a second that are copied."""
+        return self._copied.per_second(1000 * self._loop.time())
 
     def _end(self, move: Move, what: str, failure: OdradekError | None) -> None:
         self._running -= 1
