@@ -412,7 +412,7 @@ class Connection:
                 else:
                     self._writelines(ready.buffers)
             if ready.close:
-                self.close("closed instead of an answer")
+                self.close("closed instead of an answer", warn=ready.buffers is None)
                 return
         if self._unprocessed and not self._resuming:
             # This may be deep inside another connection's request, and so on.
