@@ -68,10 +68,12 @@ SECTIONS = [
     Section("convert", "benchmarks.records_convert", "records of today for clients of 0.10, and back"),
     Section("client", "benchmarks.client_section", "Producer and Consumer beside other Python clients"),
     Section("spark-read", "benchmarks.spark_section", "a topic read by Spark, beside Spark's own connector"),
+    Section("spark-recent", "benchmarks.spark_section", "the last 1 % of a topic by time"),
     Section("spark-map", "benchmarks.spark_section", "the same through a Python function"),
     Section("spark-write", "benchmarks.spark_section", "a topic written by Spark"),
     Section("spark-exactly-once", "benchmarks.spark_section", "the same written exactly once"),
     Section("spark-latency", "benchmarks.spark_section", "topic to topic in micro-batches"),
+    Section("spark-latency-10k", "benchmarks.spark_section", "the same with 10,000 records a second"),
 ]
 
 

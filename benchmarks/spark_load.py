@@ -74,6 +74,23 @@ def fill(servers: str, topic: str, rows: int, size: int, partitions: int, *, hea
             writer.write_columns(pa.record_batch(columns), topic)
 
 
+def fill_by_time(servers: str, topic: str, rows: int, size: int, partitions: int, start_ms: int) -> None:
+    """Write `rows` rows, one for each millisecond from `start_ms` on, in order; all have the same value."""
+    import pyarrow as pa
+
+    from odradek.client import RawWriter
+
+    step = 20_000
+    values = pa.array([b"x" * size] * step)
+    places = pa.array([number % partitions for number in range(step)], pa.int32())
+    with RawWriter(servers, {"max.request.size": "1000000"}) as writer:
+        for first in range(0, rows, step):
+            count = min(step, rows - first)
+            times = pa.array(range(start_ms + first, start_ms + first + count), pa.int64())
+            columns = {"value": values[:count], "partition": places[:count], "timestamp": times}
+            writer.write_columns(pa.record_batch(columns), topic)
+
+
 def produce_at_rate(
     servers: str, topic: str, partitions: int, per_second: int, seconds: float, *, first: int = 0
 ) -> int:

@@ -1,7 +1,7 @@
 """Our data source beside `spark-sql-kafka-0-10`, on one broker of ours and one topic, in one session.
 
-    python -m benchmarks.spark_peers read|map|write|exactly-once|latency|more [--rows 2000000] [--runs 3]
-        [--size 100]
+    python -m benchmarks.spark_peers read|recent|map|write|exactly-once|latency|more [--rows 2000000]
+        [--runs 3] [--size 100]
 
 Each scenario runs the connector with its defaults, the connector tuned, and ours in turns, after a run of
 each that warms up; the table has medians, the ratio to the connector, and the CPU seconds per million rows of
@@ -9,10 +9,11 @@ the JVM, of Spark's Python processes and of the broker. The session is `local[2]
 `odradek.spark.session`, which the connector profits from too; `--plain` takes Spark's own settings instead.
 
     read     all columns, discarded
+    recent   how many records the last 1 % by time are: with a filter, and as the options allow it
     map      all columns through `mapInArrow`, discarded
     write    rows with a key of 8 bytes, from memory
     exactly-once  the same, ours exactly once and the connector at least once, which is all it has
-    latency  topic to topic, 100 records a second: from the time of a record in the one topic to the other's
+    latency  topic to topic, --rate records a second: from a record's time in the one topic to the other's
     more     session start and first query, count(), headers, toArrow(), toPandas()
 """
 
@@ -30,11 +31,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.spark_load import CONNECTOR, BrokerProcess, CpuClock, fill, make_topics, produce_at_rate
+from benchmarks.spark_load import (
+    CONNECTOR,
+    BrokerProcess,
+    CpuClock,
+    fill,
+    fill_by_time,
+    make_topics,
+    produce_at_rate,
+)
 
 PARTITIONS = 4
 SOURCE = "benchmark"
-READERS = {"connector": "kafka", "connector, tuned": "kafka", "odradek": "odradek"}
+JOINED = "odradek, joined"
+READERS = {"connector": "kafka", "connector, tuned": "kafka", "odradek": "odradek", JOINED: "odradek"}
 TUNED_READ = {
     "kafka.max.poll.records": "20000",
     "kafka.max.partition.fetch.bytes": str(8 << 20),
@@ -42,6 +52,8 @@ TUNED_READ = {
     "kafka.receive.buffer.bytes": str(1 << 20),
     "kafka.check.crcs": "false",
 }
+JOINED_READ = {"minRecordsPerPartition": "5000"}
+"""Ours, tuned for latency: one task for a small micro-batch."""
 TUNED_WRITE = {"kafka.linger.ms": "20", "kafka.batch.size": str(256 << 10)}
 
 
@@ -61,6 +73,7 @@ class Bench:
 
         self.args = args
         self.broker = broker
+        self.start_ms = 0
         jars = ",".join(
             str(jar)
             for jar in kafka_peer.resolve("spark-connector", CONNECTOR, transitive=False).glob("*.jar")
@@ -82,7 +95,7 @@ class Bench:
     def reader(self, who: str, stream: bool = False, **options: str) -> Any:
         reader = self.spark.readStream if stream else self.spark.read
         reader = reader.format(READERS[who]).option("kafka.bootstrap.servers", self.broker.servers)
-        tuned = TUNED_READ if who == "connector, tuned" else {}
+        tuned = {"connector, tuned": TUNED_READ, JOINED: JOINED_READ}.get(who, {})
         return reader.options(**tuned, **options)
 
     def source(self, who: str, **options: str) -> Any:
@@ -132,6 +145,24 @@ def run_read(bench: Bench) -> Compared:
         {who: lambda who=who: discard(bench.source(who)) for who in chosen(bench)},
         bench.args.rows,
     )
+
+
+def run_recent(bench: Bench) -> Compared:
+    """The same question to all, and once more as who knows the connector's options would ask it."""
+    rows = bench.args.rows
+    since_ms = bench.start_ms + rows - rows // 100
+
+    def ask(who: str, **options: str) -> None:
+        frame = bench.source(who, **options).where(f"timestamp >= timestamp_millis({since_ms})")
+        found = frame.count()
+        assert found == rows // 100, (who, found)
+
+    cases = {
+        "connector": lambda: ask("connector"),
+        "connector, startingTimestamp": lambda: ask("connector", startingTimestamp=str(since_ms)),
+        "odradek": lambda: ask("odradek", where=f"timestamp >= timestamp_millis({since_ms})"),
+    }
+    return bench.compare("the last 1 % by time, counted", cases, rows)
 
 
 def run_map(bench: Bench) -> Compared:
@@ -203,13 +234,14 @@ def run_more(bench: Bench) -> None:
 def run_latency(bench: Bench) -> dict[str, tuple[int, int, float]]:
     """By contender p50 and p99 (ms) of the time from a record to its copy, and CPU seconds per second."""
     servers = bench.broker.servers
-    print(f"\ntopic to topic, 100 records a second, {PARTITIONS} partitions, {bench.args.seconds} s each")
+    rate = f"{bench.args.rate:,} records a second"
+    print(f"\ntopic to topic, {rate}, {PARTITIONS} partitions, {bench.args.seconds} s each")
     for who in chosen(bench):
-        name = READERS[who] + ("-tuned" if "tuned" in who else "")
+        name = who.replace(", ", "-")
         make_topics(servers, [f"from-{name}", f"to-{name}"], PARTITIONS)
     found = {}
     for who in chosen(bench):
-        name = READERS[who] + ("-tuned" if "tuned" in who else "")
+        name = who.replace(", ", "-")
         with tempfile.TemporaryDirectory() as folder:
             found[who] = latency_of(bench, who, f"from-{name}", f"to-{name}", folder)
     return found
@@ -229,10 +261,10 @@ def latency_of(bench: Bench, who: str, source: str, sink: str, folder: str) -> t
         .option("checkpointLocation", folder)
         .start()
     )
-    warm = produce_at_rate(servers, source, PARTITIONS, 100, bench.args.warm)
+    warm = produce_at_rate(servers, source, PARTITIONS, bench.args.rate, bench.args.warm)
     cpu = CpuClock(bench.broker.process.pid)
     before = cpu.read()
-    sent = warm + produce_at_rate(servers, source, PARTITIONS, 100, seconds, first=warm)
+    sent = warm + produce_at_rate(servers, source, PARTITIONS, bench.args.rate, seconds, first=warm)
     spent = [b - a for a, b in zip(before, cpu.read(), strict=True)]
     times: list[int] = []
     with RawReader(servers) as reader:
@@ -270,11 +302,14 @@ TUNED_STREAM = {"kafka.linger.ms": "0"}
 
 
 def chosen(bench: Bench) -> list[str]:
-    return bench.args.who.split(";") if bench.args.who else list(READERS)
+    if bench.args.who:
+        return list(bench.args.who.split(";"))
+    return [who for who in READERS if who != JOINED or bench.args.scenario == "latency"]
 
 
 SCENARIOS: dict[str, Callable[[Bench], Any]] = {
     "read": run_read,
+    "recent": run_recent,
     "map": run_map,
     "write": run_write,
     "exactly-once": run_write,
@@ -292,6 +327,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=100, help="bytes of a value")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=10, help="of each latency measurement")
+    parser.add_argument("--rate", type=int, default=100, help="records a second of each latency measurement")
     parser.add_argument("--warm", type=int, default=20, help="seconds before it")
     parser.add_argument("--plain", action="store_true", help="Spark's own settings")
     parser.add_argument("--who", help="only these, with ';' between them")
@@ -307,6 +343,10 @@ def measure(args: argparse.Namespace) -> Any:
             make_topics(broker.servers, [SOURCE], PARTITIONS)
             fill(broker.servers, SOURCE, args.rows, args.size, PARTITIONS, headers=args.only == "headers")
         bench = Bench(args, broker)
+        if args.scenario == "recent":
+            bench.start_ms = time.time_ns() // 1_000_000 - args.rows - 3_600_000
+            make_topics(broker.servers, [SOURCE], PARTITIONS)
+            fill_by_time(broker.servers, SOURCE, args.rows, args.size, PARTITIONS, bench.start_ms)
         try:
             return SCENARIOS[args.scenario](bench)
         finally:

@@ -14,32 +14,45 @@ from benchmarks.sections import Context
 from benchmarks.spark_load import CONNECTOR
 
 CONTENDERS = ["odradek", "connector", "connector, tuned"]
+OTHERS = {
+    "spark-recent": ["odradek", "connector", "connector, startingTimestamp"],
+    "spark-latency": ["odradek, joined", "odradek", "connector", "connector, tuned"],
+    "spark-latency-10k": ["odradek, joined", "odradek", "connector", "connector, tuned"],
+}
+"""The contenders of sections that have others."""
 TITLES = {
     "spark-read": "Spark: batch read, all columns, discarded",
     "spark-map": "Spark: batch read through mapInArrow, all columns, discarded",
     "spark-write": "Spark: write",
     "spark-exactly-once": "Spark: write, ours exactly once, the connector at least once",
+    "spark-recent": "Spark: the last 1 % of a topic by time, counted",
     "spark-latency": "Spark: topic to topic, 100 records a second",
+    "spark-latency-10k": "Spark: topic to topic, 10,000 records a second",
 }
 BARS = {
     "spark-read": {"connector": 2.0, "connector, tuned": 1.0},
     "spark-map": {"connector": 2.0, "connector, tuned": 1.5},
     "spark-write": {"connector": 1.5, "connector, tuned": 1.0},
     "spark-exactly-once": {"connector": 1.0, "connector, tuned": 1.0},
-    "spark-latency": {"connector, tuned": 1.0},
+    "spark-recent": {"connector": 20.0},
+    "spark-latency": {"connector, tuned": 0.8},
+    "spark-latency-10k": {"connector, tuned": 0.8},
 }
 
 
 def run(name: str, context: Context) -> Outcome:
     """One scenario: a session and a broker of its own, the contenders in turns."""
-    versions = {"odradek": version("odradek"), "connector": CONNECTOR[0][2], "pyspark": version("pyspark")}
-    versions["connector, tuned"] = versions["connector"]
+    contenders = OTHERS.get(name, CONTENDERS)
+    versions = {who: version("odradek") if "odradek" in who else CONNECTOR[0][2] for who in contenders}
+    versions["pyspark"] = version("pyspark")
     missing = _missing()
     if missing:
-        return Outcome(name, TITLES[name], CONTENDERS, versions, [], skipped={"connector": missing})
+        return Outcome(name, TITLES[name], contenders, versions, [], skipped={"connector": missing})
+    latency = name.startswith("spark-latency")
     args = argparse.Namespace(
-        scenario=name.removeprefix("spark-"),
-        rows=300_000 if context.quick else 2_000_000,
+        scenario="latency" if latency else name.removeprefix("spark-"),
+        rows=300_000 if context.quick else 20_000_000 if name == "spark-recent" else 2_000_000,
+        rate=10_000 if name.endswith("-10k") else 100,
         size=100,
         runs=context.rounds,
         seconds=3 if context.quick else 10,
@@ -50,7 +63,7 @@ def run(name: str, context: Context) -> Outcome:
     )
     found = spark_peers.measure(args)
     settings = {"partitions": spark_peers.PARTITIONS, "value bytes": args.size, "master": "local[2]"}
-    if name == "spark-latency":
+    if latency:
         settings |= {"seconds": args.seconds, "seconds of warming up": args.warm}
         measures = _latency(found, BARS[name])
     else:
@@ -61,7 +74,7 @@ def run(name: str, context: Context) -> Outcome:
     for measure in measures:
         shown = {who: f"{statistics.median(values):,.2f}" for who, values in measure.values.items()}
         context.say(f"{measure.name}: {shown}")
-    return Outcome(name, TITLES[name], CONTENDERS, versions, measures, settings)
+    return Outcome(name, TITLES[name], contenders, versions, measures, settings)
 
 
 def _latency(found: dict[str, tuple[int, int, float]], bars: dict[str, float]) -> list[Measure]:

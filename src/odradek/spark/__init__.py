@@ -20,7 +20,7 @@ The schema, the columns and the option names are those of Spark's own Kafka conn
                        starts and ends
     progress.py        how far a query is behind
     where.py, where_parser.py, cuts.py   the option `where`: its conditions, its text, what they save fetching
-    ranges.py          which task reads which offsets (minPartitions, maxRecordsPerPartition)
+    ranges.py, joined.py   which task reads which offsets (minPartitions, max- and minRecordsPerPartition)
     admission.py       how far one micro-batch goes (maxOffsetsPerTrigger, minOffsetsPerTrigger)
     schema.py          the columns, in Spark's and in Arrow's words
     offset_reader.py   the driver's questions to the brokers, tried again where that helps

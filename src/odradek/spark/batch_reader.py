@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from odradek.spark.cuts import cut_and_tell
+from odradek.spark.joined import read_task, tasks_of
 from odradek.spark.offset_reader import OffsetReader
 from odradek.spark.offsets import SourceOffset
 from odradek.spark.options import SourceOptions
 from odradek.spark.ranges import OffsetRange, split
-from odradek.spark.task import RangeToRead, read_range
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,8 +36,7 @@ class BatchReader(DataSourceReader):
                 ranges = cut_and_tell(ranges, options.where, offset_reader)
         finally:
             offset_reader.close()
-        tasks = split(ranges, options.min_partitions, options.max_records_per_partition)
-        return [RangeToRead.of(task) for task in tasks]
+        return tasks_of(options, split(ranges, options.min_partitions, options.max_records_per_partition))
 
     def _ranges(self, starts: SourceOffset, ends: SourceOffset) -> list[OffsetRange]:
         ranges = []
@@ -54,4 +53,4 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """The rows of one task, in the executor."""
-        return read_range(self._options, partition)
+        return read_task(self._options, partition)

@@ -47,6 +47,7 @@ SOURCE_OPTIONS = (
     "failOnDataLoss",
     "minPartitions",
     "maxRecordsPerPartition",
+    "minRecordsPerPartition",
     "includeHeaders",
     "columns",
     "where",
@@ -97,6 +98,7 @@ class SourceOptions:
     fail_on_data_loss: bool = True
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
+    min_records_per_partition: int | None = None
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: int = 15 * 60 * 1000
@@ -158,6 +160,11 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
         raise ValueError(
             f"The value of minOffsetPerTrigger({least}) is higher than the maxOffsetsPerTrigger({most})."
         )
+    smallest, largest = given.integer("minRecordsPerPartition", 1), given.integer("maxRecordsPerPartition", 1)
+    if smallest is not None and largest is not None and smallest > largest:
+        raise ValueError(
+            f"minRecordsPerPartition ({smallest}) is higher than maxRecordsPerPartition ({largest})."
+        )
     retry_interval_ms = given.integer("fetchOffset.retryIntervalMs", 0)
     return SourceOptions(
         client=client,
@@ -171,7 +178,8 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
         == "latest",
         fail_on_data_loss=given.boolean("failOnDataLoss", True),
         min_partitions=given.integer("minPartitions", 1),
-        max_records_per_partition=given.integer("maxRecordsPerPartition", 1),
+        max_records_per_partition=largest,
+        min_records_per_partition=smallest,
         max_offsets_per_trigger=most,
         min_offsets_per_trigger=least,
         max_trigger_delay_ms=given.duration_ms("maxTriggerDelay", 15 * 60 * 1000),

@@ -2,9 +2,12 @@
 
 Without further options each partition with new data is one task. `maxRecordsPerPartition` bounds a task's
 offsets; `minPartitions` then asks for about that many tasks, taken from the partitions in proportion to
-what they hold. Both as in Spark's Kafka connector. Pure.
+what they hold. Both as in Spark's Kafka connector. `minRecordsPerPartition`, which it does not have, puts
+small ranges of several partitions into one task. Pure.
 """
 
+import heapq
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -44,6 +47,35 @@ def split(
     if min_partitions is None or len(tasks) >= min_partitions:
         return tasks
     return _split_in_proportion(tasks, min_partitions)
+
+
+def join(
+    ranges: Sequence[OffsetRange], min_records: int | None, min_tasks: int | None = None
+) -> list[list[OffsetRange]]:
+    """Put `ranges` (none empty) into tasks of about `min_records` offsets or more, as even as they can be.
+
+    A task has one range of a partition at most, and there are not fewer than `min_tasks` (or than ranges).
+    The ranges of a task, and the tasks by their first ranges, are in the order in which they were given.
+    """
+    if min_records is None or not ranges:
+        return [[r] for r in ranges]
+    most_of_one = max(Counter(r.tp for r in ranges).values())
+    wanted = max(sum(r.size for r in ranges) // min_records, min_tasks or 1, most_of_one)
+    tasks: list[list[int]] = [[] for _ in range(min(wanted, len(ranges)))]
+    # The largest first, each to the task that has least: that evens them out.
+    by_size = [(0, number) for number in range(len(tasks))]
+    partitions: list[set[TopicPartition]] = [set() for _ in tasks]
+    for index in sorted(range(len(ranges)), key=lambda one: -ranges[one].size):
+        passed = []
+        size, least = heapq.heappop(by_size)
+        while ranges[index].tp in partitions[least]:
+            passed.append((size, least))
+            size, least = heapq.heappop(by_size)
+        tasks[least].append(index)
+        partitions[least].add(ranges[index].tp)
+        for entry in (*passed, (size + ranges[index].size, least)):
+            heapq.heappush(by_size, entry)
+    return [[ranges[index] for index in task] for task in sorted(sorted(task) for task in tasks)]
 
 
 def _split_in_proportion(ranges: Sequence[OffsetRange], wanted: int) -> list[OffsetRange]:

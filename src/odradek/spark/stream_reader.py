@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from odradek.spark.group_offsets import GroupOffsets
+from odradek.spark.joined import read_task, tasks_of
 from odradek.spark.offset_reader import OffsetReader
 from odradek.spark.offsets import SourceOffset, from_spark, to_spark
 from odradek.spark.options import SourceOptions
 from odradek.spark.stream_planner import StreamPlanner
-from odradek.spark.task import RangeToRead, read_range
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,10 +89,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planner.aim_at_what_is_there()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        return [RangeToRead.of(task) for task in self._planner.ranges(from_spark(start), from_spark(end))]
+        return tasks_of(self._options, self._planner.ranges(from_spark(start), from_spark(end)))
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
-        return read_range(self._options, partition)
+        return read_task(self._options, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """The batch up to `end` is finished, and its offsets are in the checkpoint."""

@@ -1,0 +1,90 @@
+"""`minRecordsPerPartition`: small ranges in one task."""
+
+import random
+from typing import Any
+
+import pytest
+
+from odradek.client.types import TopicPartition
+from odradek.spark.options import parse_source
+from odradek.spark.ranges import OffsetRange, join, split
+from seeds import each_seed
+
+
+def ranges(*sizes: int) -> list[OffsetRange]:
+    return [OffsetRange(TopicPartition("t", n), 10, 10 + size) for n, size in enumerate(sizes)]
+
+
+def shapes(tasks: list[list[OffsetRange]]) -> list[list[tuple[int, int]]]:
+    return [[(r.tp.partition, r.size) for r in task] for task in tasks]
+
+
+def test_without_it_each_range_is_a_task() -> None:
+    assert shapes(join(ranges(1, 2), None)) == [[(0, 1)], [(1, 2)]]
+    assert join([], 5) == []
+
+
+def test_small_ranges_come_together_and_large_ones_stay_alone() -> None:
+    assert shapes(join(ranges(3, 3, 2, 3), 100)) == [[(0, 3), (1, 3), (2, 2), (3, 3)]]
+    assert shapes(join(ranges(3, 900, 2, 3), 400)) == [[(0, 3), (2, 2), (3, 3)], [(1, 900)]]
+    assert shapes(join(ranges(50, 50, 50, 50), 100)) == [[(0, 50), (2, 50)], [(1, 50), (3, 50)]]
+
+
+def test_there_are_not_fewer_tasks_than_are_asked_for() -> None:
+    assert len(join(ranges(1, 1, 1, 1), 100, min_tasks=3)) == 3
+    assert len(join(ranges(1, 1), 100, min_tasks=3)) == 2
+
+
+@each_seed(100)
+def test_nothing_is_lost_and_tasks_are_even(seed: int) -> None:
+    rng = random.Random(seed)
+    given = ranges(*(rng.choice((1, 5, 50, 2_000)) for _ in range(rng.randrange(1, 12))))
+    least = rng.choice((1, 10, 500, 10_000))
+    cut = split(given, rng.choice((None, 3, 20)), rng.choice((None, max(least, 700))))
+    tasks = join(cut, least)
+    assert sorted((r.tp, r.start) for task in tasks for r in task) == [(r.tp, r.start) for r in cut]
+    for task in tasks:
+        assert len({r.tp for r in task}) == len(task), seed
+        assert sorted(task, key=lambda r: (r.tp, r.start)) == task
+    total, largest = sum(r.size for r in cut), max(r.size for r in cut)
+    assert max(sum(r.size for r in task) for task in tasks) <= total / len(tasks) + largest, seed
+
+
+def test_what_it_must_not_be() -> None:
+    given = {"kafka.bootstrap.servers": "x:1", "subscribe": "t", "minRecordsPerPartition": "5"}
+    assert parse_source(given, streaming=True).min_records_per_partition == 5
+    with pytest.raises(ValueError, match=r"minRecordsPerPartition \(5\) is higher than maxRecordsPerPart"):
+        parse_source({**given, "maxRecordsPerPartition": "4"}, streaming=True)
+
+
+@pytest.mark.spark
+def test_one_task_reads_several_partitions(new_topic: Any, read: Any) -> None:
+    topic = new_topic(3)
+    for partition in range(3):
+        topic.produce([f"{partition}{number}" for number in range(4)], partition)
+    frame = read(subscribe=topic.name, minRecordsPerPartition="100", where="offset != 2")
+    assert frame.rdd.getNumPartitions() == 1
+    rows = [(row.partition, row.offset, bytes(row.value).decode()) for row in frame.collect()]
+    assert sorted(rows) == [(p, o, f"{p}{o}") for p in range(3) for o in (0, 1, 3)]
+    halves = read(subscribe=topic.name, minRecordsPerPartition="6")
+    assert (halves.rdd.getNumPartitions(), halves.count()) == (2, 12)
+
+
+@pytest.mark.spark
+def test_a_partition_of_a_task_that_is_gone(new_topic: Any, read: Any) -> None:
+    from odradek.client import Admin
+
+    topic = new_topic(2)
+    topic.produce("abcd", 0)
+    topic.produce("wxyz", 1)
+    with Admin(bootstrap_servers=topic.servers) as admin:
+        admin.delete_records({(topic.name, 1): 2})
+    options = {
+        "subscribe": topic.name,
+        "minRecordsPerPartition": "100",
+        "startingOffsets": topic.offsets(0, 0),
+    }
+    left = read(**options, failOnDataLoss="false").collect()
+    assert sorted(bytes(row.value) for row in left) == [b"a", b"b", b"c", b"d", b"y", b"z"]
+    with pytest.raises(Exception, match=f"{topic.name}-1"):
+        read(**options).collect()
