@@ -18,7 +18,8 @@ The schema, the columns and the option names are those of Spark's own Kafka conn
     options.py         what the user may say, checked, as data
     offsets.py         offsets of many partitions and the ids of their topics: their JSON, and where a read
                        starts and ends
-    progress.py        how far a query is behind
+    progress.py        how a query is doing and how far it is behind
+    listeners.py, watching.py   the same for logs, Prometheus, terminals and notebooks
     where.py, where_parser.py, cuts.py   the option `where`: its conditions, its text, what they save fetching
     ranges.py, joined.py   which task reads which offsets (minPartitions, max- and minRecordsPerPartition)
     admission.py       how far one micro-batch goes (maxOffsetsPerTrigger, minOffsetsPerTrigger)
@@ -36,28 +37,30 @@ The schema, the columns and the option names are those of Spark's own Kafka conn
 This package knows Kafka through `odradek.client` only.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from odradek.spark.listeners import ProgressListener, PrometheusListener
     from odradek.spark.sessions import session
     from odradek.spark.source import OdradekDataSource
     from odradek.spark.views import tables
+    from odradek.spark.watching import watch
 
-__all__ = ["OdradekDataSource", "session", "tables"]
+__all__ = ["OdradekDataSource", "ProgressListener", "PrometheusListener", "session", "tables", "watch"]
+
+_PLACES = {
+    "session": "sessions",
+    "OdradekDataSource": "source",
+    "tables": "views",
+    "watch": "watching",
+    "ProgressListener": "listeners",
+    "PrometheusListener": "listeners",
+}
 
 
 def __getattr__(name: str) -> Any:
     """Import PySpark only when a name that needs it is asked for."""
-    if name == "session":
-        from odradek.spark.sessions import session
-
-        return session
-    if name == "tables":
-        from odradek.spark.views import tables
-
-        return tables
-    if name == "OdradekDataSource":
-        from odradek.spark.source import OdradekDataSource
-
-        return OdradekDataSource
+    if name in _PLACES:
+        return getattr(import_module(f"odradek.spark.{_PLACES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,29 +1,95 @@
-"""How far a streaming query is behind its topics, from what Spark reports of its progress. Pure.
+"""How a streaming query is doing, from what Spark reports of its progress. Pure.
 
-Spark's Kafka connector puts these figures into `metrics` of a source's progress. Spark (4.3) takes none from
-a Python source, but it tells how far the source is, and how far it could be.
+Spark's Kafka connector puts figures of how far it is behind into `metrics` of a source's progress. Spark
+(4.3) takes none from a Python source, but it tells how far the source is, and how far it could be.
 """
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from odradek.client.types import TopicPartition
 from odradek.spark.offsets import SourceOffset, from_spark
+
+
+@dataclass(frozen=True)
+class Sight:
+    """One progress report of a query.
+
+    Attributes:
+        name: of the query, or its id where it has none.
+        rows: taken in by the batch.
+        rows_per_second_in, rows_per_second_done: how many come and how many are got through, as Spark works
+            them out; 0 where it does not.
+        step_ms: how long each step of the trigger took, `triggerExecution` the whole of it.
+        behind: records (offsets) that are in a partition and in no batch yet.
+        sink_rows: written by the batch; None where the sink does not say.
+    """
+
+    name: str
+    batch_id: int
+    rows: int
+    rows_per_second_in: float
+    rows_per_second_done: float
+    step_ms: Mapping[str, int]
+    behind: Mapping[TopicPartition, int]
+    sink_rows: int | None = None
+
+    @property
+    def most_behind(self) -> tuple[TopicPartition, int] | None:
+        """The partition that is furthest behind."""
+        return max(self.behind.items(), key=lambda one: (one[1], one[0]), default=None)
+
+
+def sight_of(progress: Any) -> Sight:
+    """Return a report in our words.
+
+    Args:
+        progress: `query.lastProgress`, one of `query.recentProgress`, `event.progress` of a listener, or
+            one's JSON as text or dict.
+    """
+    text = progress if isinstance(progress, str) else getattr(progress, "json", None)
+    known: Mapping[str, Any] = json.loads(text) if isinstance(text, str) else progress
+    behind: dict[TopicPartition, int] = {}
+    for source in known.get("sources", ()):
+        behind |= lag_by_partition(source)
+    written = known.get("sink", {}).get("numOutputRows", -1)
+    return Sight(
+        name=known.get("name") or str(known.get("id")),
+        batch_id=known.get("batchId", -1),
+        rows=known.get("numInputRows", 0),
+        rows_per_second_in=known.get("inputRowsPerSecond") or 0.0,
+        rows_per_second_done=known.get("processedRowsPerSecond") or 0.0,
+        step_ms=dict(known.get("durationMs", {})),
+        behind=behind,
+        sink_rows=written if written is not None and written >= 0 else None,
+    )
+
+
+def lag_by_partition(source_progress: Any) -> dict[TopicPartition, int]:
+    """How many offsets each partition has that no batch took yet.
+
+    Args:
+        source_progress: one of `query.lastProgress.sources`, or the same out of a progress's JSON.
+
+    Returns: nothing ({}) if this source had no part in that trigger, or does not read from Kafka.
+    """
+    consumed, latest = (_offset(source_progress, name) for name in ("endOffset", "latestOffset"))
+    if consumed is None or latest is None:
+        return {}
+    # A partition that no batch has reached yet is behind by all that is in it.
+    return {tp: end - consumed.offsets.get(tp, 0) for tp, end in latest.offsets.items()}
 
 
 def offsets_behind_latest(source_progress: Any) -> dict[str, str]:
     """min-, max- and avgOffsetsBehindLatest, under the connector's names and as texts, as it gives them.
 
-    Args:
-        source_progress: one of `query.lastProgress.sources`, or the same out of a progress's JSON.
-
-    Returns: nothing ({}) if this source had no part in that trigger.
+    Args and what it returns: as `lag_by_partition`.
     """
-    consumed, latest = (_offset(source_progress, name) for name in ("endOffset", "latestOffset"))
-    if consumed is None or latest is None or not latest.offsets:
+    behind = list(lag_by_partition(source_progress).values())
+    if not behind:
         return {}
-    # A partition that no batch has reached yet is behind by all that is in it.
-    behind = [end - consumed.offsets.get(tp, 0) for tp, end in latest.offsets.items()]
     return {
         "minOffsetsBehindLatest": str(min(behind)),
         "maxOffsetsBehindLatest": str(max(behind)),
@@ -31,8 +97,26 @@ def offsets_behind_latest(source_progress: Any) -> dict[str, str]:
     }
 
 
+def line_of(sight: Sight) -> str:
+    """Return a report as a line for a log."""
+    took = sight.step_ms.get("triggerExecution", 0)
+    parts = [
+        f"{sight.name} batch {sight.batch_id}: {sight.rows:,} rows in {took:,} ms",
+        f"{sight.rows_per_second_in:,.0f} rows/s come, {sight.rows_per_second_done:,.0f} rows/s done",
+    ]
+    most = sight.most_behind
+    if most is not None:
+        total = sum(sight.behind.values())
+        parts.append(f"behind {total:,}" + (f" ({most[0]} {most[1]:,})" if total else ""))
+    return ", ".join(parts)
+
+
 def _offset(progress: Any, name: str) -> SourceOffset | None:
     value = progress.get(name) if isinstance(progress, Mapping) else getattr(progress, name)
-    if isinstance(value, str):
-        value = json.loads(value) if value != "null" else None
-    return None if value is None else from_spark(value)
+    try:
+        if isinstance(value, str):
+            value = json.loads(value)
+        return None if value is None else from_spark(value)
+    except (ValueError, AttributeError, TypeError):
+        # The offsets of another kind of source.
+        return None
