@@ -28,11 +28,12 @@ class GroupOffsets:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._admin: Admin | None = None
+        self._committed: Mapping[TopicPartition, int] = {}
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit `offsets`, if there is a group to commit them to."""
+        """Commit `offsets`, if there is a group to commit them to, and unless they were committed last."""
         group_id = self._options.group_id
-        if group_id is None:
+        if group_id is None or offsets == self._committed:
             return
         try:
             if self._admin is None:
@@ -45,6 +46,7 @@ class GroupOffsets:
                 )
             commits = {tp: OffsetAndMetadata(offset) for tp, offset in offsets.items()}
             self._admin.alter_group_offsets(group_id, commits)
+            self._committed = dict(offsets)
         except (OdradekError, OSError) as error:
             log.warning("offsets were not committed to group %s: %s", group_id, error)
             self.close()

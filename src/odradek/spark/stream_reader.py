@@ -53,6 +53,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._brokers = OffsetReader(options)
         self._planner = StreamPlanner(options, self._brokers)
         self._group = GroupOffsets(options)
+        self._planned: SourceOffset | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name, as below)
         return to_spark(self._planner.initial())
@@ -74,8 +75,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> dict[str, Any]:
         if start is None:  # pyspark 4.1
             return to_spark(self._planner.end_without_start())
+        position = from_spark(start)
+        if position == self._planned:
+            # The batch that ended here is done. Spark says so in `commit` only when there is another one.
+            self._group.commit(position.offsets)
         end = self._planner.next_end(
-            from_spark(start),
+            position,
             unlimited=isinstance(limit, ReadAllAvailable),
             now_ms=time.monotonic_ns() // 1_000_000,
         )
@@ -89,7 +94,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planner.aim_at_what_is_there()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        return tasks_of(self._options, self._planner.ranges(from_spark(start), from_spark(end)))
+        self._planned = from_spark(end)
+        return tasks_of(self._options, self._planner.ranges(from_spark(start), self._planned))
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         return read_task(self._options, partition)
