@@ -8,17 +8,15 @@ import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from odradek.broker.app import Broker as AppBroker
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.config.keywords import check_keywords, properties_from_keywords
 from odradek.broker.process.main import loop_factory
 from odradek.cluster.admin import NewTopic
+from odradek.testing.in_block import InBlock
 from odradek.testing.security import Security
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 T = TypeVar("T")
 
@@ -41,7 +39,7 @@ _SAID_OTHERWISE = {
 }
 
 
-class Broker:
+class Broker(InBlock):
     """A broker for tests.
 
         with Broker() as broker:
@@ -97,17 +95,6 @@ class Broker:
         self._failure: BaseException | None = None
 
     # ------------------------------------------------------------------ life
-
-    def __enter__(self) -> Broker:
-        """Start."""
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop, and leave nothing behind."""
-        self.close()
 
     def start(self) -> None:
         """Start, and return when it accepts connections.

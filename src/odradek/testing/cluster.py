@@ -20,10 +20,9 @@ from odradek.broker.sasl.inter_broker import inter_broker_login
 from odradek.cluster.memory import MemoryServer, MemoryStore
 from odradek.cluster.store import StoreUnavailable
 from odradek.testing.broker import Broker, create_topic
+from odradek.testing.in_block import InBlock
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from odradek.broker.interbroker.channel import EndpointOf, InterBrokerChannel
     from odradek.cluster.image import ClusterImage, PartitionImage
     from odradek.cluster.store import MetadataStore
@@ -43,7 +42,15 @@ CLUSTER_DEFAULTS = {
 brokers."""
 
 
-class Cluster:
+def check_size(brokers: int, racks: Sequence[str]) -> None:
+    """Raise `ValueError` for fewer than one broker, or another number of racks."""
+    if brokers < 1:
+        raise ValueError(f"a cluster of {brokers} brokers: it takes one at least")
+    if racks and len(racks) != brokers:
+        raise ValueError(f"{len(racks)} racks for {brokers} brokers")
+
+
+class Cluster(InBlock):
     """Some brokers of one cluster for tests.
 
         with Cluster(3) as cluster:
@@ -76,10 +83,7 @@ class Cluster:
         Raises:
             ValueError: fewer than one broker, or another number of racks.
         """
-        if brokers < 1:
-            raise ValueError(f"a cluster of {brokers} brokers: it takes one at least")
-        if racks and len(racks) != brokers:
-            raise ValueError(f"{len(racks)} racks for {brokers} brokers")
+        check_size(brokers, racks)
         self._racks = racks
         self._folders = folders
         self._given_data = Path(data) if data is not None else None
@@ -95,21 +99,6 @@ class Cluster:
         self.brokers = [_Member(self, number) for number in range(brokers)]
 
     # ------------------------------------------------------------------ life
-
-    def __enter__(self) -> Cluster:
-        """Start."""
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop, and leave nothing behind."""
-        self.close()
 
     def start(self) -> None:
         """Start all brokers, and return when each of them knows all the others.

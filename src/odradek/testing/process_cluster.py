@@ -27,11 +27,10 @@ from odradek.client import Admin, NewTopic
 from odradek.cluster.embedded import EmbeddedStore
 from odradek.cluster.store_server import StoreServer
 from odradek.errors import OdradekError
-from odradek.testing.cluster import CLUSTER_DEFAULTS
+from odradek.testing.cluster import CLUSTER_DEFAULTS, check_size
+from odradek.testing.in_block import InBlock
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from odradek.client.types import PartitionInfo
 
 START_S = 60.0
@@ -40,7 +39,7 @@ _LOOK_S = 0.02
 _SOCKET = "store.sock"
 
 
-class ProcessCluster:
+class ProcessCluster(InBlock):
     """Some brokers of one cluster for tests, as processes.
 
         with ProcessCluster(3) as cluster:
@@ -72,10 +71,7 @@ class ProcessCluster:
             TypeError: a keyword that is no config.
             ValueError: fewer than one broker, or another number of racks.
         """
-        if brokers < 1:
-            raise ValueError(f"a cluster of {brokers} brokers: it takes one at least")
-        if racks and len(racks) != brokers:
-            raise ValueError(f"{len(racks)} racks for {brokers} brokers")
+        check_size(brokers, racks)
         check_keywords(config, ("brokers", "data", "session_timeout_ms", "racks"))
         self._given_data = Path(data) if data is not None else None
         self._session_timeout_ms = session_timeout_ms
@@ -91,21 +87,6 @@ class ProcessCluster:
         self._sockets: str | None = None
 
     # ------------------------------------------------------------------ life
-
-    def __enter__(self) -> ProcessCluster:
-        """Start."""
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop, and leave nothing behind."""
-        self.close()
 
     def start(self) -> None:
         """Start the store and all brokers, and return when each of them knows all the others.
