@@ -18,6 +18,7 @@ from odradek.cli.suggesting import SuggestingGroup
 TOOLS = {
     "server": "Run a broker.",
     "topics": "Create, list, describe, alter and delete topics.",
+    "configs": "Show and change configs, quotas and SCRAM credentials.",
     "console-producer": "Send lines from standard input to a topic.",
     "console-consumer": "Print the records of topics.",
     "consumer-groups": "List, describe, delete groups; reset their offsets.",

@@ -46,8 +46,7 @@ BELONGS_TO = {
     "topics_with_overrides": ("describe",),
 }
 ALTER_CONFIGS = (
-    "--alter changes the number of partitions; configs of a topic are changed by "
-    "odradek.Admin.incremental_alter_configs, or Kafka's own kafka-configs"
+    "--alter changes the number of partitions; configs of a topic are changed by odradek configs"
 )
 
 
