@@ -45,9 +45,7 @@ BELONGS_TO = {
     "at_min_isr_partitions": ("describe",),
     "topics_with_overrides": ("describe",),
 }
-ALTER_CONFIGS = (
-    "--alter changes the number of partitions; configs of a topic are changed by odradek configs"
-)
+ALTER_CONFIGS = "--alter changes the number of partitions; configs of a topic are changed by odradek configs"
 
 
 @click.command(cls=Tool, name="topics")
