@@ -36,6 +36,7 @@ WALK = (
     "broker/network/dispatch.py",
     "broker/network/memory_pool.py",
     "broker/network/peer.py",
+    "broker/network/tls.py",
     "broker/network/write_turn.py",
     "broker/transactions/produce.py",
     "broker/waiting.py",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,6 +13,7 @@ from odradek.broker.network.connection import Connection
 from odradek.broker.network.dispatch import Dispatcher
 from odradek.broker.network.limits import NetworkLimits
 from odradek.broker.network.server import Listener
+from odradek.broker.network.tls_listener import ListenerTls
 from odradek.broker.registry import Handler, Handlers
 from odradek.util.clock import SystemClock
 from odradek.wire.api import ApiKey
@@ -49,12 +51,15 @@ def receive(connection: Connection, data: bytes) -> None:
 
 @asynccontextmanager
 async def listening(
-    handlers: dict[ApiKey, Any], limits: NetworkLimits | None = None, versions: range = range(20)
+    handlers: dict[ApiKey, Any],
+    limits: NetworkLimits | None = None,
+    versions: range = range(20),
+    tls: ListenerTls | None = None,
 ) -> AsyncIterator[Listener]:
     """A listener on a free port of 127.0.0.1."""
     broker: Any = BrokerStandIn()
     table = {int(key): Handler(key, versions, function) for key, function in handlers.items()}
-    listener = Listener(Dispatcher(broker, Handlers({}, table)), limits or NetworkLimits())
+    listener = Listener(Dispatcher(broker, Handlers({}, table)), limits or NetworkLimits(), tls=tls)
     listener.bind("127.0.0.1", 0)
     listener.start()
     try:
@@ -80,9 +85,11 @@ async def connect(listener: Listener) -> tuple[asyncio.StreamReader, asyncio.Str
     return await open_stream(listener.port)
 
 
-async def open_stream(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A raw connection that `close_streams` closes, should the test fail before it does."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+async def open_stream(
+    port: int, context: ssl.SSLContext | None = None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection, raw or TLS, that `close_streams` closes, should the test fail before it does."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
     _streams.setdefault(port, []).append(writer)
     return reader, writer
 

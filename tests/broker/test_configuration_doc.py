@@ -32,7 +32,7 @@ INTRODUCTION = """# Configuration
 
 The names, types and defaults are those of Apache Kafka 4.4, and of older releases for what it has no more;
 limits are the widest that any release has. A `server.properties` of Kafka can be used as it is, but for
-what asks for security or for a quorum of KRaft. A broker that is told to be a release
+what asks for a login, authorization or a quorum of KRaft. A broker that is told to be a release
 (`odradek.kafka.version`) has that one's defaults. The broker takes its configs from
 
 - `odradek server --config FILE` (Java's properties format) and `--set name=value`, which is stronger;
@@ -44,10 +44,9 @@ topic's own configs beat the broker's. Names that Kafka does not know are warned
 ignored; a value that its config cannot have stops the start.
 
 **Security** is not all there yet: see [security.md](security.md) for what is. A broker that is given an
-`authorizer.class.name` that is not Kafka's, `super.users` without one, `ssl.*`, `sasl.*` (under a listener's
-prefix, too), a protocol other than PLAINTEXT, keys of delegation tokens, classes of policies,
-`zookeeper.connect` or several KRaft voters does not start, and names them: it would serve everybody
-everything, in plain text. Remove them, or say `--insecure` (`odradek.insecure=true`) where that is meant;
+`authorizer.class.name` that is not Kafka's, `super.users` without one, a class of Java's to log in by, keys
+of delegation tokens, classes of policies or several KRaft voters does not start, and names them: it would
+serve everybody everything. Remove them, or say `--insecure` (`odradek.insecure=true`) where that is meant;
 each is then warned about. `password.encoder.*` is only warned about: passwords are refused in dynamic
 configs. What quotas there are is in [quotas.md](quotas.md).
 
@@ -155,7 +154,7 @@ GENERATED = {
 def _sources() -> str:
     package = ROOT / "src" / "odradek"
     assert all((package / name).is_file() for name in GENERATED)
-    folders = ("broker", "cluster", "coordinators", "log", "replication")
+    folders = ("broker", "cluster", "coordinators", "log", "replication", "security")
     files = {p for folder in folders for p in (package / folder).rglob("*.py")}
     return "\n".join(
         path.read_text(encoding="utf-8") for path in sorted(files - {package / name for name in GENERATED})

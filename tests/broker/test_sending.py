@@ -18,6 +18,7 @@ import pytest
 from odradek.broker.network import outbox, sending
 from odradek.broker.network.connection import MAX_UNANSWERED, WRITE_HIGH_WATER, Connection
 from odradek.broker.network.limits import NetworkLimits
+from odradek.broker.network.piece_sender import PieceSender
 from odradek.broker.network.send_range import send_range
 from odradek.broker.network.server import Listener
 from odradek.log.storage.files import FileRange
@@ -289,7 +290,7 @@ def test_other_transports_get_the_bytes(loop: str, tmp_path: Path, monkeypatch: 
             writer.write(ask(1, 0, MIB) + ask(2, 5, 100_000, 2))
             assert await answer(reader) == (1, handler.content)
             assert await answer(reader) == (2, handler.content[5:100_005])
-            assert only(listener)._file_sender is None
+            assert isinstance(only(listener)._file_sender, PieceSender)
 
     run(main, loop)
 

@@ -36,10 +36,9 @@ from odradek.broker.membership import ClusterAccess, Membership
 from odradek.broker.metadata_waits import check_cluster, check_topics
 from odradek.broker.metrics import Metrics
 from odradek.broker.network.dispatch import Dispatcher
-from odradek.broker.network.limits import network_limits
 from odradek.broker.network.listeners import ALL_ADDRESSES
+from odradek.broker.network.listening import Listening
 from odradek.broker.network.server import AddressInUse, Listener
-from odradek.broker.network.write_turn import WriteTurn
 from odradek.broker.process.loop_timers import LoopTimers
 from odradek.broker.producer_id_throttle import ProducerIdThrottle
 from odradek.broker.producer_ids import ProducerIds
@@ -75,6 +74,7 @@ if TYPE_CHECKING:
     from odradek.broker.groups.runtime import GroupRuntime
     from odradek.broker.interbroker.channels import InterBrokerChannels
     from odradek.broker.kafka_versions.release import Release
+    from odradek.broker.network.login_gate import GateKeeper
     from odradek.broker.network.request_log import RequestLog
     from odradek.broker.state_changes import StateChanges
     from odradek.broker.telemetry import ClientTelemetry
@@ -132,6 +132,7 @@ class Broker:
     fetch_sessions: FetchSessionCache
     producer_ids: ProducerIds
     features: Features
+    _listening: Listening
 
     def __init__(
         self,
@@ -338,8 +339,10 @@ class Broker:
         for name, instead in check_promises(self.config):
             log.warning("config asks for what is not there name=%s instead=%s", name, instead)
         self._open_request_log()
+        listening = self._listening = Listening(self.loop, lambda: self.config, self._undo)
+        self.listeners = listening.listeners
         self._dispatcher = Dispatcher(self, self.handlers, self.slicer)
-        self._bind(self._dispatcher)
+        listening.open(self._dispatcher, partial(self._start_logins, self._dispatcher))
         self._limit_connections()
         self._open_logs()
         self._open_metadata()
@@ -442,37 +445,12 @@ class Broker:
             ) from error
         self._undo.append(("request log", self.request_log.close))
 
-    def _bind(self, dispatcher: Dispatcher) -> None:
-        limits = network_limits(self.config)
-        write_turn = WriteTurn()
-        for endpoint in self.config.listener_endpoints:
-            if endpoint.security_protocol not in ("PLAINTEXT", "SASL_PLAINTEXT"):
-                raise ConfigError(
-                    f"listener {endpoint.listener}: {endpoint.security_protocol} is not available, "
-                    "only PLAINTEXT and SASL_PLAINTEXT listeners are: there is no encryption yet. "
-                    f"Listen on PLAINTEXT://{endpoint.host}:{endpoint.port}, if everybody may connect."
-                )
-            listener = Listener(dispatcher, limits, name=endpoint.listener, write_turn=write_turn)
-            if endpoint.security_protocol.startswith("SASL"):
-                from odradek.broker.sasl.starting import start_logins
+    def _start_logins(self, dispatcher: Dispatcher, listener_name: str) -> GateKeeper:
+        from odradek.broker.sasl.starting import start_logins
 
-                listener.sasl = logins = start_logins(self, dispatcher, endpoint.listener)
-                self._undo.append((f"logins {endpoint.listener}", logins.close))
-            try:
-                listener.bind(endpoint.host, endpoint.port)
-            except AddressInUse as error:
-                raise AddressInUse(
-                    f"{error}: another process listens there. "
-                    "Stop it, or choose another port (0 takes a free one)."
-                ) from error
-            except OSError as error:
-                raise ConfigError(
-                    f"cannot listen on {endpoint.connection_string}: {error.strerror or error}. "
-                    "Choose an address of this machine."
-                ) from error
-            self.listeners.append(listener)
-            self._undo.append((f"sending threads {endpoint.listener}", listener.sending_threads.close))
-            self._undo.append((f"listener {endpoint.listener}", listener.stop_accepting))
+        logins = start_logins(self, dispatcher, listener_name)
+        self._undo.append((f"logins {listener_name}", logins.close))
+        return logins
 
     def _open_logs(self) -> None:
         self._log_defaults = self._make_log_defaults()
@@ -624,12 +602,17 @@ class Broker:
             log.info("configs changed names=%s", ",".join(sorted(changed)))
             self._log_defaults = self._make_log_defaults()
             self.replicas.reconfigure()
-            for listener in self.listeners:
-                listener.update_limits(network_limits(self.config))
+            self._listening.reconfigure()
             self._limit_connections()
             if self._membership is not None:
                 self._membership.fetchers.resize(self.config.num_replica_fetchers)
             self._set_quota_rates()
+        # Also when nothing has changed but the files: so Kafka is told to look at them.
+        self._listening.reload_certificates()
+
+    def check_listener_configs(self, config: BrokerConfig) -> None:
+        """Check that the listeners could go on with these configs. Raises `ConfigError`."""
+        self._listening.check(config)
 
     def _follow_quotas(self, configs: Mapping[EntityPath, Mapping[str, str]]) -> None:
         self.quotas.follow(configs)
@@ -645,7 +628,7 @@ class Broker:
     def _limit_connections(self) -> None:
         connections = self.quotas.connections
         connections.per_second = self.config.max_connection_creation_rate
-        between_brokers = self.config.inter_broker_listener_name if len(self.listeners) > 1 else None
+        between_brokers = self.config.inter_broker_listener if len(self.listeners) > 1 else None
         for listener in self.listeners:
             listener.connection_quotas = connections
             listener.is_protected = listener.name == between_brokers

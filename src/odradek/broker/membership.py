@@ -20,6 +20,7 @@ from odradek.broker.interbroker.channel import ChannelBroken
 from odradek.broker.interbroker.channels import InterBrokerChannels
 from odradek.broker.interbroker.controller_channel_manager import ControllerChannelManager
 from odradek.broker.interbroker.replica_fetcher_manager import ReplicaFetcherManager
+from odradek.broker.interbroker.tls import InterBrokerTls
 from odradek.broker.interbroker.transport import AsyncioTransport
 from odradek.broker.interbroker.zk_isr_manager import CHECK_INTERVAL_MS, ZkIsrManager
 from odradek.broker.metadata_cache import MetadataCache
@@ -116,7 +117,7 @@ class Membership:
         self._loop = asyncio.get_running_loop()
         listener = inter_broker_listener(config)
         self._transport = access.transport or AsyncioTransport(
-            self._loop, inter_broker_login(config, listener)
+            self._loop, inter_broker_login(config, listener), InterBrokerTls(lambda: self._config).context_for
         )
         self.metadata = MetadataCache(controller.cluster_id, controller.image.configs)
         self.channels = InterBrokerChannels(self._transport, config, listener, lambda: self.metadata.image)
@@ -128,6 +129,7 @@ class Membership:
             listener,
             controller,
             request_timeout_ms=config.controller_socket_timeout_ms,
+            control_listener_name=config.control_plane_listener_name,
         )
         controller.add_control_listener(self._to_brokers)
         controller.add_config_listener(self._on_configs)
@@ -549,4 +551,4 @@ def _topics(store: MetadataStore) -> set[str]:
 
 def inter_broker_listener(config: BrokerConfig) -> str:
     """The name of the listener that brokers talk to each other by."""
-    return config.inter_broker_listener_name or config.security_inter_broker_protocol
+    return config.inter_broker_listener

@@ -89,6 +89,10 @@ class BrokerServices(Protocol):
     request_log: RequestLog | None
     on_fatal: Callable[[str], None] | None
 
+    def check_listener_configs(self, config: BrokerConfig) -> None:
+        """Check that the listeners could go on with these configs. Raises `ConfigError`."""
+        ...
+
     @property
     def broker_id(self) -> int:
         """This broker's id."""

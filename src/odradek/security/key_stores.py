@@ -126,6 +126,22 @@ def files_of(configs: Mapping[str, Any]) -> list[str]:
     return [location for name in names if (location := text_of(configs, name)) is not None]
 
 
+Stamps = dict[str, tuple[int, int, int] | None]
+"""Of files by name: when they were written, and which they are; None for one that is not there."""
+
+
+def stamps_of(configs: Mapping[str, Any]) -> Stamps:
+    """Return what tells whether the files of the stores have changed."""
+    stamps: Stamps = {}
+    for name in files_of(configs):
+        try:
+            found = Path(name).stat()
+            stamps[name] = (found.st_mtime_ns, found.st_size, found.st_ino)
+        except OSError:
+            stamps[name] = None
+    return stamps
+
+
 @contextlib.contextmanager
 def as_file(text: str) -> Iterator[str]:
     """Give text as a file, for a library that takes nothing else: in memory, or one that only we may read."""

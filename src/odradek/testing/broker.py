@@ -61,7 +61,7 @@ class Broker(InBlock):
         data: Path | str | None = None,
         port: int = 0,
         kafka_version: str | None = None,
-        security: Security | None = None,
+        security: Security | str | None = None,
         **config: Any,
     ) -> None:
         """
@@ -70,7 +70,8 @@ class Broker(InBlock):
             port: where to listen on 127.0.0.1; 0 takes a free port, the same one after a `restart`.
             kafka_version: the release of Kafka to be, such as "2.2" or "3.9-kraft", see
                 `odradek.testing.kafka_versions`; None for all that there is.
-            security: who may connect, and how; None for everybody. Clients get `client_configs`.
+            security: who may connect, and how, or a security protocol such as "SSL"; None for everybody.
+                Clients get `client_configs`.
             config: broker configs.
 
         Raises:
@@ -79,7 +80,7 @@ class Broker(InBlock):
         for name, instead in _SAID_OTHERWISE.items():
             if name in config:
                 raise TypeError(f"{name}: a broker in a test has {instead} instead")
-        check_keywords(config, ("data", "port", "kafka_version"))
+        check_keywords(config, ("data", "port", "kafka_version", "security"))
         if kafka_version is not None and not isinstance(kafka_version, str):
             raise TypeError(f'kafka_version={kafka_version!r}: a release is text, as "2.2" and "4.10" are')
         if kafka_version is not None:
@@ -87,7 +88,7 @@ class Broker(InBlock):
         self._temporary: str | None = None
         self.data: Path | None = Path(data) if data is not None else None
         self._port = port
-        self.security = security
+        self.security = Security.of(security)
         self._config = config
         self.broker: AppBroker | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -167,6 +168,7 @@ class Broker(InBlock):
             **TEST_DEFAULTS,
             "listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
             **({} if self.security is None else self.security.broker_configs(self._port)),
+            **self._between_brokers(),
             **properties_from_keywords(self._config),
             "log.dirs": str(self.data),
         }
@@ -180,6 +182,14 @@ class Broker(InBlock):
             await self._finished.wait()
         finally:
             await self._stop(broker)
+
+    def _between_brokers(self) -> dict[str, str]:
+        if self.security is None or not self.security.uses_tls or self.security.users:
+            return {}
+        given = {*properties_from_keywords(self._config), *self.security.configs}
+        if not given.isdisjoint({"listeners", "inter.broker.listener.name"}):
+            return {}
+        return {"security.inter.broker.protocol": self.security.protocol}
 
     def _make(self, properties: dict[str, str]) -> AppBroker:
         return AppBroker(BrokerConfig(properties))
@@ -209,7 +219,8 @@ class Broker(InBlock):
         """What a client of this broker is given, under Kafka's names: servers, and how it logs in.
 
         Args:
-            user: one of `security`'s; its first if None.
+            user: one of `security`'s, or of no users, whose certificate it shows; see
+                `odradek.testing.security.Security.client_configs`.
             mechanism: of SASL; `security`'s first if None.
         """
         configs: dict[str, Any] = {"bootstrap.servers": self.bootstrap_servers}

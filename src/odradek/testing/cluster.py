@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.broker.app import Broker as AppBroker
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.interbroker.channel import ChannelBroken
+from odradek.broker.interbroker.tls import InterBrokerTls
 from odradek.broker.interbroker.transport import AsyncioTransport
 from odradek.broker.membership import ClusterAccess, inter_broker_listener
 from odradek.broker.sasl.inter_broker import inter_broker_login
@@ -21,6 +22,7 @@ from odradek.cluster.memory import MemoryServer, MemoryStore
 from odradek.cluster.store import StoreUnavailable
 from odradek.testing.broker import Broker, create_topic
 from odradek.testing.in_block import InBlock
+from odradek.testing.security import Security
 
 if TYPE_CHECKING:
     from odradek.broker.interbroker.channel import EndpointOf, InterBrokerChannel
@@ -69,6 +71,7 @@ class Cluster(InBlock):
         session_timeout_ms: int = 1_000,
         racks: Sequence[str] = (),
         folders: int = 1,
+        security: Security | str | None = None,
         **config: Any,
     ) -> None:
         """
@@ -78,6 +81,7 @@ class Cluster(InBlock):
             session_timeout_ms: how long after `kill` or `isolate` the metadata store waits for a broker.
             racks: `broker.rack` of each; none have one without it.
             folders: how many data folders each has.
+            security: as of `odradek.testing.Broker`; brokers speak it with each other, too.
             config: configs of all brokers.
 
         Raises:
@@ -95,7 +99,8 @@ class Cluster(InBlock):
         self._config = {
             **{name: replicas if "factor" in name else text for name, text in CLUSTER_DEFAULTS.items()},
         }
-        self._keywords = config
+        self.security = Security.of(security)
+        self._keywords = {**config, "security": self.security}
         self.brokers = [_Member(self, number) for number in range(brokers)]
 
     # ------------------------------------------------------------------ life
@@ -135,6 +140,13 @@ class Cluster(InBlock):
     def bootstrap_servers(self) -> str:
         """What clients are given: all brokers, also those that do not run now."""
         return ",".join(member.address for member in self.brokers)
+
+    def client_configs(self, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
+        """What a client of this cluster is given; see `odradek.testing.Broker.client_configs`."""
+        configs: dict[str, Any] = {"bootstrap.servers": self.bootstrap_servers}
+        if self.security is not None:
+            configs |= self.security.client_configs(user, mechanism)
+        return configs
 
     @property
     def live(self) -> list[int]:
@@ -323,7 +335,8 @@ class _Member(Broker):
             own["broker.rack"] = self._cluster._racks[self.number]
         config = BrokerConfig(own)
         login = inter_broker_login(config, inter_broker_listener(config))
-        inner = AsyncioTransport(asyncio.get_running_loop(), login)
+        tls = InterBrokerTls(lambda: config).context_for
+        inner = AsyncioTransport(asyncio.get_running_loop(), login, tls)
         transport = _FaultyTransport(inner, self._cluster, self.number)
         return AppBroker(config, cluster=ClusterAccess(self._open_store, transport))
 

@@ -14,6 +14,7 @@ from odradek.sasl.scram_credentials import HASHES, ScramCredential
 
 if TYPE_CHECKING:
     from odradek.broker.services import BrokerServices
+    from odradek.testing.certificates import CertificateAuthority, Issued
 
 _SCRAM = tuple(HASHES)
 _MODULE = "org.apache.kafka.common.security.{}LoginModule"
@@ -26,24 +27,86 @@ class Security:
         with Broker(security=Security(users={"alice": "secret"})) as broker:
             producer = Producer(broker.client_configs("alice"))
 
+        with Broker(security=Security(client_auth="required")) as broker:
+            producer = Producer(broker.client_configs("alice"))  # is User:CN=alice to the broker
+
+    Certificates are made on the spot, which needs the package `cryptography`.
+
     Attributes:
         users: passwords by name; with any, the listener asks for a login.
         mechanisms: how one can log in: `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`.
         configs: further configs of the broker, by Kafka's names.
+        tls: whether the listener is encrypted; with a `client_auth` it is.
+        client_auth: `ssl.client.auth`, whether clients show certificates: `none`, `requested` or `required`.
+        hosts: names and addresses in the broker's certificate.
     """
 
     users: Mapping[str, str] = field(default_factory=dict)
     mechanisms: tuple[str, ...] = (PLAIN, *_SCRAM)
     configs: Mapping[str, str] = field(default_factory=dict)
+    tls: bool = False
+    client_auth: str = "none"
+    hosts: tuple[str, ...] = ("localhost", "127.0.0.1")
+    _made: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, given: Security | str | None) -> Security | None:
+        """Return the security that a protocol's name stands for.
+
+        Raises:
+            ValueError: a protocol that takes more than a name, or is none.
+        """
+        if given is None or isinstance(given, Security):
+            return given
+        if given.upper() not in ("PLAINTEXT", "SSL"):
+            raise ValueError(
+                f"security={given!r}: PLAINTEXT or SSL; for logins say Security(users={{…}}, tls=True)"
+            )
+        return cls(tls=given.upper() == "SSL")
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether the listener is encrypted."""
+        return self.tls or self.client_auth != "none"
 
     @property
     def protocol(self) -> str:
         """The listener's security protocol."""
-        return "SASL_PLAINTEXT" if self.users else "PLAINTEXT"
+        return ("SASL_" if self.users else "") + ("SSL" if self.uses_tls else "PLAINTEXT")
+
+    @property
+    def authority(self) -> CertificateAuthority:
+        """What has signed the certificates of broker and clients; it signs others, bad ones too."""
+        if "authority" not in self._made:
+            from odradek.testing.certificates import CertificateAuthority
+
+            self._made["authority"] = CertificateAuthority()
+        authority: CertificateAuthority = self._made["authority"]
+        return authority
+
+    def certificate(self, name: str) -> Issued:
+        """Return a client's certificate, made when it is first asked for.
+
+        Args:
+            name: a distinguished name, or a word for `CN=word`.
+        """
+        issued: dict[str, Issued] = self._made.setdefault("clients", {})
+        if name not in issued:
+            issued[name] = self.authority.issue(name)
+        return issued[name]
+
+    def _tls_of_broker(self) -> dict[str, str]:
+        if "broker" not in self._made:
+            self._made["broker"] = self.authority.issue("broker", hosts=self.hosts)
+        configs = {**self._made["broker"].configs(), **self.authority.trust()}
+        # Under the listener's prefix it also counts where there are logins.
+        return {**configs, f"listener.name.{self.protocol.lower()}.ssl.client.auth": self.client_auth}
 
     def broker_configs(self, port: int) -> dict[str, str]:
         """The broker's configs."""
         configs = {"listeners": f"{self.protocol}://127.0.0.1:{port}"}
+        if self.uses_tls:
+            configs |= self._tls_of_broker()
         if self.users:
             configs["sasl.enabled.mechanisms"] = ",".join(self.mechanisms)
             users = " ".join(
@@ -81,16 +144,23 @@ class Security:
         """How a client logs in, under Kafka's names, such that Kafka's own clients understand it as well.
 
         Args:
-            user: the first if None.
+            user: one of the users, the first if None. Where clients show certificates, the name in its
+                certificate; nobody then shows one if None.
             mechanism: the first if None.
         """
+        tls: dict[str, Any] = {}
+        if self.uses_tls:
+            tls = {"security.protocol": self.protocol, **self.authority.trust()}
+            if user is not None and self.client_auth != "none":
+                tls |= self.certificate(user).configs()
         if not self.users:
-            return {}
+            return tls
         name = next(iter(self.users)) if user is None else user
         mechanism = self.mechanisms[0] if mechanism is None else mechanism
         module = _MODULE.format("plain.Plain" if mechanism == PLAIN else "scram.Scram")
         login = f"username={quote(name)} password={quote(self.users.get(name, ''))}"
         return {
+            **tls,
             "security.protocol": self.protocol,
             "sasl.mechanism": mechanism,
             "sasl.jaas.config": f"{module} required {login};",

@@ -36,6 +36,8 @@ SPARE_BUFFERS = 4
 SPARE_BYTES = 2 * 1024 * 1024
 """So many buffers, each up to so large, are kept for the next large frames."""
 
+_TLS_HANDSHAKE = 0x1603
+
 _SIZE = Struct(">i")
 
 
@@ -185,7 +187,9 @@ class FrameReceiver:
         if size < 0:
             raise ProtocolError(f"a frame of negative size {size}")
         if size > self._max_size:
-            raise ProtocolError(f"a frame of {size} bytes: the most is {self._max_size}")
+            # The first bytes of TLS, taken for a size.
+            hint = ": the peer speaks TLS, and this side does not" if size >> 16 == _TLS_HANDSHAKE else ""
+            raise ProtocolError(f"a frame of {size} bytes: the most is {self._max_size}{hint}")
 
     def _begin_large(self, arrived: memoryview, size: int) -> None:
         count = len(arrived)

@@ -157,10 +157,15 @@ class BrokerConfig(ConfigAttributes):
 
     def without_effect(self) -> list[str]:
         """Given names that Kafka knows and that change nothing here, sorted: to be warned about."""
-        from odradek.broker.config.effect import EFFECTIVE_BROKER_CONFIGS
+        from odradek.broker.config.effect import EFFECTIVE_BROKER_CONFIGS, EFFECTIVE_FOR_LISTENERS
 
         known = (name for name in self.given if find_key(name) is not None)
-        return sorted(name for name in known if base_name(name) not in EFFECTIVE_BROKER_CONFIGS)
+        return sorted(
+            name
+            for name in known
+            if name not in EFFECTIVE_BROKER_CONFIGS
+            and not (base_name(name) != name and base_name(name) in EFFECTIVE_FOR_LISTENERS)
+        )
 
     # --- derived values -----------------------------------------------------------------------------------
 
@@ -183,6 +188,11 @@ class BrokerConfig(ConfigAttributes):
         if listeners is None or by_host:
             return (Endpoint("PLAINTEXT", self.host_name, self.port),)
         return parse_listeners("listeners", ",".join(listeners), protocols)
+
+    @property
+    def inter_broker_listener(self) -> str:
+        """The name of the listener that brokers talk to each other by."""
+        return (self.inter_broker_listener_name or self.security_inter_broker_protocol).upper()
 
     @property
     def advertised_endpoints(self) -> tuple[Endpoint, ...]:
@@ -275,6 +285,7 @@ class BrokerConfig(ConfigAttributes):
                 f"listeners. Found {','.join(strange)}. The valid options based on the current configuration "
                 f"are {','.join(sorted(names))}"
             )
+        self._check_listeners_of_brokers({endpoint.listener for endpoint in advertised}, names)
         nonroutable = next((e.host for e in advertised if e.host in ALL_ADDRESSES), None)
         if nonroutable is not None:
             raise ConfigError(
@@ -282,6 +293,47 @@ class BrokerConfig(ConfigAttributes):
                 "Use a routable IP address. Without advertised.listeners the addresses of listeners are "
                 "advertised; an empty host there listens on all addresses and advertises this machine's name."
             )
+
+    def _check_listeners_of_brokers(self, advertised: set[str], names: set[str]) -> None:
+        """Check the listeners that brokers talk to each other by, where they are named."""
+        by_name = "inter.broker.listener.name" in self.given
+        by_protocol = "security.inter.broker.protocol" in self.given
+        if by_name and by_protocol:
+            raise ConfigError(
+                "Only one of inter.broker.listener.name and security.inter.broker.protocol should be set."
+            )
+        listener = self.inter_broker_listener
+        if (by_name or by_protocol) and listener not in advertised:
+            raise ConfigError(
+                "inter.broker.listener.name must be a listener name defined in advertised.listeners. "
+                "The valid options based on currently configured listeners are "
+                f"{','.join(sorted(advertised))}"
+            )
+        control = self.control_plane_listener_name
+        if control is None:
+            return
+        if control.upper() not in names:
+            raise ConfigError(
+                f"control.plane.listener.name: {control} is not a listener name defined in listeners "
+                f"({','.join(sorted(names))})"
+            )
+        if control.upper() == listener:
+            raise ConfigError(
+                "control.plane.listener.name, when defined, should have a different value from the "
+                f"inter broker listener name. Currently they both have the value {listener}"
+            )
+
+    def after_change(self, configs: Mapping[str, str], *, per_broker: bool) -> BrokerConfig:
+        """Return what the configs would be if these were the dynamic ones of this broker, or of all."""
+        trial = BrokerConfig.__new__(BrokerConfig)
+        trial.__dict__.update(self.__dict__)
+        for name in KNOWN:
+            trial.__dict__.pop(name.replace(".", "_"), None)
+        if per_broker:
+            trial.update_dynamic(self._dynamic_default, configs)
+        else:
+            trial.update_dynamic(configs, self._dynamic_broker)
+        return trial
 
     # --- dynamic configs (KIP-226) ------------------------------------------------------------------------
 

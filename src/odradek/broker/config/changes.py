@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.config.names import KNOWN
+from odradek.broker.config.names import KNOWN, is_about_a_listener
 from odradek.cluster.config_def import ConfigError, ConfigKey, ConfigValueError
 from odradek.cluster.paths import DEFAULT_ENTITY
 from odradek.cluster.topic_config import TOPIC_CONFIGS, validate_topic_configs
@@ -207,7 +207,10 @@ def _change_broker(context: RequestContext, name: str, change: ConfigChange, val
     except ConfigError as error:
         raise _refused(context, str(error)) from error
     try:
-        context.broker.config.validate_dynamic(configs, per_broker=bool(name))
+        config = context.broker.config
+        config.validate_dynamic(configs, per_broker=bool(name))
+        if any(is_about_a_listener(one) for one in configs):
+            context.broker.check_listener_configs(config.after_change(configs, per_broker=bool(name)))
     except ConfigError as error:
         message = about(ResourceKind.BROKER, name, error) if names_resources(context) else str(error)
         raise InvalidRequestError(message) from error

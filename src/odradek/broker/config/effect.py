@@ -65,6 +65,7 @@ EFFECTIVE_BROKER_CONFIGS = _OF_TOPICS | {
     "controlled.shutdown.enable",
     "controlled.shutdown.max.retries",
     "controlled.shutdown.retry.backoff.ms",
+    "control.plane.listener.name",
     "controller.quota.window.num",
     "controller.quota.window.size.seconds",
     "controller.socket.timeout.ms",
@@ -172,6 +173,23 @@ EFFECTIVE_BROKER_CONFIGS = _OF_TOPICS | {
     "socket.receive.buffer.bytes",
     "socket.request.max.bytes",
     "socket.send.buffer.bytes",
+    "ssl.allow.dn.changes",
+    "ssl.allow.san.changes",
+    "ssl.cipher.suites",
+    "ssl.client.auth",
+    "ssl.enabled.protocols",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.principal.mapping.rules",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms",
     "transaction.max.timeout.ms",
     "transaction.partition.verification.enable",
@@ -189,3 +207,10 @@ EFFECTIVE_BROKER_CONFIGS = _OF_TOPICS | {
     "zookeeper.ssl.client.enable",
 }
 """Broker configs that change what happens."""
+
+EFFECTIVE_FOR_LISTENERS = frozenset(
+    name
+    for name in EFFECTIVE_BROKER_CONFIGS
+    if name.startswith(("ssl.", "sasl.")) or name == "connections.max.reauth.ms"
+)
+"""Those that may stand under a listener's prefix, for it alone."""

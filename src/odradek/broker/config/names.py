@@ -57,6 +57,11 @@ def base_name(name: str) -> str:
     return next((suffix for suffix in _PER_MECHANISM if base.endswith(suffix)), base)
 
 
+def is_about_a_listener(name: str) -> bool:
+    """Whether a config stands under a listener's prefix."""
+    return name.startswith("listener.name.")
+
+
 def find_key(name: str) -> ConfigKey | None:
     """The table's row for a config, also under a listener's prefix; None if there is none."""
     return KNOWN.get(name) or KNOWN.get(base_name(name))

@@ -54,15 +54,6 @@ def _unless(harmless: str) -> Callable[[str], bool]:
     return lambda text: text.strip().lower() != harmless.lower()
 
 
-def _maps_to_security(text: str) -> bool:
-    """Return whether a listener is encrypted or authenticated; `SSL:SSL` stands in Kafka's own default."""
-    for entry in text.split(","):
-        name, _, protocol = (part.strip().upper() for part in entry.partition(":"))
-        if protocol not in ("", "PLAINTEXT", "SASL_PLAINTEXT", name):
-            return True
-    return False
-
-
 def _several(text: str) -> bool:
     return sum(1 for part in text.split(",") if part.strip()) > 1
 
@@ -74,10 +65,8 @@ def _is_half_a_node(text: str) -> bool:
 _PROMISES: Mapping[str, tuple[Callable[[str], bool], str]] = {
     "authorizer.class.name": (_is_not_ours, _NOT_AUTHORIZED),
     "authorizer.zookeeper.url": (_always, "the ACLs are where the rest of the metadata is"),
-    "security.inter.broker.protocol": (_unless("PLAINTEXT"), _NOT_ENCRYPTED),
-    "listener.security.protocol.map": (_maps_to_security, _NOT_ENCRYPTED),
     "security.providers": (_always, _NOT_ENCRYPTED),
-    "ssl.client.auth": (_unless("none"), _NOT_AUTHENTICATED),
+    "ssl.engine.factory.class": (_always, _NOT_ENCRYPTED),
     "connections.max.reauth.ms": (_unless("0"), _NOT_AUTHENTICATED),
     "delegation.token.master.key": (_always, _NOT_AUTHENTICATED),
     "delegation.token.secret.key": (_always, _NOT_AUTHENTICATED),
@@ -99,7 +88,7 @@ _OF_THE_AUTHORIZER: Mapping[str, tuple[Callable[[str], bool], str]] = {
 }
 """Promises that are kept where there is an authorizer."""
 
-_PREFIXES = {"ssl.": _NOT_ENCRYPTED, "sasl.": _NOT_AUTHENTICATED}
+_PREFIXES = {"sasl.": _NOT_AUTHENTICATED}
 
 _OF_JAVA = (
     "sasl.client.callback.handler.class",
@@ -120,8 +109,6 @@ def _is_kept(base: str, text: str, has_logins: bool) -> bool:
     """Return whether a config's promise is kept by the logins at a SASL listener."""
     if base in _OF_JAVA:
         return has_logins and text.strip().startswith(_OAUTH_HANDLER)
-    if base == "security.inter.broker.protocol":
-        return text.strip() == "SASL_PLAINTEXT"
     return has_logins and (base.startswith("sasl.") or base == "connections.max.reauth.ms")
 
 
@@ -162,7 +149,7 @@ def check_promises(config: BrokerConfig) -> list[Unkept]:
         reasons.setdefault(instead, []).append(name)
     told = "; ".join(f"{', '.join(names)} ({instead})" for instead, names in reasons.items())
     raise ConfigError(
-        f"there is no security and no KRaft quorum yet, and these configs ask for it: {told}. "
+        f"these configs ask for what is not there yet: {told}. "
         f"Remove them, or say with --insecure ({INSECURE}=true) that the broker may do without. "
         "Nothing was started."
     )

@@ -66,6 +66,8 @@ class ControllerChannelManager:
         controller: this broker's, which is told what the answers say.
         request_timeout_ms: how long an answer may take before the channel counts as broken.
         retry_backoff_ms: the pause before a request is sent again.
+        control_listener_name: of the listener that the controller itself reaches brokers by, if it is another
+            one (`control.plane.listener.name`).
     """
 
     def __init__(
@@ -78,11 +80,13 @@ class ControllerChannelManager:
         *,
         request_timeout_ms: int = 30_000,
         retry_backoff_ms: int = 100,
+        control_listener_name: str | None = None,
     ) -> None:
         self._transport = transport
         self._ibp = ibp
         self._timers = timers
         self._listener_name = listener_name
+        self._control_listener_name = (control_listener_name or listener_name).upper()
         self._controller = controller
         self._request_timeout_ms = request_timeout_ms
         self._retry_backoff_ms = retry_backoff_ms
@@ -124,7 +128,7 @@ class ControllerChannelManager:
 
     def await_return(self, broker: BrokerImage) -> None:
         """Try a broker that counts as dead from time to time; it is in no image of this term yet."""
-        self._begin_probe(broker.broker_id, broker.epoch, broker.endpoint(self._listener_name))
+        self._begin_probe(broker.broker_id, broker.epoch, broker.endpoint(self._control_listener_name))
 
     def stop(self) -> None:
         """Send nothing more, and forget what was to be sent. Harmless when nothing was started."""
@@ -172,7 +176,7 @@ class ControllerChannelManager:
 
     def _endpoint(self, broker: int) -> Endpoint | None:
         found = self._image.brokers.get(broker)
-        return None if found is None else found.endpoint(self._listener_name)
+        return None if found is None else found.endpoint(self._control_listener_name)
 
     def _done(self, broker: int, request: ControlRequest, future: asyncio.Future[Any]) -> None:
         error = ChannelBroken("given up") if future.cancelled() else future.exception()

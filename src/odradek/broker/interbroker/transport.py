@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 import socket
+import ssl
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
@@ -14,6 +15,7 @@ from odradek.broker.interbroker.channel import ChannelBroken, EndpointOf
 from odradek.errors import OdradekError, ProtocolError, UnsupportedVersionError
 from odradek.errors.codes import ErrorCode
 from odradek.sasl.client_authenticator import SaslClientAuthenticator, Work
+from odradek.security.explain import explain
 from odradek.util.gathered_writes import gathering_write
 from odradek.wire.api import ApiKey
 from odradek.wire.framing import FrameReceiver, ReceiveBuffers
@@ -31,6 +33,8 @@ _RENEW_AT = 0.85
 """The share of a login's life after which another connection is made, where the broker bounds it
 (KIP-368)."""
 
+TlsOf = Callable[["Endpoint"], "ssl.SSLContext | None"]
+
 MAX_RESPONSE_BYTES = 1 << 30
 """A larger frame is none of a broker's: what a follower gets is bounded by its fetch, or is one batch."""
 
@@ -41,11 +45,15 @@ class AsyncioTransport:
     Args:
         loop: of the channels.
         login: how they log in; None where they need not.
+        tls: the context of a connection to an endpoint; without it connections are plain.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, login: Login | None = None) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, login: Login | None = None, tls: TlsOf | None = None
+    ) -> None:
         self._loop = loop
         self._login = login
+        self._tls = tls
         self._buffers = ReceiveBuffers()
 
     def channel(
@@ -53,7 +61,7 @@ class AsyncioTransport:
     ) -> AsyncioChannel:
         """See `InterBrokerTransport.channel`."""
         return AsyncioChannel(
-            self._loop, self._buffers, broker_id, endpoint, client_id, timeout_ms, self._login
+            self._loop, self._buffers, broker_id, endpoint, client_id, timeout_ms, self._login, self._tls
         )
 
 
@@ -90,6 +98,7 @@ class AsyncioChannel:
         client_id: str,
         timeout_ms: int,
         login: Login | None = None,
+        tls: TlsOf | None = None,
     ) -> None:
         self.broker_id = broker_id
         self._login = login
@@ -98,6 +107,7 @@ class AsyncioChannel:
         self._buffers = buffers
         self._endpoint = endpoint
         self._client_id = client_id
+        self._tls = tls
         self._timeout_s = timeout_ms / 1000
         self._wire: _Wire | None = None
         self._connecting: asyncio.Task[None] | None = None
@@ -181,7 +191,8 @@ class AsyncioChannel:
                             await self._open(address, endpoint)
                         except OSError as error:
                             refusals.append(isinstance(error, ConnectionRefusedError))
-                            reason = f"{address}:{endpoint.port}: {error.strerror or error}"
+                            why = explain(error) if isinstance(error, ssl.SSLError) else error.strerror
+                            reason = f"{address}:{endpoint.port}: {why or error}"
                         else:
                             return
         except (OSError, TimeoutError) as error:
@@ -203,8 +214,14 @@ class AsyncioChannel:
 
     async def _open(self, address: str, endpoint: Endpoint) -> None:
         wire = _Wire(self._buffers, self._on_lost, self._timeout_s, self._loop)
-        await self._loop.create_connection(lambda: wire, address, endpoint.port)
-        if self._login is not None:
+        context = None if self._tls is None else self._tls(endpoint)
+        if context is None:
+            await self._loop.create_connection(lambda: wire, address, endpoint.port)
+        else:
+            await self._loop.create_connection(
+                lambda: wire, address, endpoint.port, ssl=context, server_hostname=endpoint.host
+            )
+        if self._login is not None and endpoint.security_protocol.startswith("SASL"):
             try:
                 await wire.log_in(self._login.start(endpoint.host), self._client_id)
             except OdradekError:

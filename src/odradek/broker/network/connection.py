@@ -33,7 +33,8 @@ from odradek.broker.network.limits import NetworkLimits
 from odradek.broker.network.memory_pool import MemoryPool
 from odradek.broker.network.outbox import SendingThreads
 from odradek.broker.network.peer import Peer
-from odradek.broker.network.sending import FileSender, can_send_ranges, read_ranges
+from odradek.broker.network.piece_sender import PieceSender
+from odradek.broker.network.sending import FileSender, can_send_ranges
 from odradek.broker.network.write_turn import WriteTurn
 from odradek.errors import ProtocolError
 from odradek.util.gathered_writes import Writelines, gathering_write
@@ -203,8 +204,8 @@ class Connection:
         """Buffers of answers that are kept for a moment, to leave together."""
         self._gathered_answers = 0
         self._gathered_bytes = 0
-        self._file_sender: FileSender | None = None
-        self._sending: FileSender | None = None
+        self._file_sender: FileSender | PieceSender | None = None
+        self._sending: FileSender | PieceSender | None = None
         """The same, while it has something to send: then nothing is written to the transport."""
         self.active_at = self._loop.time()
         self.partial_bytes = 0
@@ -466,11 +467,7 @@ class Connection:
                     error,
                 )
             if sender is None:
-                try:
-                    self._writelines(read_ranges(buffers))
-                except OSError as error:
-                    self.abort(f"records could not be read: {error}", warn=True)
-                return
+                sender = self._file_sender = PieceSender(self, transport)
         sender.send(buffers)
         if sender.left:
             self._sending = sender

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from odradek.broker.conversion.lazy_records import LazyRecords
-from odradek.broker.network.outbox import UNREAD, Outbox, SendingThreads
+from odradek.broker.network.outbox import Outbox, SendingThreads
 from odradek.errors import KafkaError
 
 log = logging.getLogger(__name__)
@@ -53,11 +53,6 @@ def can_send_ranges(transport: asyncio.Transport) -> bool:
         and transport.get_extra_info("socket") is not None
         and transport.get_extra_info("sslcontext") is None
     )
-
-
-def read_ranges(buffers: Sequence[Any]) -> list[Any]:
-    """The same answer in memory. Raises `OSError`, `KafkaError` for what cannot be converted."""
-    return [one.read() if one.__class__ in UNREAD else one for one in buffers]
 
 
 class FileSender:

@@ -20,6 +20,7 @@ from odradek.broker.network.memory_pool import MemoryPool
 from odradek.broker.network.outbox import SendingThreads
 from odradek.broker.network.peer import Peer
 from odradek.broker.network.socket_protocol import SocketProtocol
+from odradek.broker.network.tls import TlsLayer
 from odradek.broker.network.write_turn import WriteTurn
 from odradek.util.repeats import Repeats
 from odradek.wire.framing import ReceiveBuffers
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from odradek.broker.network.dispatch import Dispatcher
     from odradek.broker.network.limits import NetworkLimits
     from odradek.broker.network.login_gate import GateKeeper
+    from odradek.broker.network.tls_listener import ListenerTls
     from odradek.broker.quotas.connection_quotas import ConnectionQuotas
 
 log = logging.getLogger(__name__)
@@ -68,19 +70,25 @@ class Listener:
         limits: NetworkLimits,
         *,
         name: str = "PLAINTEXT",
+        security_protocol: str = "PLAINTEXT",
         write_turn: WriteTurn | None = None,
+        tls: ListenerTls | None = None,
     ) -> None:
         """
         Args:
             dispatcher: answers requests.
             limits: of its connections.
             name: the listener's.
+            security_protocol: what its peers speak.
             write_turn: shared with the other listeners of the broker.
+            tls: how its connections are encrypted; None for plain ones.
         """
+        self.tls = tls
         self.dispatcher = dispatcher
         self.limits = limits
         self.name = name
         self.sasl: GateKeeper | None = None
+        self.security_protocol = security_protocol
         self.loop = asyncio.get_running_loop()
         self.receive_buffers = ReceiveBuffers()
         self.sending_threads = SendingThreads(limits.network_threads)
@@ -276,7 +284,7 @@ class Listener:
             local = accepted.getsockname()
             self._next_id += 1
             peer = Peer(host, port, f"{local[0]}:{local[1]}-{host}:{port}-{self._next_id}", self.name)
-            await self.loop.connect_accepted_socket(lambda: SocketProtocol(Connection(self, peer)), accepted)
+            await self.loop.connect_accepted_socket(lambda: self._protocol(peer), accepted)
         except OSError as error:
             log.debug("a connection ended before it began peer=%s:%d: %s", host, port, error)
             accepted.close()
@@ -285,6 +293,10 @@ class Listener:
             accepted.close()
             raise
         self.accepted += 1
+
+    def _protocol(self, peer: Peer) -> SocketProtocol:
+        connection = Connection(self, peer)
+        return SocketProtocol(connection if self.tls is None else TlsLayer(self.tls, connection))
 
     async def _is_in_time(self, accepted: socket.socket, host: str, port: int) -> bool:
         """Wait while connections come too fast for the broker or the listener; whether this one is served."""

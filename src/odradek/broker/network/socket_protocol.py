@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from odradek.broker.network.connection import Connection
+    from odradek.broker.network.tls import TlsLayer
 
 
 class SocketProtocol(asyncio.BufferedProtocol):
-    """A `Connection` as a class that asyncio knows: its methods are the connection's own.
+    """A `Connection`, or its TLS, as a class that asyncio knows: its methods are the other's own.
 
     The stock loop wants an instance of asyncio's class, which the compiled class of a connection cannot be.
     """
@@ -25,6 +26,6 @@ class SocketProtocol(asyncio.BufferedProtocol):
         "resume_writing",
     )
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection | TlsLayer) -> None:
         for name in self.__slots__:
             setattr(self, name, getattr(connection, name))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.sasl.settings import MODULE_OF, listener_config, server_module
+from odradek.broker.config.listener_overrides import listener_config
+from odradek.broker.sasl.settings import MODULE_OF, server_module
 from odradek.cluster.config_def import ConfigError
 from odradek.sasl.logins import Login, LoginError, login_of
 

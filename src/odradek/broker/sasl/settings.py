@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from odradek.broker.config.listener_overrides import listener_config
 from odradek.cluster.config_def import ConfigError
 from odradek.sasl.jaas import JaasError, LoginModule, parse_jaas, parse_jaas_file
 from odradek.sasl.mechanisms import OAUTHBEARER, PLAIN, ServerMechanism
@@ -46,12 +47,6 @@ class ListenerSasl(NamedTuple):
     failure_delay_ms: int
     timeout_ms: int
     reauth_ms: Mapping[str, int]
-
-
-def listener_config(config: BrokerConfig, listener: str, name: str) -> str | None:
-    """The text of a config at a listener: its own, or that of all."""
-    own = config.text_of(f"listener.name.{listener.lower()}.{name}")
-    return config.text_of(name) if own is None else own
 
 
 def listener_sasl(

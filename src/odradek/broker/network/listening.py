@@ -1,0 +1,126 @@
+"""The listeners of one broker: opened as the configs say, and changed with them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from odradek.broker.config.listener_overrides import ListenerSsl
+from odradek.broker.network.limits import network_limits
+from odradek.broker.network.server import AddressInUse, Listener
+from odradek.broker.network.write_turn import WriteTurn
+from odradek.broker.process.loop_timers import Periodic
+from odradek.cluster.config_def import ConfigError
+
+if TYPE_CHECKING:
+    from odradek.broker.config.broker_config import BrokerConfig
+    from odradek.broker.network.dispatch import Dispatcher
+    from odradek.broker.network.handshakes import Handshakes
+    from odradek.broker.network.login_gate import GateKeeper
+    from odradek.broker.network.tls_listener import ListenerTls
+    from odradek.cluster.nodes import Endpoint
+
+_LOOK_AT_FILES_MS = 5_000
+"""How often the files of key stores and trust stores are looked at; Kafka waits to be told."""
+
+
+class Listening:
+    """Opens and changes listeners. Made in the event loop's thread.
+
+    Attributes:
+        listeners: in the order of the configs.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        config: Callable[[], BrokerConfig],
+        undo: list[tuple[str, Callable[[], object]]],
+    ) -> None:
+        """
+        Args:
+            loop: the event loop.
+            config: the broker's, as they are now.
+            undo: gets what closes again what is opened.
+        """
+        self._loop = loop
+        self._config = config
+        self._undo = undo
+        self._handshakes: Handshakes | None = None
+        self.listeners: list[Listener] = []
+
+    def open(self, dispatcher: Dispatcher, start_logins: Callable[[str], GateKeeper]) -> None:
+        """Take the ports, without accepting yet.
+
+        Args:
+            dispatcher: answers requests.
+            start_logins: makes the logins of a listener, by its name.
+
+        Raises:
+            AddressInUse: another process listens there.
+            ConfigError: an address is none of this machine's, or a listener's TLS cannot be.
+        """
+        config = self._config()
+        limits = network_limits(config)
+        write_turn = WriteTurn()
+        for endpoint in config.listener_endpoints:
+            listener = Listener(
+                dispatcher,
+                limits,
+                name=endpoint.listener,
+                security_protocol=endpoint.security_protocol,
+                write_turn=write_turn,
+                tls=self._tls_of(config, endpoint),
+            )
+            if endpoint.security_protocol.startswith("SASL"):
+                listener.sasl = start_logins(endpoint.listener)
+            try:
+                listener.bind(endpoint.host, endpoint.port)
+            except AddressInUse as error:
+                raise AddressInUse(
+                    f"{error}: another process listens there. "
+                    "Stop it, or choose another port (0 takes a free one)."
+                ) from error
+            except OSError as error:
+                raise ConfigError(
+                    f"cannot listen on {endpoint.connection_string}: {error.strerror or error}. "
+                    "Choose an address of this machine."
+                ) from error
+            self.listeners.append(listener)
+            self._undo.append((f"sending threads {endpoint.listener}", listener.sending_threads.close))
+            self._undo.append((f"listener {endpoint.listener}", listener.stop_accepting))
+        if self._handshakes is not None:
+            looking = Periodic(self._loop, "certificates", _LOOK_AT_FILES_MS, self.reload_certificates)
+            self._undo.append(("certificates", looking.stop))
+
+    def reconfigure(self) -> None:
+        """Take over changed configs; they hold for what comes from now on."""
+        limits = network_limits(self._config())
+        for listener in self.listeners:
+            listener.update_limits(limits)
+
+    def reload_certificates(self) -> None:
+        """Take over changed TLS configs, and what has changed in the files that they name."""
+        for listener in self.listeners:
+            if listener.tls is not None:
+                listener.tls.update(ListenerSsl.of(self._config(), listener.name, listener.security_protocol))
+
+    def check(self, config: BrokerConfig) -> None:
+        """Check configs that are to be changed. Raises `ConfigError`: a listener's TLS cannot be."""
+        for listener in self.listeners:
+            if listener.tls is not None:
+                listener.tls.check(ListenerSsl.of(config, listener.name, listener.security_protocol))
+
+    def _tls_of(self, config: BrokerConfig, endpoint: Endpoint) -> ListenerTls | None:
+        if not endpoint.security_protocol.endswith("SSL"):
+            return None
+        # Not before it is needed: a broker in a test starts in a blink.
+        from odradek.broker.network.handshakes import Handshakes
+        from odradek.broker.network.tls_listener import ListenerTls
+
+        if self._handshakes is None:
+            self._handshakes = Handshakes(self._loop)
+            self._undo.append(("TLS handshakes", self._handshakes.close))
+        settings = ListenerSsl.of(config, endpoint.listener, endpoint.security_protocol)
+        return ListenerTls(endpoint.listener, settings, self._handshakes)
