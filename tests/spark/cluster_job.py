@@ -1,9 +1,10 @@
-"""What the tests have a Spark cluster do: a driver of its own, which ends when it has done it.
+"""What the tests have a Spark cluster do: a driver of its own, which is told what.
 
-    python cluster_job.py SCENARIO MASTER SERVERS FOLDER
+    python cluster_job.py MASTER
 
-The topic `source` is copied to `target`, or read, while something happens to the executors: functions below,
-in the middle of a task's rows, once in a life of `FOLDER`. Prints one line of JSON.
+Reads lines: SCENARIO SERVERS FOLDER. Each has a session of its own, in one JVM, which is warm soon. The topic
+`source` is copied to `target`, or read, while something happens to the executors: functions below, in the
+middle of a task's rows, once in a life of FOLDER. Answers each with a line of JSON.
 """
 
 import json
@@ -173,26 +174,34 @@ def endless(spark: Any, servers: str, folder: Path) -> None:
             (folder / "failures").open("a").write(f"{problem}\n\n")
 
 
-def main(scenario: str, master: str, servers: str, folder: Path) -> None:
+def perform(scenario: str, master: str, servers: str, folder: Path) -> Any:
+    """Do what is asked for. Returns what is to be told of it."""
     from odradek.spark import session
 
     more = {"one-is-slow": SPECULATION, "dynamic": DYNAMIC}
     conf = {**CONF, **next((more[name] for name in more if scenario.startswith(name)), {})}
     spark = session(scenario, master, conf=conf)
-    told: Any = None
-    if scenario == "read":
-        told = read(spark, servers, folder)
-    elif scenario == "dynamic":
-        told = dynamic(spark, servers, folder)
-    elif scenario == "endless":
-        endless(spark, servers, folder)
-    else:
+    try:
+        if scenario == "read":
+            return read(spark, servers, folder)
+        if scenario == "dynamic":
+            return dynamic(spark, servers, folder)
+        if scenario == "endless":
+            return endless(spark, servers, folder)
         name, _, guarantee = scenario.partition(":")
         step = {"executor-dies": executor_dies, "one-is-slow": one_is_slow}[name]
-        copy(spark, servers, folder, step, guarantee)
-    sys.stdout.write(json.dumps(told) + "\n")
-    spark.stop()
+        return copy(spark, servers, folder, step, guarantee)
+    finally:
+        spark.stop()
+
+
+def main(master: str) -> None:
+    for line in sys.stdin:
+        scenario, servers, folder = line.split()
+        told = json.dumps(perform(scenario, master, servers, Path(folder)))
+        sys.stdout.write(f"{told}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4], Path(sys.argv[4]))  # type: ignore[call-arg, misc]
+    main(sys.argv[1])

@@ -53,37 +53,63 @@ def servers() -> Iterator[str]:
 EXPECTED = Counter(str(number).encode() for number in range(ROWS))
 
 
-def start(scenario: str, cluster: SparkCluster, servers: str, folder: Path) -> subprocess.Popen[str]:
-    words = [str(HERE / "cluster_job.py"), scenario, cluster.url, servers, str(folder)]
-    with (folder / "driver.log").open("ab") as log:
-        return subprocess.Popen(
-            [sys.executable, *words], stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
-        )
+class Driver:
+    """A process that does what `cluster_job` can."""
+
+    def __init__(self, cluster: SparkCluster, log: Path) -> None:
+        self._log = log
+        with log.open("ab") as file:
+            self._child = subprocess.Popen(
+                [sys.executable, str(HERE / "cluster_job.py"), cluster.url],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                text=True,
+                start_new_session=True,
+            )
+
+    def begin(self, scenario: str, servers: str, folder: Path) -> None:
+        assert self._child.stdin is not None
+        self._child.stdin.write(f"{scenario} {servers} {folder}\n")
+        self._child.stdin.flush()
+
+    def __call__(self, scenario: str, servers: str, folder: Path) -> Any:
+        """Have it do something, and wait for what it tells of it."""
+        self.begin(scenario, servers, folder)
+        assert self._child.stdout is not None
+        told = self._child.stdout.readline()
+        assert told, self.words()
+        return json.loads(told)
+
+    def words(self) -> str:
+        """What it said last."""
+        return self._log.read_text()[-4000:]
+
+    def runs(self) -> bool:
+        return self._child.poll() is None
+
+    def kill(self) -> None:
+        """End it with its JVM."""
+        if self.runs():
+            os.killpg(self._child.pid, signal.SIGKILL)
+        self._child.wait()
+        for pipe in (self._child.stdin, self._child.stdout):
+            assert pipe is not None
+            pipe.close()
 
 
-def kill(driver: subprocess.Popen[str]) -> None:
-    """End a driver with its JVM."""
-    if driver.poll() is None:
-        os.killpg(driver.pid, signal.SIGKILL)
-    driver.wait()
-    assert driver.stdout is not None
-    driver.stdout.close()
-
-
-def run(scenario: str, cluster: SparkCluster, servers: str, folder: Path) -> Any:
-    driver = start(scenario, cluster, servers, folder)
-    try:
-        told, _ = driver.communicate(timeout=LIMIT_S)
-        assert driver.returncode == 0, (folder / "driver.log").read_text()[-4000:]
-        return json.loads(told.splitlines()[-1])
-    finally:
-        kill(driver)
+@pytest.fixture(scope="module")
+def run(cluster: SparkCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    """The driver of the tests that leave it alone."""
+    driver = Driver(cluster, tmp_path_factory.mktemp("driver") / "log")
+    yield driver
+    driver.kill()
 
 
 def test_reading_goes_on_when_executors_die_and_a_task_fails(
-    cluster: SparkCluster, servers: str, tmp_path: Path
+    run: Driver, servers: str, tmp_path: Path
 ) -> None:
-    found = run("read", cluster, servers, tmp_path)
+    found = run("read", servers, tmp_path)
     assert Counter(value.encode() for value in found) == EXPECTED
     assert {"executor-of-1", "executor-of-2", "task-failed"} <= {path.name for path in tmp_path.iterdir()}
 
@@ -91,10 +117,10 @@ def test_reading_goes_on_when_executors_die_and_a_task_fails(
 @pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
 @pytest.mark.parametrize("what", ["executor-dies", "one-is-slow"])
 def test_each_row_is_written_when_tasks_run_again(
-    what: str, guarantee: str, cluster: SparkCluster, servers: str, tmp_path: Path
+    what: str, guarantee: str, run: Driver, servers: str, tmp_path: Path
 ) -> None:
     """After an executor was killed, or a task failed; or beside each other, by speculation."""
-    run(f"{what}:{guarantee}", cluster, servers, tmp_path)
+    run(f"{what}:{guarantee}", servers, tmp_path)
     found = values(servers, "target", "read_committed")
     if guarantee == "exactly-once":
         assert found == EXPECTED
@@ -104,8 +130,8 @@ def test_each_row_is_written_when_tasks_run_again(
     assert {"executor-of-1", "task-failed"} <= happened or {"attempt-0", "attempt-1"} <= happened
 
 
-def test_executors_come_and_go_with_the_work(cluster: SparkCluster, servers: str, tmp_path: Path) -> None:
-    before, at_work, after = run("dynamic", cluster, servers, tmp_path)
+def test_executors_come_and_go_with_the_work(run: Driver, servers: str, tmp_path: Path) -> None:
+    before, at_work, after = run("dynamic", servers, tmp_path)
     assert before == after == 1
     assert at_work > 1
     assert values(servers, "target", "read_committed") == EXPECTED
@@ -115,12 +141,13 @@ def test_a_stream_loses_nothing_when_executors_machines_and_its_driver_die(
     cluster: SparkCluster, servers: str, tmp_path: Path
 ) -> None:
     """It writes at least once: all rows are there, and none that were not in the source."""
-    driver = start("endless", cluster, servers, tmp_path)
+    driver = Driver(cluster, tmp_path / "log")
+    driver.begin("endless", servers, tmp_path)
 
     def goes_on() -> None:
         """Wait until rows that come from now on are in the target."""
         wanted = values(servers, "source", "read_uncommitted")
-        until(lambda: not wanted - values(servers, "target", "read_uncommitted"), driver, tmp_path)
+        until(lambda: not wanted - values(servers, "target", "read_uncommitted"), driver)
 
     try:
         with rows_coming(servers, first=ROWS):
@@ -134,23 +161,23 @@ def test_a_stream_loses_nothing_when_executors_machines_and_its_driver_die(
             cluster.workers[1].kill()
             goes_on()
             cluster.revive()
-            kill(driver)
-            driver = start("endless", cluster, servers, tmp_path)
+            driver.kill()
+            driver = Driver(cluster, tmp_path / "log")
+            driver.begin("endless", servers, tmp_path)
             goes_on()
         goes_on()
     finally:
-        kill(driver)
+        driver.kill()
     source = values(servers, "source", "read_uncommitted")
     assert values(servers, "target", "read_uncommitted").keys() == source.keys()
     assert len(source) > ROWS
 
 
-def until(holds: Callable[[], bool], driver: subprocess.Popen[str], folder: Path) -> None:
+def until(holds: Callable[[], bool], driver: Driver) -> None:
     deadline = time.monotonic() + LIMIT_S
     while not holds():
-        told = (folder / "driver.log").read_text()[-4000:]
-        assert driver.poll() is None, told
-        assert time.monotonic() < deadline, told
+        assert driver.runs(), driver.words()
+        assert time.monotonic() < deadline, driver.words()
         time.sleep(0.1)
 
 
