@@ -13,6 +13,12 @@ from odradek.version import VERSION
 __version__ = VERSION
 
 _CLIENT = (
+    "AccessControlEntry",
+    "AccessControlEntryFilter",
+    "AclBinding",
+    "AclBindingFilter",
+    "AclOperation",
+    "AclPermissionType",
     "Admin",
     "AsyncAdmin",
     "AsyncConsumer",
@@ -24,9 +30,13 @@ _CLIENT = (
     "NewTopic",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "PatternType",
     "PreparedTxnState",
     "Producer",
     "RecordMetadata",
+    "ResourcePattern",
+    "ResourcePatternFilter",
+    "ResourceType",
     "SimpleConsumer",
     "TopicPartition",
 )
@@ -48,6 +58,16 @@ if TYPE_CHECKING:
     from odradek.client.types import PreparedTxnState as PreparedTxnState
     from odradek.client.types import RecordMetadata as RecordMetadata
     from odradek.client.types import TopicPartition as TopicPartition
+    from odradek.util.acl import AccessControlEntry as AccessControlEntry
+    from odradek.util.acl import AccessControlEntryFilter as AccessControlEntryFilter
+    from odradek.util.acl import AclBinding as AclBinding
+    from odradek.util.acl import AclBindingFilter as AclBindingFilter
+    from odradek.util.acl import AclOperation as AclOperation
+    from odradek.util.acl import AclPermissionType as AclPermissionType
+    from odradek.util.acl import PatternType as PatternType
+    from odradek.util.acl import ResourcePattern as ResourcePattern
+    from odradek.util.acl import ResourcePatternFilter as ResourcePatternFilter
+    from odradek.util.acl import ResourceType as ResourceType
 
 
 def __getattr__(name: str) -> Any:

@@ -23,6 +23,7 @@ CALLS = {
     "broker-api-versions": [],
     "get-offsets": [],
     "log-dirs": ["--describe"],
+    "acls": ["--list"],
     "leader-election": ["--election-type", "preferred", "--all-topic-partitions"],
     "consumer-perf-test": ["--topic", "t", "--num-records", "1"],
     "producer-perf-test": ["--topic", "t", "--num-records", "1", "--record-size", "1", "--throughput", "-1"],

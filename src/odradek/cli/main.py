@@ -26,6 +26,7 @@ TOOLS = {
     "get-offsets": "Show the offsets of topic partitions.",
     "log-dirs": "Show brokers' data folders and the partitions in them.",
     "leader-election": "Have preferred or unclean leaders elected.",
+    "acls": "List, add and remove ACLs: who may do what.",
     "transactions": "Look at transactions; find those that hang, and abort them.",
     "dump-log": "Print what is in log and index files.",
     "producer-perf-test": "Measure producing.",

@@ -22,6 +22,16 @@ _EXPORTS = {
     "RawWriter": "odradek.client.raw",
     "SimpleConsumer": "odradek.client.simple",
     "TransactionalWriter": "odradek.client.transactional",
+    "AccessControlEntry": "odradek.util.acl",
+    "AccessControlEntryFilter": "odradek.util.acl",
+    "AclBinding": "odradek.util.acl",
+    "AclBindingFilter": "odradek.util.acl",
+    "AclOperation": "odradek.util.acl",
+    "AclPermissionType": "odradek.util.acl",
+    "PatternType": "odradek.util.acl",
+    "ResourcePattern": "odradek.util.acl",
+    "ResourcePatternFilter": "odradek.util.acl",
+    "ResourceType": "odradek.util.acl",
     "ConsumerGroupMetadata": "odradek.client.types",
     "ConsumerRebalanceListener": "odradek.client.types",
     "ConsumerRecord": "odradek.client.types",
@@ -55,6 +65,16 @@ if TYPE_CHECKING:
     from odradek.client.types import PreparedTxnState as PreparedTxnState
     from odradek.client.types import RecordMetadata as RecordMetadata
     from odradek.client.types import TopicPartition as TopicPartition
+    from odradek.util.acl import AccessControlEntry as AccessControlEntry
+    from odradek.util.acl import AccessControlEntryFilter as AccessControlEntryFilter
+    from odradek.util.acl import AclBinding as AclBinding
+    from odradek.util.acl import AclBindingFilter as AclBindingFilter
+    from odradek.util.acl import AclOperation as AclOperation
+    from odradek.util.acl import AclPermissionType as AclPermissionType
+    from odradek.util.acl import PatternType as PatternType
+    from odradek.util.acl import ResourcePattern as ResourcePattern
+    from odradek.util.acl import ResourcePatternFilter as ResourcePatternFilter
+    from odradek.util.acl import ResourceType as ResourceType
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,5 @@
-"""`AsyncAdmin`: topics, configs, groups, offsets, placement, quotas, credentials, transactions, the cluster.
+"""`AsyncAdmin`: topics, configs, groups, offsets, placement, quotas, credentials, ACLs, transactions, the
+cluster.
 
 Calls about several things return a dictionary and raise the first error after all were asked; `errors` on the
 exception has the others. A request that may go to any broker does; one for the controller, a
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from odradek.client.aio.admin_access import AccessAdmin
+from odradek.client.aio.admin_acls import AclAdmin
 from odradek.client.aio.admin_base import check
 from odradek.client.aio.admin_configs import ConfigAdmin
 from odradek.client.aio.admin_groups import GroupAdmin
@@ -24,7 +26,9 @@ from odradek.client.types import (
 from odradek.wire.api import ApiKey
 
 
-class AsyncAdmin(TopicAdmin, ConfigAdmin, GroupAdmin, PlacementAdmin, AccessAdmin, TransactionAdmin):
+class AsyncAdmin(
+    TopicAdmin, ConfigAdmin, GroupAdmin, PlacementAdmin, AccessAdmin, AclAdmin, TransactionAdmin
+):
     """The administrator, for coroutines.
 
         async with AsyncAdmin(bootstrap_servers="127.0.0.1:9092") as admin:

@@ -33,6 +33,7 @@ from odradek.client.types import (
     TransactionListing,
 )
 from odradek.errors import KafkaError
+from odradek.util.acl import AclBinding, AclBindingFilter
 
 
 class Admin:
@@ -135,6 +136,9 @@ class Admin:
         def alter_user_scram_credentials(
             self, passwords: Mapping[tuple[str, str], str | None], *, iterations: int = ...
         ) -> None: ...
+        def describe_acls(self, wanted: AclBindingFilter = ...) -> list[AclBinding]: ...
+        def create_acls(self, bindings: Iterable[AclBinding]) -> None: ...
+        def delete_acls(self, filters: Sequence[AclBindingFilter]) -> list[list[AclBinding]]: ...
         def list_transactions(
             self,
             *,

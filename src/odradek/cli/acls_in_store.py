@@ -1,0 +1,76 @@
+"""The ACLs in ZooKeeper, without a broker: for a cluster that nobody may change yet, or that does not run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+
+from odradek.cluster import acls
+from odradek.cluster.acls import AclChange, VersionedAcls
+from odradek.cluster.zookeeper import ZooKeeperStore
+from odradek.errors import OdradekError
+from odradek.util.acl import AccessControlEntry, AclBinding, AclBindingFilter, ResourcePattern, is_concrete
+
+
+class AclsInStore:
+    """The calls of `Admin` about ACLs, on the nodes themselves. A context manager.
+
+    Args:
+        connect: as in `zookeeper.connect`.
+
+    Raises:
+        StoreError: it cannot be reached.
+    """
+
+    def __init__(self, connect: str) -> None:
+        self._store = ZooKeeperStore(connect)
+        acls.create_acl_paths(self._store)
+
+    def __enter__(self) -> AclsInStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the session."""
+        self._store.close()
+
+    def describe_acls(self, wanted: AclBindingFilter) -> list[AclBinding]:
+        """See `Admin.describe_acls`."""
+        return [
+            AclBinding(pattern, entry)
+            for pattern, versioned in acls.load_acls(self._store).items()
+            if wanted.pattern.matches(pattern)
+            for entry in versioned.entries
+            if wanted.entry.matches(entry)
+        ]
+
+    def create_acls(self, bindings: Iterable[AclBinding]) -> None:
+        """See `Admin.create_acls`."""
+        wanted: dict[ResourcePattern, set[AccessControlEntry]] = {}
+        for binding in bindings:
+            if not is_concrete(binding) or not binding.pattern.name or "/" in binding.pattern.name:
+                raise OdradekError(f"there can be no ACL for {binding.pattern}")
+            wanted.setdefault(binding.pattern, set()).add(binding.entry)
+        self._change({pattern: (frozenset(entries), frozenset()) for pattern, entries in wanted.items()})
+
+    def delete_acls(self, filters: list[AclBindingFilter]) -> list[list[AclBinding]]:
+        """See `Admin.delete_acls`."""
+        removed = [self.describe_acls(one) for one in filters]
+        gone: dict[ResourcePattern, set[AccessControlEntry]] = {}
+        for binding in (one for some in removed for one in some):
+            gone.setdefault(binding.pattern, set()).add(binding.entry)
+        self._change({pattern: (frozenset(), frozenset(entries)) for pattern, entries in gone.items()})
+        return removed
+
+    def _change(
+        self,
+        changes: dict[ResourcePattern, tuple[frozenset[AccessControlEntry], frozenset[AccessControlEntry]]],
+    ) -> None:
+        def change(pattern: ResourcePattern) -> AclChange:
+            added, gone = changes[pattern]
+            return AclChange(pattern, lambda present: (present | added) - gone)
+
+        for result in acls.change_acls(self._store, [change(one) for one in changes], {}).values():
+            if not isinstance(result, VersionedAcls):
+                raise result
