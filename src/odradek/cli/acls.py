@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 import click
 
-from odradek.cli.tool import Tool, client_configs, command_config_option, key_values
+from odradek.cli.tool import Tool, bootstrap_option, client_configs, command_config_option, key_values
 from odradek.util.acl import (
     CLUSTER_NAME,
     WILDCARD,
@@ -81,7 +81,7 @@ def _words(*names: str, **more: Any) -> Callable[[_F], _F]:
 
 
 @click.command(cls=Tool, name="acls")
-@click.option("--bootstrap-server", metavar="HOST:PORT[,…]", help="The brokers to ask.")
+@bootstrap_option(required=False)
 @command_config_option()
 @click.option("--authorizer", hidden=True)
 @_words(
