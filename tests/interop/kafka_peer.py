@@ -284,7 +284,7 @@ class RealKafka:
     `ready_s` is the time from the start of its process to its first answer. `kraft` asks for KRaft before
     4.0, too (from 2.8 on). `zookeeper` is the address of its ZooKeeper, when given that of another broker's,
     with which this one, of another `broker_id`, makes a cluster. `listeners` among the `settings` are further
-    ones.
+    ones. `sasl` has it listen on `sasl_port`, too, where clients log in.
     """
 
     version: str
@@ -297,6 +297,8 @@ class RealKafka:
     kraft: bool = False
     zookeeper: str = ""
     broker_id: int = 1
+    sasl: bool = False
+    sasl_port: int = 0
     _has_zookeeper: bool = False
     _children: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _command: list[str] = field(init=False)
@@ -362,6 +364,13 @@ class RealKafka:
                 )
             else:
                 config |= {"host.name": "127.0.0.1", "port": str(self.port)}
+        if self.sasl:
+            (self.sasl_port,) = free_ports(1)
+            login = f",SASL_PLAINTEXT://127.0.0.1:{self.sasl_port}"
+            config["listeners"] += login
+            if "advertised.listeners" in config:
+                config["advertised.listeners"] += login
+                config["listener.security.protocol.map"] += ",SASL_PLAINTEXT:SASL_PLAINTEXT"
         properties = self.directory / "server.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
         if self.kraft:

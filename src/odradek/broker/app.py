@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from odradek.broker.kafka_versions.release import Release
     from odradek.broker.network.login_gate import GateKeeper
     from odradek.broker.network.request_log import RequestLog
+    from odradek.broker.sasl.token_keeper import TokenKeeper
     from odradek.broker.state_changes import StateChanges
     from odradek.broker.telemetry import ClientTelemetry
     from odradek.broker.topic_descriptions import TopicDescriptions
@@ -115,6 +116,7 @@ class Broker:
         producer_ids, features, fetch_sessions, metrics: what the names say.
         quotas: what clients may take; `request_throttle` counts what requests take, while one asks for that.
         authorizer: who may do what; None allows everything.
+        delegation_tokens: the tokens that one can log in by; None where there are none.
         acls: the ACLs that the authorizer asks; None where there are none.
         housekeeping: what it does by the clock.
         slicer: runs work that takes long in slices.
@@ -165,6 +167,7 @@ class Broker:
         self.handlers = Handlers(release=_release(self.config.odradek_kafka_version))
         self.authorizer: Authorizer | None = None
         self.acls: AclKeeper | None = None
+        self.delegation_tokens: TokenKeeper | None = None
         self.request_log: RequestLog | None = None
         self.listeners: list[Listener] = []
         self._request_log_path = request_log
@@ -524,6 +527,7 @@ class Broker:
             )
         self.logs.check_identity(self.broker_id, self.cluster_id)
         self._open_authorizer()
+        self._open_delegation_tokens()
 
     def _open_authorizer(self) -> None:
         """Load the ACLs, if the configs name an authorizer: before anybody can ask anything."""
@@ -537,7 +541,26 @@ class Broker:
         self.authorizer = acls.authorizer
         self._undo.append(("ACLs", acls.stop))
         if self._membership is not None:
-            self._membership.on_session = acls.load
+            self._membership.on_session.append(acls.load)
+
+    def _open_delegation_tokens(self) -> None:
+        """Load the delegation tokens, if the configs give the key that they are made with."""
+        key = self.config.delegation_token_secret_key or self.config.delegation_token_master_key
+        if not key:
+            return
+        from odradek.broker.sasl.token_keeper import TokenKeeper
+
+        self.delegation_tokens = keeper = TokenKeeper(
+            key,
+            self.controller,
+            self.clock,
+            expiry_ms=self.config.delegation_token_expiry_time_ms,
+            max_lifetime_ms=self.config.delegation_token_max_lifetime_ms,
+        )
+        keeper.load()
+        self._undo.append(("delegation tokens", keeper.stop))
+        if self._membership is not None:
+            self._membership.on_session.append(keeper.load)
 
     def _close_session(self) -> None:
         # Another one may have taken the place of the first by now.

@@ -136,7 +136,7 @@ class Membership:
         self._isr_changes: AlterPartitionManager | ZkIsrManager
         self.is_told = False
         self.on_told: Callable[[], object] | None = None
-        self.on_session: Callable[[], object] | None = None
+        self.on_session: list[Callable[[], object]] = []
         self.on_replaced: Callable[[str], object] | None = None
         self._expected: set[str] | None = None
         self._watched_controller = -1
@@ -456,8 +456,8 @@ class Membership:
         try:
             self._listen_for_expiry(store)
             self._controller.store = store
-            if self.on_session is not None:
-                self.on_session()
+            for follow in self.on_session:
+                follow()
             self._controller.start(self._registration())
         except BaseException:
             store.close()

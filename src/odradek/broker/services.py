@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from odradek.broker.quotas.quota_managers import QuotaManagers
     from odradek.broker.quotas.throttling import RequestThrottle
     from odradek.broker.replica_manager import ReplicaManager
+    from odradek.broker.sasl.token_keeper import TokenKeeper
     from odradek.broker.served_apis import ServedApis
     from odradek.broker.slices import Slicer
     from odradek.broker.state_changes import StateChanges
@@ -57,6 +58,7 @@ class BrokerServices(Protocol):
         request_throttle: counts what requests take; None while no quota asks for that.
         conversions: records on their way to another message format.
         authorizer: who may do what; None allows everything.
+        delegation_tokens: the tokens that one can log in by; None where there are none.
         acls: the ACLs that the authorizer asks, to be changed; None where there are none.
         slicer: runs work that takes long in slices.
         request_log: one line per request, when it is on.
@@ -85,6 +87,7 @@ class BrokerServices(Protocol):
     conversions: Conversions
     authorizer: Authorizer | None
     acls: AclKeeper | None
+    delegation_tokens: TokenKeeper | None
     slicer: Slicer
     request_log: RequestLog | None
     on_fatal: Callable[[str], None] | None

@@ -24,6 +24,7 @@ TOOLS = {
     "consumer-groups": "List, describe, delete groups; reset their offsets.",
     "broker-api-versions": "Show the API versions that brokers serve.",
     "get-offsets": "Show the offsets of topic partitions.",
+    "delegation-tokens": "Create, renew, expire and describe delegation tokens.",
     "log-dirs": "Show brokers' data folders and the partitions in them.",
     "leader-election": "Have preferred or unclean leaders elected.",
     "acls": "List, add and remove ACLs: who may do what.",

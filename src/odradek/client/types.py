@@ -310,6 +310,23 @@ class AbortTransactionSpec(NamedTuple):
 
 
 @dataclass(frozen=True)
+class DelegationToken:
+    """A delegation token (KIP-48): by its id and its HMAC in base64 one logs in as its owner, with SCRAM.
+
+    Principals are Kafka's, `User:alice`; times are epoch milliseconds.
+    """
+
+    token_id: str
+    hmac: bytes = field(repr=False)
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issue_timestamp_ms: int
+    expiry_timestamp_ms: int
+    max_timestamp_ms: int
+
+
+@dataclass(frozen=True)
 class ApiVersionRange:
     """Versions of one API that a broker has; `api_name` is '' for a key unknown here."""
 

@@ -60,13 +60,20 @@ class ScramServer(ServerMechanism):
         mechanism: `SCRAM-SHA-256` or `SCRAM-SHA-512`.
         find: who is known.
         make_nonce: random text, for tests.
+        blocks: whether `find` may take more than a millisecond.
     """
 
     def __init__(
-        self, mechanism: str, find: FindCredential, make_nonce: Callable[[], str] = _make_nonce
+        self,
+        mechanism: str,
+        find: FindCredential,
+        make_nonce: Callable[[], str] = _make_nonce,
+        *,
+        blocks: bool = False,
     ) -> None:
         super().__init__()
         self.name = mechanism
+        self.blocks = blocks
         self._hash = HASHES[mechanism]
         self._find = find
         self._make_nonce = make_nonce
@@ -82,6 +89,7 @@ class ScramServer(ServerMechanism):
         if state == _FIRST:
             challenge = self._take_first(response)
             self._state = _FINAL
+            self.blocks = False
             return challenge
         if state == _FINAL:
             return self._take_final(response)

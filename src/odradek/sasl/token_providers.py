@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import threading
 import time
 import urllib.parse
@@ -156,7 +157,8 @@ class UnsecuredTokens:
         """The token."""
         now_s = self._now_s()
         life_s = float(self._options.get("unsecuredLoginLifetimeSeconds", "3600"))
-        claims: dict[str, Any] = {"iat": now_s, "exp": now_s + life_s}
+        # Brokers round up, and allow for no difference of clocks: a token is never from the future.
+        claims: dict[str, Any] = {"iat": math.floor(now_s), "exp": now_s + life_s}
         for key, value in self._options.items():
             if key.startswith("unsecuredLoginStringClaim_"):
                 claims[key.partition("_")[2]] = value

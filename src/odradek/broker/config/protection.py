@@ -109,7 +109,9 @@ def _is_kept(base: str, text: str, has_logins: bool) -> bool:
     """Return whether a config's promise is kept by the logins at a SASL listener."""
     if base in _OF_JAVA:
         return has_logins and text.strip().startswith(_OAUTH_HANDLER)
-    return has_logins and (base.startswith("sasl.") or base == "connections.max.reauth.ms")
+    return has_logins and (
+        base.startswith(("sasl.", "delegation.token.")) or base == "connections.max.reauth.ms"
+    )
 
 
 def unkept_promises(config: BrokerConfig) -> list[Unkept]:

@@ -50,7 +50,11 @@ class ListenerSasl(NamedTuple):
 
 
 def listener_sasl(
-    config: BrokerConfig, listener: str, find_credential: Callable[[str], FindCredential]
+    config: BrokerConfig,
+    listener: str,
+    find_credential: Callable[[str], FindCredential],
+    *,
+    has_tokens: bool = False,
 ) -> ListenerSasl:
     """Read the configs of a listener.
 
@@ -58,6 +62,7 @@ def listener_sasl(
         config: the broker's.
         listener: its name.
         find_credential: SCRAM mechanism → finds what the cluster knows.
+        has_tokens: whether it knows delegation tokens, for which it takes its time.
 
     Raises:
         ConfigError: a mechanism that is not known here, or has no login module, or one that does not fit.
@@ -75,7 +80,7 @@ def listener_sasl(
                 f"{', '.join(MODULE_OF)} are"
             )
         module = server_module(config, listener, mechanism)
-        makers[mechanism] = _maker(config, listener, mechanism, module, find_credential)
+        makers[mechanism] = _maker(config, listener, mechanism, module, find_credential, has_tokens)
         own = config.text_of(
             f"listener.name.{listener.lower()}.{mechanism.lower()}.connections.max.reauth.ms"
         )
@@ -138,6 +143,7 @@ def _maker(
     mechanism: str,
     module: LoginModule,
     find_credential: Callable[[str], FindCredential],
+    has_tokens: bool,
 ) -> Callable[[], ServerMechanism]:
     if mechanism == PLAIN:
         users = {
@@ -153,4 +159,4 @@ def _maker(
 
         return oauth_maker(listener, module, text_of)
     find = find_credential(mechanism)
-    return lambda: ScramServer(mechanism, find)
+    return lambda: ScramServer(mechanism, find, blocks=has_tokens)

@@ -40,13 +40,17 @@ def start_logins(broker: BrokerServices, dispatcher: Dispatcher, listener: str) 
 
 def read_settings(broker: BrokerServices, listener: str) -> ListenerSasl:
     """See `listener_sasl`; credentials are those of the broker's image of the cluster."""
-    return listener_sasl(broker.config, listener, lambda mechanism: _finder(broker, mechanism))
+    has_tokens = bool(broker.config.delegation_token_secret_key or broker.config.delegation_token_master_key)
+    return listener_sasl(
+        broker.config, listener, lambda mechanism: _finder(broker, mechanism), has_tokens=has_tokens
+    )
 
 
 def _finder(broker: BrokerServices, mechanism: str) -> FindCredential:
     def find(name: str, is_token: bool) -> Known | None:
         if is_token:
-            return None
+            tokens = broker.delegation_tokens
+            return None if tokens is None else tokens.find(name, mechanism)
         text = broker.image.config(f"users/{sanitize(name)}").get(mechanism)
         if text is None:
             return None

@@ -61,6 +61,10 @@ class Housekeeping:
             config.producer_id_expiration_check_interval_ms,
             lambda: logs.expire_producers(now_ms()),
         )
+        tokens = broker.delegation_tokens
+        if tokens is not None:
+            self._every("tokens", _ACLS_AGAIN_MS, tokens.look_again)
+            self._every("expired tokens", config.delegation_token_expiry_check_interval_ms, self._end_tokens)
         if broker.acls is not None:
             self._every("ACLs", _ACLS_AGAIN_MS, broker.acls.look_again)
         # A worker is a process of its own: it sees real files only.
@@ -75,6 +79,12 @@ class Housekeeping:
         )
         self.moving = Moving(broker.loop, logs, lambda: broker.config, copied)
         self.moving.resume()
+
+    def _end_tokens(self) -> None:
+        """Remove delegation tokens that have expired; the controller does it for all brokers."""
+        broker, tokens = self._broker, self._broker.delegation_tokens
+        if tokens is not None and broker.controller.is_active:
+            broker.controller.event_queue.post(tokens.remove_expired)
 
     def stop(self) -> None:
         """No more of it; passes of the cleaner that are under way come to nothing. Harmless twice."""

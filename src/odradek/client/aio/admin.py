@@ -16,6 +16,7 @@ from odradek.client.aio.admin_base import check
 from odradek.client.aio.admin_configs import ConfigAdmin
 from odradek.client.aio.admin_groups import GroupAdmin
 from odradek.client.aio.admin_placement import PlacementAdmin
+from odradek.client.aio.admin_tokens import TokenAdmin
 from odradek.client.aio.admin_topics import TopicAdmin
 from odradek.client.aio.admin_transactions import TransactionAdmin
 from odradek.client.types import (
@@ -27,7 +28,14 @@ from odradek.wire.api import ApiKey
 
 
 class AsyncAdmin(
-    TopicAdmin, ConfigAdmin, GroupAdmin, PlacementAdmin, AccessAdmin, AclAdmin, TransactionAdmin
+    TopicAdmin,
+    ConfigAdmin,
+    GroupAdmin,
+    PlacementAdmin,
+    AccessAdmin,
+    AclAdmin,
+    TokenAdmin,
+    TransactionAdmin,
 ):
     """The administrator, for coroutines.
 

@@ -1,0 +1,135 @@
+"""`odradek delegation-tokens`: kafka-delegation-tokens."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from odradek.cli.tool import Tool, bootstrap_option, client_configs, command_config_option
+
+if TYPE_CHECKING:
+    from odradek.client.types import DelegationToken
+
+_ROW = "{:<15} {:<30} {:<15} {:<15} {:<25} {:<15} {:<15} {:<15}"
+_HEAD = ("TOKENID", "HMAC", "OWNER", "REQUESTER", "RENEWERS", "ISSUEDATE", "EXPIRYDATE", "MAXDATE")
+
+
+@click.command(cls=Tool, name="delegation-tokens")
+@bootstrap_option()
+@command_config_option()
+@click.option("--create", "actions", flag_value="create", multiple=True, help="Have a token made.")
+@click.option("--renew", "actions", flag_value="renew", multiple=True, help="Put a token's end off.")
+@click.option("--expire", "actions", flag_value="expire", multiple=True, help="End a token.")
+@click.option("--describe", "actions", flag_value="describe", multiple=True, help="List tokens.")
+@click.option(
+    "--owner-principal", multiple=True, metavar="TYPE:NAME", help="Whose tokens; whose it is to be."
+)
+@click.option("--renewer-principal", multiple=True, metavar="TYPE:NAME", help="Who may renew it.")
+@click.option("--max-life-time-period", type=int, metavar="MS", help="Its longest life; -1: the brokers'.")
+@click.option("--renew-time-period", type=int, metavar="MS", help="Until when, from now; -1: the brokers'.")
+@click.option("--expiry-time-period", type=int, metavar="MS", help="When it ends, from now; -1: at once.")
+@click.option("--hmac", metavar="BASE64", help="The token's HMAC.")
+def command(
+    bootstrap_server: str,
+    config_file: str | None,
+    actions: tuple[str, ...],
+    owner_principal: tuple[str, ...],
+    renewer_principal: tuple[str, ...],
+    max_life_time_period: int | None,
+    renew_time_period: int | None,
+    expiry_time_period: int | None,
+    hmac: str | None,
+) -> None:
+    """Create, renew, expire and describe delegation tokens."""
+    if len(actions) != 1:
+        raise click.UsageError(
+            "Command must include exactly one action: --create, --renew, --expire or --describe"
+        )
+    (action,) = actions
+    needs: dict[str, dict[str, object]] = {
+        "create": {"--max-life-time-period": max_life_time_period},
+        "renew": {"--hmac": hmac, "--renew-time-period": renew_time_period},
+        "expire": {"--hmac": hmac, "--expiry-time-period": expiry_time_period},
+    }
+    for name, value in needs.get(action, {}).items():
+        if value is None:
+            raise click.UsageError(f"--{action} needs {name}")
+    from odradek import Admin
+
+    with Admin(
+        **client_configs(bootstrap_server, config_file, client_id="odradek-delegation-tokens")
+    ) as admin:
+        if action == "create":
+            renewers = [one.strip() for one in renewer_principal]
+            click.echo(
+                f"Calling create token operation with renewers :{_listed(renewers)} , "
+                f"max-life-time-period :{max_life_time_period}"
+            )
+            token = admin.create_delegation_token(
+                owner=owner_principal[0].strip() if owner_principal else None,
+                renewers=renewers,
+                max_lifetime_ms=-1 if max_life_time_period is None else max_life_time_period,
+            )
+            click.echo(f"Created delegation token with tokenId : {token.token_id}")
+            _print([token])
+        elif action == "describe":
+            owners = [one.strip() for one in owner_principal]
+            if owners:
+                click.echo(f"Calling describe token operation for owners: {_listed(owners)}")
+            else:
+                click.echo("Calling describe token operation for current user.")
+            tokens = admin.describe_delegation_tokens(owners or None)
+            click.echo(f"Total number of tokens : {len(tokens)}", nl=False)
+            _print(tokens)
+        else:
+            secret = _decoded(hmac or "")
+            if action == "renew":
+                period_ms = -1 if renew_time_period is None else renew_time_period
+                click.echo(
+                    f"Calling renew token operation with hmac :{hmac} , renew-time-period :{period_ms}"
+                )
+                ends_ms = admin.renew_delegation_token(secret, period_ms=period_ms)
+            else:
+                period_ms = -1 if expiry_time_period is None else expiry_time_period
+                click.echo(
+                    f"Calling expire token operation with hmac :{hmac} , expire-time-period :{period_ms}"
+                )
+                ends_ms = admin.expire_delegation_token(secret, period_ms=period_ms)
+            click.echo(f"Completed {action} operation. New expiry date : {_date(ends_ms)}", nl=False)
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise click.BadParameter("it is not base64", param_hint="--hmac") from error
+
+
+def _print(tokens: Iterable[DelegationToken]) -> None:
+    click.echo("\n" + _ROW.format(*_HEAD))
+    for one in tokens:
+        click.echo(
+            "\n"
+            + _ROW.format(
+                one.token_id,
+                base64.b64encode(one.hmac).decode(),
+                one.owner,
+                one.requester,
+                _listed(one.renewers),
+                _date(one.issue_timestamp_ms),
+                _date(one.expiry_timestamp_ms),
+                _date(one.max_timestamp_ms),
+            )
+        )
+
+
+def _listed(principals: Iterable[str]) -> str:
+    return f"[{', '.join(principals)}]"
+
+
+def _date(ms: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M", time.localtime(ms / 1000))

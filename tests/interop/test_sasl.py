@@ -1,0 +1,253 @@
+"""Logins: other languages' clients at our broker, our clients at real Kafka, credentials read by both."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.sasl.tokens import ISSUER, Provider, write_jwks
+
+from interop import kafka_peer, programs
+from odradek import Admin, Consumer, Producer
+from odradek.client.errors import SaslAuthenticationError
+from odradek.sasl.jaas import quote
+from odradek.testing import Broker, Security
+
+pytestmark = pytest.mark.interop
+
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+USERS = {"alice": "s3cret", "admin": "admin"}
+OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+PROVIDER = Provider()
+
+
+def oauth_configs(url: str | None) -> dict[str, str]:
+    configs = {"listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config": f"{OAUTH};"}
+    if url is not None:
+        configs |= {
+            "sasl.oauthbearer.jwks.endpoint.url": url,
+            "sasl.oauthbearer.expected.audience": "kafka",
+            "sasl.oauthbearer.expected.issuer": ISSUER,
+        }
+    return configs
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """Ours, with every mechanism; tokens are checked."""
+    url = write_jwks(tmp_path_factory.mktemp("keys") / "jwks.json", PROVIDER)
+    security = Security(users=USERS, mechanisms=(*MECHANISMS, "OAUTHBEARER"), configs=oauth_configs(url))
+    with Broker(security=security) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def unsecured() -> Iterator[Broker]:
+    """Ours, with tokens that nobody has signed."""
+    with Broker(
+        security=Security(users=USERS, mechanisms=("OAUTHBEARER",), configs=oauth_configs(None))
+    ) as it:
+        yield it
+
+
+def token() -> str:
+    now_s = int(time.time())
+    return PROVIDER.token(iat=now_s - 5, exp=now_s + 600)
+
+
+def write_properties(path: Path, configs: dict[str, Any]) -> str:
+    lines = [f"{name}={str(value).replace(chr(92), chr(92) * 2)}\n" for name, value in configs.items()]
+    path.write_text("".join(lines))
+    return str(path)
+
+
+def produce_and_consume(version: str, servers: str, configs: str, topic: str) -> list[str]:
+    """Have Java's console tools write a line and read it."""
+    new = kafka_peer.version_tuple(version) >= (4,)
+    kafka_peer.run_tool(
+        version,
+        "console-producer",
+        "--bootstrap-server" if new else "--broker-list",
+        servers,
+        "--topic",
+        topic,
+        "--command-config" if new else "--producer.config",
+        configs,
+        stdin="hello\n",
+    )
+    return kafka_peer.run_tool(
+        version,
+        "console-consumer",
+        *("--bootstrap-server", servers, "--topic", topic, "--from-beginning", "--max-messages", "1"),
+        *("--command-config" if new else "--consumer.config", configs),
+    ).split()
+
+
+@pytest.mark.usefixtures("kafka_toolchain")
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("version", [kafka_peer.NEWEST, "2.2.2"])
+def test_java_logs_in(version: str, mechanism: str, broker: Broker, tmp_path: Path) -> None:
+    configs = write_properties(tmp_path / "client", broker.client_configs("alice", mechanism))
+    topic = f"java-{version}-{mechanism}"
+    assert produce_and_consume(version, broker.bootstrap_servers, configs, topic) == ["hello"]
+
+
+@pytest.mark.usefixtures("kafka_toolchain")
+@pytest.mark.parametrize("version", [kafka_peer.NEWEST, "2.2.2"])
+def test_java_shows_tokens(version: str, unsecured: Broker, tmp_path: Path) -> None:
+    configs = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.jaas.config": f'{OAUTH} unsecuredLoginStringClaim_sub="alice";',
+    }
+    file = write_properties(tmp_path / "client", configs)
+    assert produce_and_consume(version, unsecured.bootstrap_servers, file, f"java-{version}") == ["hello"]
+
+
+def _program(name: str) -> programs.Program:
+    tool = {"franzsasl": "go", "kafkajssasl": "node"}[name]
+    if shutil.which(tool) is None:
+        pytest.skip(f"not on this machine: {tool}")
+    return programs.go_program(name) if tool == "go" else programs.node_program(name)
+
+
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, "OAUTHBEARER"])
+@pytest.mark.parametrize("name", ["franzsasl", "kafkajssasl"])
+def test_programs_log_in(name: str, mechanism: str, broker: Broker) -> None:
+    password = token() if mechanism == "OAUTHBEARER" else USERS["alice"]
+    words = (broker.bootstrap_servers, mechanism, "alice", password, f"{name}-{mechanism}")
+    assert _program(name).run(*words) == "hello"
+
+
+def test_a_program_with_a_wrong_password(broker: Broker) -> None:
+    words = (broker.bootstrap_servers, "SCRAM-SHA-256", "alice", "wrong", "never")
+    with pytest.raises(AssertionError, match=r"(?i)authentication|SASL"):
+        _program("kafkajssasl").run(*words)
+
+
+@pytest.mark.usefixtures("kafka_toolchain")
+def test_kafkas_tool_makes_users(broker: Broker, tmp_path: Path) -> None:
+    configs = write_properties(tmp_path / "admin", broker.client_configs("admin", "PLAIN"))
+    at = ("--bootstrap-server", broker.bootstrap_servers, "--command-config", configs)
+    who = ("--entity-type", "users", "--entity-name", "carol")
+    version = kafka_peer.NEWEST
+    added = "SCRAM-SHA-256=[iterations=8192,password=one],SCRAM-SHA-512=[password=two]"
+    kafka_peer.run_tool(version, "configs", *at, *who, "--alter", "--add-config", added)
+    described = kafka_peer.run_tool(version, "configs", *at, *who, "--describe")
+    assert "SCRAM-SHA-256=iterations=8192" in described and "SCRAM-SHA-512=iterations=4096" in described
+    for mechanism, password in (("SCRAM-SHA-256", "one"), ("SCRAM-SHA-512", "two")):
+        with Admin(
+            bootstrap_servers=broker.bootstrap_servers,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism=mechanism,
+            sasl_plain_username="carol",
+            sasl_plain_password=password,
+        ) as admin:
+            admin.list_topics()
+
+
+# ---------------------------------------------------------------------- real Kafka
+
+LISTENER = "listener.name.sasl_plaintext"
+
+
+def kafka_settings() -> dict[str, str]:
+    module = "org.apache.kafka.common.security"
+    users = " ".join(f"user_{name}={quote(password)}" for name, password in USERS.items())
+    return {
+        "sasl.enabled.mechanisms": ",".join([*MECHANISMS, "OAUTHBEARER"]),
+        f"{LISTENER}.plain.sasl.jaas.config": f"{module}.plain.PlainLoginModule required {users};",
+        f"{LISTENER}.scram-sha-256.sasl.jaas.config": f"{module}.scram.ScramLoginModule required;",
+        f"{LISTENER}.scram-sha-512.sasl.jaas.config": f"{module}.scram.ScramLoginModule required;",
+        f"{LISTENER}.oauthbearer.sasl.jaas.config": f"{OAUTH};",
+        "connections.max.reauth.ms": "3000",
+    }
+
+
+@pytest.fixture(scope="module", params=["3.9.1", kafka_peer.NEWEST])
+def kafka(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[kafka_peer.RealKafka]:
+    """A real one, with logins at a second listener."""
+    request.getfixturevalue("kafka_toolchain")
+    directory = tmp_path_factory.mktemp(f"kafka-{request.param}")
+    with kafka_peer.RealKafka(request.param, directory, kafka_settings(), sasl=True) as running:
+        with Admin(bootstrap_servers=running.bootstrap_servers) as admin:
+            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+                admin.alter_user_scram_credentials({("alice", mechanism): USERS["alice"]})
+        yield running
+
+
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, "OAUTHBEARER"])
+def test_our_clients_log_in_at_kafka(kafka: kafka_peer.RealKafka, mechanism: str) -> None:
+    login: dict[str, Any] = {
+        "bootstrap_servers": f"127.0.0.1:{kafka.sasl_port}",
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+    }
+    if mechanism == "OAUTHBEARER":
+        login["sasl_jaas_config"] = f'{OAUTH} unsecuredLoginStringClaim_sub="alice";'
+    else:
+        login |= {"sasl_plain_username": "alice", "sasl_plain_password": USERS["alice"]}
+        with (
+            pytest.raises(SaslAuthenticationError, match="Authentication failed"),
+            Admin({**login, "sasl_plain_password": "wrong"}) as admin,
+        ):
+            admin.list_topics()
+    topic = f"ours-{mechanism}"
+    # Logins run out after three seconds: clients go on, by logging in again.
+    with (
+        Producer(login) as producer,
+        Consumer(login, topic, group_id=topic, auto_offset_reset="earliest") as c,
+    ):
+        seen: list[Any] = []
+        for number in range(8):
+            producer.send(topic, value=b"%d" % number).result(60)
+            seen += [one.value for one in c.poll(timeout_ms=500)]
+            time.sleep(0.5)
+        deadline = time.monotonic() + 60
+        while len(seen) < 8 and time.monotonic() < deadline:
+            seen += [one.value for one in c.poll(timeout_ms=500)]
+    assert seen == [b"%d" % number for number in range(8)]
+
+
+def test_users_in_zookeeper_are_read_by_both(tmp_path: Path, kafka_toolchain: None) -> None:
+    with kafka_peer.RealKafka("3.9.1", tmp_path / "kafka") as kafka:
+        zookeeper = f"{kafka.zookeeper}/ours"
+        tool = ("3.9.1", "configs", "--zookeeper", zookeeper, "--entity-type", "users", "--entity-name")
+        security = Security(users=USERS, configs={"zookeeper.connect": zookeeper})
+        with Broker(security=security) as broker:
+            broker.stop()
+            # While no broker runs.
+            kafka_peer.run_tool(*tool, "early", "--alter", "--add-config", "SCRAM-SHA-256=[password=one]")
+            broker.start()
+            kafka_peer.run_tool(*tool, "late", "--alter", "--add-config", "SCRAM-SHA-256=[password=one]")
+            for user in ("early", "late"):
+                _log_in(broker, user, "one")
+            with Admin(broker.client_configs("admin", "PLAIN")) as admin:
+                admin.alter_user_scram_credentials({("ours", "SCRAM-SHA-512"): "x"})
+            assert "SCRAM-SHA-512=salt=" in kafka_peer.run_tool(*tool, "ours", "--describe")
+
+
+def _log_in(broker: Broker, user: str, password: str) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            with Admin(
+                bootstrap_servers=broker.bootstrap_servers,
+                security_protocol="SASL_PLAINTEXT",
+                sasl_mechanism="SCRAM-SHA-256",
+                sasl_plain_username=user,
+                sasl_plain_password=password,
+            ) as admin:
+                admin.list_topics()
+            return
+        except SaslAuthenticationError:
+            # The notice of the change is on its way.
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
