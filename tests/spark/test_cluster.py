@@ -20,7 +20,7 @@ pytest.importorskip("pyspark")
 from odradek.client import Admin, NewTopic, Producer
 from ports import free_port
 from spark.exactly_once_kills import rows_coming, values
-from spark_cluster import SparkCluster, descendants
+from spark_cluster import SparkCluster, descendants, environment, session_settings, spark_home
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -179,6 +179,25 @@ def until(holds: Callable[[], bool], driver: Driver) -> None:
         assert driver.runs(), driver.words()
         assert time.monotonic() < deadline, driver.words()
         time.sleep(0.1)
+
+
+def test_a_session_of_a_submitted_job_runs_where_it_was_submitted_to(cluster: SparkCluster) -> None:
+    """What `spark-submit` was told wins over what a session does where nothing was said."""
+    conf = {**session_settings(), "spark.sql.shuffle.partitions": "7"}
+    words = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
+    submit = [str(spark_home() / "bin" / "spark-submit")]
+    done = subprocess.run(
+        [*submit, "--master", cluster.url, *words, str(HERE / "submitted_job.py")],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["spark.master"] == cluster.url
+    assert told["spark.sql.shuffle.partitions"] == "7"
+    assert told["spark.sql.streaming.pollingDelay"] == "10"
 
 
 def test_in_the_foreground_it_says_how_to_use_it_and_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -21,6 +21,32 @@ def test_settings_are_in_effect(spark: Any) -> None:
     assert context.get("spark.ui.enabled") == "false"
 
 
+@pytest.mark.parametrize(
+    ("master", "address"),
+    [
+        (None, "127.0.0.1"),
+        ("local[2]", "127.0.0.1"),
+        ("local-cluster[2,1,1024]", "127.0.0.1"),
+        ("spark://127.0.0.1:7077", "127.0.0.1"),
+        ("spark://localhost:7077", "127.0.0.1"),
+        ("spark://10.0.0.1:7077,10.0.0.2:7077", None),
+        ("spark://master.example:7077", None),
+        ("k8s://https://127.0.0.1:6443", None),
+        ("yarn", None),
+    ],
+)
+def test_a_driver_is_on_the_loopback_address_only_where_its_executors_are(
+    master: str | None, address: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from odradek.spark import sessions
+
+    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+    for name in ("JAVA_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+    sessions._prepare_environment(master)
+    assert os.environ.get("SPARK_LOCAL_IP") == address
+
+
 def test_a_second_call_gives_the_same_session_with_its_settings_on_top(spark: Any) -> None:
     from odradek.spark import session
 

@@ -6,6 +6,7 @@ process for each), TCP between the JVM and its Python workers.
 """
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,10 @@ SETTINGS: dict[str, str] = {
 }
 
 
+_IS_LOCAL = re.compile(r"local.*|spark://(?:127\.[\d.]+|localhost):\d+")
+"""A master whose executors are on this machine."""
+
+
 def session(
     app_name: str = "odradek",
     master: str | None = None,
@@ -54,9 +59,12 @@ def session(
 ) -> "SparkSession":
     """A session, or the one that is there already with these settings put on top.
 
+    In a job of `spark-submit`, what that was told wins over the settings of this module.
+
     Args:
         app_name: shown in Spark's UI and logs.
-        master: where to run; default: `spark.master` of the environment, else all cores of this machine.
+        master: where to run; default: that of `spark-submit`, or of the variable MASTER, else all cores of
+            this machine.
         ui: whether Spark serves its web page (port 4040).
         log_level: of Spark's own log: ALL, DEBUG, INFO, WARN, ERROR or OFF.
         large_records: whether records are so large (100 KB and more on average) that 10,000 of them do not
@@ -66,7 +74,9 @@ def session(
 
     Raises `JavaNotFoundError` if there is no Java to run Spark with.
     """
-    _prepare_environment()
+    given = {name: _text(value) for name, value in (conf or {}).items()}
+    given.update({name.replace("_", "."): _text(value) for name, value in settings.items()})
+    _prepare_environment(master or given.get("spark.master") or os.environ.get("MASTER"))
     from pyspark.sql import SparkSession
 
     wanted = dict(SETTINGS)
@@ -75,12 +85,12 @@ def session(
     wanted["spark.ui.enabled"] = str(ui).lower()
     if hasattr(__import__("socket"), "AF_UNIX"):
         wanted["spark.python.unix.domain.socket.enabled"] = "true"
-    wanted.update({name: _text(value) for name, value in (conf or {}).items()})
-    wanted.update({name.replace("_", "."): _text(value) for name, value in settings.items()})
+    submitted = _submitted()
+    wanted = {name: value for name, value in wanted.items() if name not in submitted} | given
     builder = SparkSession.builder.appName(app_name)
     if master is not None:
         builder = builder.master(master)
-    elif "spark.master" not in wanted and "MASTER" not in os.environ:
+    elif "spark.master" not in (*wanted, *submitted) and "MASTER" not in os.environ:
         builder = builder.master("local[*]")
     for name, value in wanted.items():
         builder = builder.config(name, value)
@@ -89,14 +99,26 @@ def session(
     return spark
 
 
-def _prepare_environment() -> None:
+def _submitted() -> set[str]:
+    """The names of what `spark-submit` was told, if that has started this process."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return set()
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    return {name for name, _ in SparkConf(_jvm=SparkContext._jvm).getAll()}
+
+
+def _prepare_environment(master: str | None) -> None:
     """Let Spark's scripts find a Java that works, and its workers this very Python."""
     if "SPARK_REMOTE" not in os.environ and "PYSPARK_GATEWAY_PORT" not in os.environ:
         os.environ["JAVA_HOME"] = str(find_java().home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    # Spark names its host by its address; where that resolves to nothing it waits for a name server.
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if master is None or _IS_LOCAL.fullmatch(master):
+        # Spark names its host by its address; where that resolves to nothing it waits for a name server.
+        # Executors on other machines would look for the driver on their own.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
 def _text(value: Any) -> str:
