@@ -11,9 +11,11 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from odradek.client.types import TopicPartition
-from odradek.spark.columns import HEADERS, chosen_columns
+from odradek.spark.columns import BASE_COLUMNS, HEADERS, chosen_columns
+from odradek.spark.formats import options as typed_options
 from odradek.spark.kafka_configs import check_sink_configs, check_source_configs
 from odradek.spark.offsets import (
     EARLIEST,
@@ -32,6 +34,9 @@ from odradek.spark.offsets import (
 from odradek.spark.option_values import Given
 from odradek.spark.where import Where
 from odradek.spark.where_parser import parse_where
+
+if TYPE_CHECKING:
+    from odradek.spark.formats.columns import TypedRead
 
 STRATEGIES = ("assign", "subscribe", "subscribePattern")
 STREAM_LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
@@ -56,6 +61,7 @@ SOURCE_OPTIONS = (
     "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
+    *typed_options.SOURCE_OPTIONS,
 )
 SINK_OPTIONS = (
     "topic",
@@ -65,6 +71,7 @@ SINK_OPTIONS = (
     "twoPhaseCommit",
     "writeId",
     "writeVersion",
+    *typed_options.SINK_OPTIONS,
 )
 SPARK_OPTIONS = ("checkpointLocation", "queryName", "path", "outputMode")
 """Options of Spark's own that come along with a stream; they are not ours to judge."""
@@ -85,6 +92,7 @@ class SourceOptions:
             apart.
         where: which rows are wanted; None: all.
         notes: warnings for the log.
+        typed: the columns of a table whose keys or values are decoded (`formats`), in place of `columns`.
     """
 
     client: Mapping[str, str]
@@ -108,6 +116,7 @@ class SourceOptions:
     commit_offsets_to_group: str | None = None
     where: Where | None = None
     notes: tuple[str, ...] = ()
+    typed: "TypedRead | None" = None
 
     @property
     def with_headers(self) -> bool:
@@ -173,7 +182,7 @@ def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOption
         assigned=assigned,
         start=start,
         end=end,
-        columns=chosen_columns(given.text("columns"), given.boolean("includeHeaders", False)),
+        columns=_columns(given),
         latest_if_no_match=given.choice("startingOffsetsByTimestampStrategy", ("error", "latest"))
         == "latest",
         fail_on_data_loss=given.boolean("failOnDataLoss", True),
@@ -197,6 +206,14 @@ def _where(given: Given, streaming: bool) -> Where | None:
     if text is None:
         return None
     return parse_where(text, None if streaming else time.time_ns() // 1000)
+
+
+def _columns(given: Given) -> tuple[str, ...]:
+    """The columns of a topic as it is; which those of a typed read need, `formats.columns` knows."""
+    typed_options.source_sides(given)
+    if typed_options.wants_types(given):
+        return BASE_COLUMNS
+    return chosen_columns(given.text("columns"), given.boolean("includeHeaders", False))
 
 
 def _commit_group(given: Given, client: Mapping[str, str]) -> str | None:

@@ -34,12 +34,19 @@ class OdradekDataSource(DataSource):
 
     def schema(self) -> "StructType":
         from odradek.spark.columns import chosen_columns
+        from odradek.spark.formats.options import wants_types
         from odradek.spark.garbage import freeze_what_stays
         from odradek.spark.option_values import Given
         from odradek.spark.schema import spark_schema
 
         freeze_what_stays()
         given = Given(dict(self.options))
+        if wants_types(given):
+            from odradek.spark.formats.columns import typed_read
+
+            typed = typed_read(given)
+            assert typed is not None
+            return typed.schema
         return spark_schema(chosen_columns(given.text("columns"), given.boolean("includeHeaders", False)))
 
     def reader(self, schema: "StructType") -> "BatchReader":
@@ -85,13 +92,25 @@ class OdradekDataSource(DataSource):
         return dict(self.options)
 
     def _source_options(self, schema: Any, *, streaming: bool) -> "SourceOptions":
+        from dataclasses import replace
+
+        from odradek.spark.formats.options import wants_types
         from odradek.spark.garbage import freeze_what_stays
+        from odradek.spark.option_values import Given
         from odradek.spark.options import parse_source
         from odradek.spark.schema import spark_schema
 
         freeze_what_stays()
-        options = parse_source(self._given(), streaming=streaming)
-        if schema != spark_schema(options.columns):
+        given = self._given()
+        options = parse_source(given, streaming=streaming)
+        if wants_types(Given(given)):
+            from odradek.spark.formats.columns import typed_read
+
+            typed = typed_read(Given(given), schema)
+            assert typed is not None
+            options = replace(options, typed=typed, columns=typed.raw_columns)
+        there = options.typed.schema if options.typed is not None else spark_schema(options.columns)
+        if schema != there:
             raise ValueError("Kafka source has a fixed schema and cannot be set with a custom one")
         for note in options.notes:
             log.warning(note)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ from odradek.wire.primitives import uuid_from_text, uuid_to_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from odradek.spark.formats.shape import TypedShape
 
 log = logging.getLogger(__name__)
 
@@ -50,10 +53,10 @@ def read_range(options: SourceOptions, task: InputPartition) -> Iterator["pa.Rec
     if not isinstance(task, RangeToRead):
         # Spark makes up a partition where a batch has none: there is nothing to read.
         return
-    shape = Shape(options.columns, TopicPartition(task.topic, task.partition))
+    tp = TopicPartition(task.topic, task.partition)
     configs = {"default.api.timeout.ms": str(options.poll_timeout_ms), **options.client}
     try:
-        with borrowed_reader(configs) as reader:
+        with borrowed_reader(configs) as reader, shape_of(options, tp) as shape:
             for rows in reader.fetch_columns(
                 task.topic,
                 task.partition,
@@ -93,6 +96,15 @@ def read_range(options: SourceOptions, task: InputPartition) -> Iterator["pa.Rec
         if options.fail_on_data_loss:
             raise DataLossError(f"Could not read {what}: the topic or partition is gone") from error
         log.warning("skipping %s: the topic or partition is gone", what)
+
+
+def shape_of(options: SourceOptions, tp: TopicPartition) -> "AbstractContextManager[Shape | TypedShape]":
+    """What makes the table's rows of the fetched records of `tp`."""
+    if options.typed is None:
+        return nullcontext(Shape(options.columns, tp))
+    from odradek.spark.formats.shape import TypedShape
+
+    return TypedShape(options.typed, tp, options.client)
 
 
 class Shape:

@@ -1,5 +1,6 @@
 """A broker inside a test: `with odradek.testing.Broker() as broker: broker.bootstrap_servers`; a cluster of
-them: `with odradek.testing.Cluster(3) as cluster`, or, each in a process of its own, `ProcessCluster(3)`.
+them: `with odradek.testing.Cluster(3) as cluster`, or, each in a process of its own, `ProcessCluster(3)`; a
+schema registry: `SchemaRegistry()`.
 
 pytest finds the fixture `odradek_broker` by itself once odradek is installed.
 """
@@ -13,9 +14,10 @@ if TYPE_CHECKING:
     from odradek.testing.broker import Broker
     from odradek.testing.cluster import Cluster
     from odradek.testing.process_cluster import ProcessCluster
+    from odradek.testing.schema_registry import SchemaRegistry
     from odradek.testing.security import Security
 
-__all__ = ["Broker", "Cluster", "ProcessCluster", "Security", "kafka_versions"]
+__all__ = ["Broker", "Cluster", "ProcessCluster", "SchemaRegistry", "Security", "kafka_versions"]
 
 
 def __getattr__(name: str) -> Any:
@@ -36,6 +38,10 @@ def __getattr__(name: str) -> Any:
         from odradek.testing.process_cluster import ProcessCluster
 
         return ProcessCluster
+    if name == "SchemaRegistry":
+        from odradek.testing.schema_registry import SchemaRegistry
+
+        return SchemaRegistry
     if name == "kafka_versions":
         from odradek.broker.kafka_versions.release import names
 

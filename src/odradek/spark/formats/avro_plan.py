@@ -1,0 +1,285 @@
+"""A writer's schema resolved to the columns of a reader: the steps that `decode_avro` runs.
+
+The rules are Avro's ("Schema Resolution"): fields by name or by the reader's aliases, numbers to wider
+ones, bytes and strings to each other, the reader's defaults for fields that the writer did not have. What
+is resolved only when a record is there (a branch of a union, a symbol) makes that record malformed. Without
+a reader's schema the columns themselves are the reader: a field that the writer has not is null, and a
+number may also go into a narrower column, if it fits.
+"""
+
+from __future__ import annotations
+
+from odradek.spark.formats import avro_steps as steps
+from odradek.spark.formats import kinds
+from odradek.spark.formats.avro_default import encode_default
+from odradek.spark.formats.avro_schema import NO_DEFAULT, AvroType, union_members, widest
+from odradek.spark.formats.errors import ResolutionError
+from odradek.spark.formats.tree import Column, Description, numbered
+
+Step = tuple[int, int, int, int, tuple[int, ...], tuple[bytes | None, ...]]
+"""(what, column or -1, a number, another, steps below, constants): see `_pyavro.Plan`."""
+
+_WIDER = {
+    "int": ("int", "long", "float", "double"),
+    "long": ("long", "float", "double"),
+    "float": ("float", "double"),
+    "double": ("double",),
+    "string": ("string", "bytes"),
+    "bytes": ("bytes", "string"),
+    "boolean": ("boolean",),
+    "null": ("null",),
+}
+_WHOLE = (kinds.INT8, kinds.INT16, kinds.INT32, kinds.INT64, kinds.FLOAT, kinds.DOUBLE, kinds.DECIMAL)
+_FITS = {
+    "boolean": (kinds.BOOL,),
+    "int": (*_WHOLE, kinds.DATE, kinds.TIMESTAMP),
+    "long": (*_WHOLE, kinds.TIMESTAMP),
+    "float": (kinds.FLOAT, kinds.DOUBLE),
+    "double": (kinds.DOUBLE,),
+    "bytes": (kinds.BINARY, kinds.STRING, kinds.DECIMAL),
+    "string": (kinds.STRING, kinds.BINARY),
+    "fixed": (kinds.BINARY, kinds.DECIMAL),
+    "enum": (kinds.STRING,),
+    "record": (kinds.STRUCT,),
+    "array": (kinds.LIST,),
+    "map": (kinds.MAP,),
+}
+_OPS = {
+    "boolean": steps.BOOLEAN,
+    "int": steps.INT,
+    "long": steps.LONG,
+    "float": steps.REAL32,
+    "double": steps.REAL64,
+    "bytes": steps.TEXT,
+    "string": steps.TEXT,
+}
+
+
+def plan(writer: AvroType, reader: AvroType | None, description: Description) -> list[Step]:
+    """The steps that decode what `writer` wrote. Raises `ResolutionError`."""
+    planner = _Planner()
+    planner.resolve(writer, reader, numbered(description))
+    # What was begun for a branch that is refused is never run.
+    return [step or (steps.REFUSED, -1, 0, 0, (), ()) for step in planner.steps]
+
+
+class _Planner:
+    """The steps so far. The first is the whole; a step is put in its place when those below it are known."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step | None] = []
+        self._skips: dict[int, int] = {}
+
+    def _add(
+        self,
+        op: int,
+        column: int = -1,
+        a: int = 0,
+        b: int = 0,
+        below: tuple[int, ...] = (),
+        pieces: tuple[bytes | None, ...] = (),
+        at: int | None = None,
+    ) -> int:
+        number = self._reserve() if at is None else at
+        self.steps[number] = (op, column, a, b, below, pieces)
+        return number
+
+    def _reserve(self) -> int:
+        self.steps.append(None)
+        return len(self.steps) - 1
+
+    def skip(self, writer: AvroType) -> int:
+        """A step that passes what `writer` wrote. Types may contain themselves."""
+        known = self._skips.get(id(writer))
+        if known is not None:
+            return known
+        at = self._skips[id(writer)] = self._reserve()
+        if writer.type == "record":
+            return self._add(steps.RECORD, below=tuple(self.skip(one.type) for one in writer.fields), at=at)
+        if writer.type == "union":
+            return self._add(steps.UNION, below=tuple(self.skip(one) for one in writer.branches), at=at)
+        if writer.type == "array":
+            assert writer.items is not None
+            return self._add(steps.ARRAY, below=(self.skip(writer.items),), at=at)
+        if writer.type == "map":
+            assert writer.items is not None
+            key = self._add(steps.TEXT)
+            return self._add(steps.MAPPING, below=(key, self.skip(writer.items)), at=at)
+        if writer.type == "fixed":
+            return self._add(steps.FIXED, a=writer.size, at=at)
+        if writer.type == "enum":
+            return self._add(steps.ENUM, pieces=tuple(one.encode() for one in writer.symbols), at=at)
+        if writer.type == "null":
+            return self._add(steps.NOTHING, at=at)
+        return self._add(_OPS[writer.type], at=at)
+
+    def resolve(self, writer: AvroType, reader: AvroType | None, column: Column) -> int:
+        """A step that fills `column` with what `writer` wrote. Raises `ResolutionError`."""
+        at = self._reserve()
+        if writer.type == "union":
+            return self._union(writer, reader, column, at)
+        if reader is not None and reader.type == "union":
+            return self._into_union(writer, reader, column, at)
+        if writer.type == "null":
+            if reader is not None:
+                raise ResolutionError(f"null is not of the reader's type {_named(reader)}")
+            return self._add(steps.NOTHING, column.number, at=at)
+        _check(writer, reader, column)
+        if writer.type == "record":
+            return self._record(writer, reader, column, at)
+        items = reader.items if reader is not None else None
+        if writer.type == "array":
+            assert writer.items is not None
+            return self._add(
+                steps.ARRAY, column.number, below=(self.resolve(writer.items, items, column.below[0]),), at=at
+            )
+        if writer.type == "map":
+            assert writer.items is not None
+            key = self._add(steps.TEXT, column.below[0].number)
+            value = self.resolve(writer.items, items, column.below[1])
+            return self._add(steps.MAPPING, column.number, below=(key, value), at=at)
+        if writer.type == "enum":
+            return self._add(steps.ENUM, column.number, pieces=_symbols(writer, reader), at=at)
+        return self._scalar(writer, reader, column, at)
+
+    def _scalar(self, writer: AvroType, reader: AvroType | None, column: Column, at: int) -> int:
+        a, b = writer.size, 1
+        if column.kind == kinds.TIMESTAMP:
+            # The writer knows in which unit it wrote; else the reader, else the option.
+            a, b = writer.unit_us or (reader.unit_us if reader is not None else None) or (column.unit_us, 1)
+        elif column.kind == kinds.DECIMAL and writer.type in ("bytes", "fixed"):
+            b = writer.scale if writer.is_decimal else column.scale
+        return self._add(_OPS.get(writer.type, steps.FIXED), column.number, a, b, at=at)
+
+    def _union(self, writer: AvroType, reader: AvroType | None, column: Column, at: int) -> int:
+        """A branch that does not resolve is refused when a record has it."""
+        below = []
+        problems = []
+        members = union_members(writer)
+        apart = reader is None and column.kind == kinds.STRUCT and len(members) > 1 and not widest(members)
+        for branch in writer.branches:
+            try:
+                if branch.type == "null" and reader is None:
+                    below.append(self._add(steps.NOTHING, column.number))
+                elif apart and _is_members(column):
+                    below.append(self._member(branch, None, members.index(branch), column, self._reserve()))
+                else:
+                    below.append(self.resolve(branch, reader, column))
+            except ResolutionError as problem:
+                problems.append(problem)
+                below.append(self._add(steps.REFUSED))
+        if len(problems) == len(writer.branches):
+            raise problems[0]
+        return self._add(steps.UNION, column.number, below=tuple(below), at=at)
+
+    def _into_union(self, writer: AvroType, reader: AvroType, column: Column, at: int) -> int:
+        members = union_members(reader)
+        if writer.type == "null":
+            if len(members) == len(reader.branches):
+                raise ResolutionError("null is not in the reader's union")
+            return self._add(steps.NOTHING, column.number, at=at)
+        for member in sorted(members, key=lambda one: not _same(writer, one)):
+            try:
+                if len(members) == 1 or widest(members):
+                    inner = self.resolve(writer, None if widest(members) else member, column)
+                    # A step of its own would do nothing.
+                    self.steps[at] = self.steps[inner]
+                    return at
+                return self._member(writer, member, members.index(member), column, at)
+            except ResolutionError:
+                if member.type == writer.type == "record":
+                    raise
+                continue
+        raise ResolutionError(f"{_named(writer)} is in no branch of the reader's union")
+
+    def _member(self, writer: AvroType, reader: AvroType | None, number: int, column: Column, at: int) -> int:
+        below = {one.name: one for one in column.below}.get(f"member{number}")
+        if below is None:
+            raise ResolutionError(f"the column has no member{number}")
+        position = column.below.index(below)
+        return self._add(
+            steps.MEMBER, column.number, position, below=(self.resolve(writer, reader, below),), at=at
+        )
+
+    def _record(self, writer: AvroType, reader: AvroType | None, column: Column, at: int) -> int:
+        of_reader = {one.name: one for one in reader.fields} if reader is not None else {}
+        wanted: dict[str, Column] = {one.name: one for one in column.below}
+        by_writer: dict[str, Column] = {}
+        written = {one.name for one in writer.fields}
+        for name, one in wanted.items():
+            names = (name, *(of_reader[name].aliases if name in of_reader else ()))
+            found = next((other for other in names if other in written), None)
+            if found is not None:
+                by_writer[found] = one
+        below = []
+        for field in writer.fields:
+            into = by_writer.get(field.name)
+            if into is None:
+                below.append(self.skip(field.type))
+                continue
+            inner = of_reader[into.name].type if into.name in of_reader else None
+            try:
+                below.append(self.resolve(field.type, inner, into))
+            except ResolutionError as problem:
+                raise ResolutionError(f"field '{field.name}': {problem}") from None
+        filled = {one.name for one in by_writer.values()}
+        for name, one in wanted.items():
+            if name in filled:
+                continue
+            known = of_reader.get(name)
+            if known is None:
+                below.append(self._add(steps.ABSENT, one.number))
+            elif known.default is NO_DEFAULT:
+                raise ResolutionError(
+                    f"field '{name}' has no default, and the writer's record '{writer.name}' lacks it"
+                )
+            else:
+                value = encode_default(known.type, known.default)
+                inner_step = self.resolve(known.type, known.type, one)
+                below.append(self._add(steps.CONSTANT, one.number, below=(inner_step,), pieces=(value,)))
+        return self._add(steps.RECORD, column.number, below=tuple(below), at=at)
+
+
+def _is_members(column: Column) -> bool:
+    return bool(column.below) and all(one.name.startswith("member") for one in column.below)
+
+
+def _named(schema: AvroType) -> str:
+    return f"{schema.type} '{schema.name}'" if schema.name else schema.type
+
+
+def _same(writer: AvroType, reader: AvroType) -> bool:
+    return (writer.type, writer.short_name) == (reader.type, reader.short_name)
+
+
+def _check(writer: AvroType, reader: AvroType | None, column: Column) -> None:
+    if reader is not None:
+        fits = reader.type in _WIDER.get(writer.type, (writer.type,))
+        if fits and writer.type == "fixed":
+            fits = writer.size == reader.size
+        if fits and writer.type in ("record", "enum", "fixed") and writer.name and reader.name:
+            fits = (
+                writer.short_name
+                in (
+                    reader.short_name,
+                    *(one.rpartition(".")[2] for one in reader.aliases),
+                )
+                or writer.type == "record"
+            )
+        if not fits:
+            raise ResolutionError(f"{_named(writer)} cannot be read as {_named(reader)}")
+    if column.kind not in _FITS[writer.type]:
+        raise ResolutionError(f"{_named(writer)} cannot be read as the column's type")
+    decimal = writer.is_decimal or (reader is not None and reader.is_decimal)
+    if column.kind == kinds.DECIMAL and writer.type in ("bytes", "fixed") and not decimal:
+        raise ResolutionError(f"{_named(writer)} is not a decimal")
+
+
+def _symbols(writer: AvroType, reader: AvroType | None) -> tuple[bytes | None, ...]:
+    """What each of the writer's symbols becomes; None for those that the reader refuses."""
+    found: list[bytes | None] = []
+    for symbol in writer.symbols:
+        known = reader is None or reader.type != "enum" or symbol in reader.symbols
+        kept = symbol if known or reader is None else reader.default_symbol
+        found.append(kept.encode() if kept is not None else None)
+    return tuple(found)

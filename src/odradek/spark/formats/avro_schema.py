@@ -1,0 +1,257 @@
+"""Avro's schemas (specification 1.12): read from JSON, and as Spark's types.
+
+Spark's types are those of its own `from_avro`: a union of null and another type is that type; of int and
+long, bigint; of float and double, double; any other union a struct of `member0`, `member1`, …, of which one
+is not null.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import types as spark
+
+from odradek.spark.formats.errors import SchemaError
+
+PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+NO_DEFAULT: Any = object()
+_LOGICAL: dict[tuple[str, str], Any] = {
+    ("int", "date"): spark.DateType(),
+    ("long", "timestamp-millis"): spark.TimestampType(),
+    ("long", "timestamp-micros"): spark.TimestampType(),
+    ("long", "timestamp-nanos"): spark.TimestampType(),
+    ("long", "local-timestamp-millis"): spark.TimestampNTZType(),
+    ("long", "local-timestamp-micros"): spark.TimestampNTZType(),
+    ("long", "local-timestamp-nanos"): spark.TimestampNTZType(),
+}
+_PLAIN: dict[str, Any] = {
+    "boolean": spark.BooleanType(),
+    "int": spark.IntegerType(),
+    "long": spark.LongType(),
+    "float": spark.FloatType(),
+    "double": spark.DoubleType(),
+    "bytes": spark.BinaryType(),
+    "string": spark.StringType(),
+    "enum": spark.StringType(),
+    "fixed": spark.BinaryType(),
+}
+
+
+@dataclass(eq=False)
+class AvroField:
+    """A field of a record. `default` is as in JSON, `NO_DEFAULT` where there is none."""
+
+    name: str
+    type: AvroType
+    aliases: tuple[str, ...] = ()
+    default: Any = NO_DEFAULT
+
+
+@dataclass(eq=False)
+class AvroType:
+    """One type. Of the attributes those have a meaning that the type has."""
+
+    type: str
+    name: str = ""
+    logical: str = ""
+    precision: int = 0
+    scale: int = 0
+    size: int = 0
+    symbols: tuple[str, ...] = ()
+    default_symbol: str | None = None
+    items: AvroType | None = None
+    fields: list[AvroField] = field(default_factory=list)
+    branches: list[AvroType] = field(default_factory=list)
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def short_name(self) -> str:
+        return self.name.rpartition(".")[2]
+
+    @property
+    def is_decimal(self) -> bool:
+        return self.logical == "decimal"
+
+    @property
+    def unit_us(self) -> tuple[int, int] | None:
+        """(factor, divisor) to microseconds, of a timestamp."""
+        if not self.logical.removeprefix("local-").startswith("timestamp-"):
+            return None
+        return {"millis": (1000, 1), "micros": (1, 1), "nanos": (1, 1000)}[self.logical.rpartition("-")[2]]
+
+
+def parse_schema(text: str, references: Iterable[str] = ()) -> AvroType:
+    """Read a schema. Raises `SchemaError`.
+
+    `references`: schemas whose named types it uses, those first that others use.
+    """
+    reader = _Reader()
+    for one in references:
+        reader.read(_from_json(one), "")
+    return reader.read(_from_json(text), "")
+
+
+def _from_json(text: str) -> Any:
+    stripped = text.strip()
+    if stripped.strip('"') in PRIMITIVES:
+        return stripped.strip('"')
+    try:
+        return json.loads(stripped)
+    except ValueError as problem:
+        raise SchemaError(f"the Avro schema is not JSON: {problem}") from None
+
+
+class _Reader:
+    """Reads types; knows those that have a name."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, AvroType] = {}
+
+    def read(self, given: Any, namespace: str) -> AvroType:
+        if isinstance(given, str):
+            if given in PRIMITIVES:
+                return AvroType(given)
+            found = self._named.get(_full(given, namespace)) or self._named.get(given)
+            if found is None:
+                raise SchemaError(f"the Avro schema uses a type '{given}' that it does not define")
+            return found
+        if isinstance(given, list):
+            union = AvroType("union")
+            union.branches = [self.read(one, namespace) for one in given]
+            if any(one.type == "union" for one in union.branches):
+                raise SchemaError("in Avro a union cannot be directly in a union")
+            return union
+        if not isinstance(given, dict) or "type" not in given:
+            raise SchemaError(f"not an Avro type: {given!r}")
+        kind = given["type"]
+        if isinstance(kind, dict | list) or (isinstance(kind, str) and kind not in _COMPLEX):
+            return (
+                _with_logical(self.read(kind, namespace), given)
+                if kind in PRIMITIVES
+                else self.read(kind, namespace)
+            )
+        return self._complex(kind, given, namespace)
+
+    def _complex(self, kind: str, given: dict[str, Any], namespace: str) -> AvroType:
+        try:
+            if kind == "array":
+                return AvroType("array", items=self.read(given["items"], namespace))
+            if kind == "map":
+                return AvroType("map", items=self.read(given["values"], namespace))
+            name = _full(given["name"], given.get("namespace", namespace))
+            inside = name.rpartition(".")[0]
+            made = AvroType("record" if kind == "error" else kind, name)
+            made.aliases = tuple(_full(one, inside) for one in given.get("aliases", ()))
+            if name in self._named:
+                raise SchemaError(f"the Avro schema defines '{name}' twice")
+            self._named[name] = made
+            if kind == "enum":
+                made.symbols = tuple(given["symbols"])
+                made.default_symbol = given.get("default")
+            elif kind == "fixed":
+                made.size = int(given["size"])
+                return _with_logical(made, given)
+            else:
+                made.fields = [self._field(one, inside) for one in given["fields"]]
+            return made
+        except (KeyError, TypeError) as problem:
+            raise SchemaError(f"the Avro {kind} lacks {problem}: {json.dumps(given)[:200]}") from None
+
+    def _field(self, given: dict[str, Any], namespace: str) -> AvroField:
+        found = AvroField(given["name"], self.read(given["type"], namespace))
+        found.aliases = tuple(given.get("aliases", ()))
+        found.default = given.get("default", NO_DEFAULT)
+        return found
+
+
+_COMPLEX = ("record", "error", "enum", "fixed", "array", "map")
+
+
+def _full(name: str, namespace: str) -> str:
+    return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
+def _with_logical(found: AvroType, given: dict[str, Any]) -> AvroType:
+    """A logical type that does not fit its type is ignored, as the specification says."""
+    logical = given.get("logicalType", "")
+    if logical == "decimal" and found.type in ("bytes", "fixed"):
+        precision, scale = given.get("precision"), given.get("scale", 0)
+        if (
+            isinstance(precision, int)
+            and isinstance(scale, int)
+            and 0 <= scale <= precision
+            and precision > 0
+        ):
+            found.logical, found.precision, found.scale = logical, precision, scale
+    elif (found.type, logical) in _LOGICAL:
+        found.logical = logical
+    return found
+
+
+def spark_type(schema: AvroType) -> Any:
+    """The type of a column for `schema`. Raises `SchemaError` where there is none."""
+    return _spark_type(schema, ())
+
+
+def _spark_type(schema: AvroType, inside: tuple[AvroType, ...]) -> Any:
+    if schema in inside:
+        raise SchemaError(
+            f"the Avro record '{schema.name}' contains itself, which no column can. Leave the "
+            "field out: name the ones that you want in the option columns"
+        )
+    if schema.is_decimal:
+        if schema.precision > 38:
+            raise SchemaError(f"a decimal of {schema.precision} digits; Spark's have up to 38")
+        return spark.DecimalType(schema.precision, schema.scale)
+    if schema.logical:
+        return _LOGICAL[schema.type, schema.logical]
+    if schema.type in _PLAIN:
+        return _PLAIN[schema.type]
+    within = (*inside, schema)
+    if schema.type == "record":
+        return spark.StructType(
+            [
+                spark.StructField(one.name, _spark_type(one.type, within), nullable=True)
+                for one in schema.fields
+            ]
+        )
+    if schema.type == "array":
+        assert schema.items is not None
+        return spark.ArrayType(_spark_type(schema.items, within), containsNull=True)
+    if schema.type == "map":
+        assert schema.items is not None
+        return spark.MapType(spark.StringType(), _spark_type(schema.items, within), valueContainsNull=True)
+    if schema.type == "union":
+        members = union_members(schema)
+        if not members:
+            raise SchemaError("an Avro union of nothing but null has no column")
+        if len(members) == 1:
+            return _spark_type(members[0], within)
+        wide = widest(members)
+        if wide is not None:
+            return _PLAIN[wide]
+        return spark.StructType(
+            [
+                spark.StructField(f"member{number}", _spark_type(one, within), nullable=True)
+                for number, one in enumerate(members)
+            ]
+        )
+    raise SchemaError(f"an Avro {schema.type} has no column")
+
+
+def union_members(schema: AvroType) -> list[AvroType]:
+    """The branches that are not null."""
+    return [one for one in schema.branches if one.type != "null"]
+
+
+def widest(members: list[AvroType]) -> str | None:
+    """The type that a union of two widths of a number is; None for other unions."""
+    kinds = {one.type for one in members}
+    if any(one.logical for one in members):
+        return None
+    return {frozenset({"int", "long"}): "long", frozenset({"float", "double"}): "double"}.get(
+        frozenset(kinds)
+    )

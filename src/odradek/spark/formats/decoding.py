@@ -1,0 +1,255 @@
+"""Keys or values decoded: binary arrays in, arrays of the columns' types and the malformed records out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from odradek.spark.formats import avro_plan, avro_schema, kinds, protobuf_plan, protobuf_schema
+from odradek.spark.formats.columns import TypedSide
+from odradek.spark.formats.errors import SchemaError, UnknownSchemaError
+from odradek.spark.formats.kernels import avro_kernel, json_kernel, protobuf_kernel, records_of, tree_kernel
+from odradek.spark.formats.layouts import AvroLayout, ProtobufLayout
+from odradek.spark.formats.options import WIDTHS
+from odradek.spark.formats.registry import RegistryClient
+from odradek.spark.formats.tree import arrow_array, describe, paths
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Found = tuple[int, int, int, int]
+"""A malformed record: (row, what is wrong, bytes from its beginning, column)."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A malformed record: its row, and why."""
+
+    row: int
+    reason: str
+
+
+class Decoder(Protocol):
+    """Decodes one side of many records."""
+
+    def decode(self, array: pa.Array) -> tuple[pa.Array, list[Problem]]:
+        """The rows decoded, null where a record is malformed, and those."""
+        ...
+
+
+def arrow_type(data_type: Any) -> Any:
+    """The Arrow type that Spark expects for a type of its own."""
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    return to_arrow_type(data_type, timezone="UTC")
+
+
+def make_decoder(side: TypedSide) -> Decoder:
+    """The decoder of one side of a read. Raises `RegistryError`, `SchemaError`."""
+    kind = side.options.format
+    if kind in ("string", "uuid"):
+        return _Text(side)
+    if kind in WIDTHS:
+        return _Fixed(side)
+    if kind == "json":
+        return _Json(side)
+    return _Avro(side) if kind == "avro" else _Protobuf(side)
+
+
+class _Filling:
+    """What all have in common that fill a tree."""
+
+    def __init__(self, side: TypedSide) -> None:
+        self._side = side
+        self._description = describe(side.type, side.options.unit_us)
+        self._tree = tree_kernel.Tree(self._description)
+        self._arrow = arrow_type(side.type)
+        self._paths = paths(self._description)
+        self._reasons: dict[Any, str] = {}
+
+    def _taken(self) -> pa.Array:
+        return arrow_array(self._tree.finish(), self._arrow)
+
+    def _told(self, found: list[Found]) -> list[Problem]:
+        return [Problem(row, self._reason(code, position, column)) for row, code, position, column in found]
+
+    def _reason(self, code: int, position: int, column: int) -> str:
+        kind = self._side.options.format
+        where = f"field '{self._paths[column]}', " if self._paths[column] else ""
+        words = kinds.WORDS[code].format(format=kind.capitalize() if kind == "avro" else kind.upper())
+        return f"{where}at byte {position}: {words}"
+
+
+class _Fixed(_Filling):
+    """Numbers of Kafka's serializers: their bytes, the highest first."""
+
+    def decode(self, array: pa.Array) -> tuple[pa.Array, list[Problem]]:
+        width = WIDTHS[self._side.options.format]
+        found = tree_kernel.decode_fixed(self._tree, records_of(array), width)
+        return self._taken(), [Problem(row, self._why(code, width)) for row, code, _, _ in found]
+
+    def _why(self, code: int, width: int) -> str:
+        kind = self._side.options.format
+        if code == kinds.BAD_LENGTH:
+            return f"a {kind} has {width} byte{'s' if width > 1 else ''}, and it has another length"
+        return f"not a {kind}"
+
+
+class _Text(_Filling):
+    """Characters, as they are."""
+
+    def decode(self, array: pa.Array) -> tuple[pa.Array, list[Problem]]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        problems: list[Problem] = []
+        try:
+            found = array.cast(pa.string())
+        except pa.ArrowInvalid:
+            bad = tree_kernel.decode_text(self._tree, records_of(array))
+            problems = self._told(bad)
+            found = self._taken()
+        if self._side.options.format == "uuid":
+            form = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+            right = pc.match_substring_regex(found, form)
+            if pc.any(pc.invert(right)).as_py():
+                rows = pc.indices_nonzero(pc.invert(right)).to_pylist()
+                problems += [Problem(row, "not a UUID of 36 characters") for row in rows]
+                found = pc.if_else(right, found, pa.nulls(len(found), pa.string()))
+        return found, problems
+
+
+class _Json(_Filling):
+    def decode(self, array: pa.Array) -> tuple[pa.Array, list[Problem]]:
+        framed = self._side.options.registry is not None
+        found = json_kernel.decode_json(self._tree, records_of(array), 0, framed)
+        return self._taken(), self._told(found)
+
+
+class _ByWriter(_Filling):
+    """Each record by the schema that it was written by: plans are made when a record needs them."""
+
+    def __init__(self, side: TypedSide) -> None:
+        super().__init__(side)
+        self._plans: dict[Any, Any] = {}
+        self._registry = RegistryClient(side.options.registry) if side.options.registry is not None else None
+        if self._registry is None:
+            self._plans[None] = self._own_plan()
+
+    def decode(self, array: pa.Array) -> tuple[pa.Array, list[Problem]]:
+        records = records_of(array)
+        problems: list[Problem] = []
+        row, rows = 0, len(array)
+        while True:
+            row, wanted, found = self._run(records, row)
+            for at, code, position, column in found:
+                reason = self._reason(code, position, column)
+                if code == kinds.UNRESOLVED and self._registry is not None:
+                    reason = self._why_unresolved(array[at].as_py(), reason)
+                problems.append(Problem(at, reason))
+            if row == rows:
+                return self._taken(), problems
+            try:
+                self._plans[wanted] = self._plan_for(wanted)
+            except (SchemaError, UnknownSchemaError) as problem:
+                self._plans[wanted] = None
+                self._reasons[wanted] = str(problem)
+
+    def _why_unresolved(self, data: bytes, reason: str) -> str:
+        for key, why in self._reasons.items():
+            if data.startswith(self._header(key)):
+                return why
+        return reason
+
+    def _header(self, key: Any) -> bytes:
+        raise NotImplementedError
+
+    def _own_plan(self) -> Any:
+        raise NotImplementedError
+
+    def _plan_for(self, wanted: Any) -> Any:
+        raise NotImplementedError
+
+    def _run(self, records: Any, row: int) -> tuple[int, Any, list[Found]]:
+        raise NotImplementedError
+
+
+class _Avro(_ByWriter):
+    def _run(self, records: Any, row: int) -> tuple[int, Any, list[Found]]:
+        framed = self._registry is not None
+        ran: tuple[int, Any, list[Found]] = avro_kernel.decode_avro(
+            self._tree, records, row, self._plans, framed
+        )
+        return ran
+
+    def _header(self, key: int) -> bytes:
+        return b"\x00" + key.to_bytes(4, "big")
+
+    def _own_plan(self) -> Any:
+        reader = self._reader()
+        assert reader is not None
+        return self._plan(reader, reader)
+
+    def _plan_for(self, wanted: int) -> Any:
+        assert self._registry is not None
+        found = self._registry.by_id(wanted)
+        if found.kind != "AVRO":
+            raise SchemaError(f"the schema with id {wanted} is of type {found.kind}, not AVRO")
+        writer = avro_schema.parse_schema(found.text, [text for _, text in found.references])
+        try:
+            return self._plan(writer, self._reader())
+        except SchemaError as problem:
+            raise SchemaError(f"the writer's schema, with id {wanted}, cannot be read: {problem}") from None
+
+    def _reader(self) -> avro_schema.AvroType | None:
+        layout = self._side.layout
+        return layout.schema() if isinstance(layout, AvroLayout) else None
+
+    def _plan(self, writer: avro_schema.AvroType, reader: avro_schema.AvroType | None) -> Any:
+        return avro_kernel.Plan(self._tree, avro_plan.plan(writer, reader, self._description))
+
+
+class _Protobuf(_ByWriter):
+    def _run(self, records: Any, row: int) -> tuple[int, Any, list[Found]]:
+        framed = self._registry is not None
+        ran: tuple[int, Any, list[Found]] = protobuf_kernel.decode_protobuf(
+            self._tree, records, row, self._plans, framed
+        )
+        return ran
+
+    def _header(self, key: bytes) -> bytes:
+        return key
+
+    def _own_plan(self) -> Any:
+        layout = self._side.layout
+        assert isinstance(layout, ProtobufLayout)
+        messages = protobuf_plan.plan(layout.descriptor(), self._description)
+        return protobuf_kernel.Plan(self._tree, messages)
+
+    def _plan_for(self, wanted: bytes) -> Any:
+        """The reader's plan, if the record is of its message type: fields are told by their numbers."""
+        assert self._registry is not None
+        layout = self._side.layout
+        assert isinstance(layout, ProtobufLayout)
+        found = self._registry.by_id(int.from_bytes(wanted[1:5], "big"), serialized=True)
+        if found.kind != "PROTOBUF":
+            raise SchemaError(f"the schema with id {found.id} is of type {found.kind}, not PROTOBUF")
+        files = protobuf_schema.file_of_registry(found.text, f"{found.id}.proto", found.references)
+        written = protobuf_schema.Messages(files).at(message_indexes(wanted[5:]))
+        if written.full_name != layout.name:
+            raise SchemaError(f"the record is of the message type '{written.full_name}', not '{layout.name}'")
+        return self._own_plan()
+
+
+def message_indexes(data: bytes) -> list[int]:
+    """Where a message type is in its file: of Confluent's wire format."""
+    numbers: list[int] = []
+    raw = shift = 0
+    for byte in data:
+        raw |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            numbers.append((raw >> 1) ^ -(raw & 1))
+            raw = shift = 0
+    # A single zero stands for the first message.
+    return numbers[1:] if numbers[0] else [0]

@@ -1,0 +1,297 @@
+"""Protobuf's message types: from a descriptor file, a registry's text or bytes; and as Spark's types.
+
+A field that can tell whether it is there (`optional`, a message, a member of a `oneof`) is null where it is
+absent; one that cannot has protobuf's zero value. Repeated fields are arrays, empty where absent. Unsigned
+numbers go into the next wider type; enums are their names.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import types as spark
+
+from odradek.spark.formats.errors import SchemaError
+
+STAMP = "google.protobuf.Timestamp"
+SPAN = "google.protobuf.Duration"
+#: Numbers of `FieldDescriptor.TYPE_…`.
+DOUBLE, FLOAT, INT64, UINT64, INT32, FIXED64, FIXED32, BOOL, STRING, GROUP, MESSAGE, BYTES, UINT32, ENUM = (
+    range(1, 15)
+)
+SFIXED32, SFIXED64, SINT32, SINT64 = range(15, 19)
+_PLAIN: dict[int, Any] = {
+    DOUBLE: spark.DoubleType(),
+    FLOAT: spark.FloatType(),
+    INT64: spark.LongType(),
+    UINT64: spark.DecimalType(20, 0),
+    INT32: spark.IntegerType(),
+    FIXED64: spark.DecimalType(20, 0),
+    FIXED32: spark.LongType(),
+    BOOL: spark.BooleanType(),
+    STRING: spark.StringType(),
+    BYTES: spark.BinaryType(),
+    UINT32: spark.LongType(),
+    ENUM: spark.StringType(),
+    SFIXED32: spark.IntegerType(),
+    SFIXED64: spark.LongType(),
+    SINT32: spark.IntegerType(),
+    SINT64: spark.LongType(),
+}
+
+
+def require_protobuf() -> None:
+    """Raise `SchemaError` where the library that reads descriptors is missing."""
+    try:
+        import google.protobuf.descriptor_pool  # noqa: F401
+    except ImportError:
+        raise SchemaError(
+            "value.format and key.format 'protobuf' need the package protobuf: "
+            "pip install 'odradek[protobuf]'"
+        ) from None
+
+
+class Messages:
+    """The message types of some files.
+
+    Args:
+        files: serialized `FileDescriptorProto`s, in any order.
+
+    Raises:
+        SchemaError: they are not that, or lack a file that they import.
+    """
+
+    def __init__(self, files: Sequence[bytes]) -> None:
+        from google.protobuf import descriptor_pb2, descriptor_pool
+        from google.protobuf.message import DecodeError
+
+        self._pool = descriptor_pool.DescriptorPool()
+        try:
+            waiting = [descriptor_pb2.FileDescriptorProto.FromString(one) for one in files]
+        except DecodeError as problem:
+            raise SchemaError(f"not a protobuf descriptor: {problem}") from None
+        known = {one.name for one in waiting}
+        self.files = [one.name for one in waiting]
+        wanted = {name for one in waiting for name in one.dependency} - known
+        waiting += [_well_known(name) for name in sorted(wanted)]
+        added: set[str] = set()
+        while waiting:
+            ready = [one for one in waiting if set(one.dependency) <= added]
+            if not ready:
+                raise SchemaError(f"the protobuf files import each other in a circle: {sorted(known)}")
+            for one in ready:
+                try:
+                    self._pool.Add(one)
+                except TypeError as problem:
+                    raise SchemaError(f"the protobuf file '{one.name}' is not valid: {problem}") from None
+                added.add(one.name)
+                waiting.remove(one)
+
+    def named(self, name: str) -> Any:
+        """The descriptor of a message, by its name with or without the package. Raises `SchemaError`."""
+        try:
+            return self._pool.FindMessageTypeByName(name)
+        except KeyError:
+            pass
+        found = [one for one in self.all() if one.name == name]
+        if len(found) != 1:
+            there = ", ".join(
+                one.full_name for one in self.all() if not one.full_name.startswith("google.protobuf.")
+            )
+            raise SchemaError(
+                f"the descriptor has {'no' if not found else 'more than one'} message type '{name}'; "
+                f"there are: {there}"
+            )
+        return found[0]
+
+    def at(self, indexes: Sequence[int]) -> Any:
+        """The descriptor at a path of indexes in the last file. Raises `SchemaError`."""
+        found: Any = None
+        try:
+            types = list(self._pool.FindFileByName(self.files[-1]).message_types_by_name.values())
+            for index in indexes:
+                found = types[index]
+                types = list(found.nested_types)
+        except IndexError:
+            raise SchemaError(f"the protobuf schema has no message at the indexes {list(indexes)}") from None
+        return found
+
+    def all(self) -> list[Any]:
+        """All message types of the files, those inside others included."""
+        found: list[Any] = []
+        for name in self.files:
+            waiting = list(self._pool.FindFileByName(name).message_types_by_name.values())
+            while waiting:
+                one = waiting.pop(0)
+                waiting += one.nested_types
+                if not one.GetOptions().map_entry:
+                    found.append(one)
+        return found
+
+
+def _well_known(name: str) -> Any:
+    """One of the files that come with protobuf."""
+    from google.protobuf import (
+        any_pb2,
+        descriptor_pb2,
+        duration_pb2,
+        empty_pb2,
+        field_mask_pb2,
+        struct_pb2,
+        timestamp_pb2,
+        wrappers_pb2,
+    )
+
+    modules = (
+        any_pb2,
+        descriptor_pb2,
+        duration_pb2,
+        empty_pb2,
+        field_mask_pb2,
+        struct_pb2,
+        timestamp_pb2,
+        wrappers_pb2,
+    )
+    for module in modules:
+        if module.DESCRIPTOR.name == name:
+            return descriptor_pb2.FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+    raise SchemaError(
+        f"the protobuf schema imports '{name}', which is not there. Make the descriptor file with "
+        "protoc --include_imports --descriptor_set_out=FILE"
+    )
+
+
+def files_of_set(data: bytes) -> list[bytes]:
+    """The files of a `FileDescriptorSet`, as `protoc --descriptor_set_out` writes it. Raises `SchemaError`.
+    """
+    from google.protobuf import descriptor_pb2
+    from google.protobuf.message import DecodeError
+
+    try:
+        found = descriptor_pb2.FileDescriptorSet.FromString(data)
+    except DecodeError as problem:
+        raise SchemaError(f"not a protobuf descriptor set: {problem}") from None
+    if not found.file:
+        raise SchemaError("the protobuf descriptor set has no files")
+    return [one.SerializeToString() for one in found.file]
+
+
+def file_of_registry(schema: str, name: str, references: Iterable[tuple[str, str]] = ()) -> list[bytes]:
+    """The files of a registry's schema, which comes as base64 of its descriptor, or as text.
+
+    Args:
+        schema: what the registry has.
+        name: of the file, where it has none.
+        references: (name by which it is imported, schema), those first that others import.
+    """
+    sources = [*references, (name, schema)]
+    found = [_serialized(text) for _, text in sources]
+    if all(one is not None for one in found):
+        return [
+            _renamed(one, known) for one, (known, _) in zip(found, sources, strict=True) if one is not None
+        ]
+    return _compiled(sources)
+
+
+def _serialized(text: str) -> bytes | None:
+    from google.protobuf import descriptor_pb2
+    from google.protobuf.message import DecodeError
+
+    try:
+        data = base64.b64decode(text, validate=True)
+        descriptor_pb2.FileDescriptorProto.FromString(data)
+    except (binascii.Error, ValueError, DecodeError):
+        return None
+    return data
+
+
+def _renamed(data: bytes, name: str) -> bytes:
+    """A registry's descriptors are called "default"; others import them by the reference's name."""
+    from google.protobuf import descriptor_pb2
+
+    file = descriptor_pb2.FileDescriptorProto.FromString(data)
+    file.name = name
+    return file.SerializeToString()
+
+
+def _compiled(sources: Sequence[tuple[str, str]]) -> list[bytes]:
+    try:
+        from grpc_tools import protoc
+    except ImportError:
+        raise SchemaError(
+            "the registry has this protobuf schema as text, which needs a compiler: pip install "
+            "grpcio-tools. Or give a descriptor file as value.schema"
+        ) from None
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in sources:
+            path = (Path(folder) / name).resolve()
+            if not path.is_relative_to(Path(folder).resolve()):
+                raise SchemaError(f"a protobuf import cannot be called '{name}'")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        out = Path(folder) / "descriptors"
+        include = Path(protoc.__file__).parent / "_proto"
+        words = ["protoc", f"-I{folder}", f"-I{include}", "--include_imports", f"--descriptor_set_out={out}"]
+        if protoc.main([*words, *(name for name, _ in sources)]):
+            raise SchemaError(f"the protobuf schema '{sources[-1][0]}' does not compile")
+        return files_of_set(out.read_bytes())
+
+
+def spark_type(message: Any) -> Any:
+    """The struct of a message type. Raises `SchemaError` for one that contains itself."""
+    return _message_type(message, ())
+
+
+def _message_type(message: Any, inside: tuple[str, ...]) -> Any:
+    if message.full_name in inside:
+        raise SchemaError(
+            f"the protobuf message '{message.full_name}' contains itself, which no column can. Leave the "
+            "field out: name the ones that you want in the option columns"
+        )
+    within = (*inside, message.full_name)
+    return spark.StructType(
+        [spark.StructField(one.name, field_type(one, within), nullable=True) for one in message.fields]
+    )
+
+
+def field_type(field: Any, inside: tuple[str, ...] = ()) -> Any:
+    """The type of a field's column."""
+    if is_map(field):
+        key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
+        return spark.MapType(_single_type(key, inside), _single_type(value, inside), valueContainsNull=False)
+    single = _single_type(field, inside)
+    return spark.ArrayType(single, containsNull=False) if is_repeated(field) else single
+
+
+def is_repeated(field: Any) -> bool:
+    """Return whether a field has any number of values; the attribute's name depends on the release."""
+    repeated = getattr(field, "is_repeated", None)
+    return bool(field.label == field.LABEL_REPEATED if repeated is None else repeated)
+
+
+def is_required(field: Any) -> bool:
+    """Return whether a field has to be there (proto2)."""
+    required = getattr(field, "is_required", None)
+    return bool(field.label == field.LABEL_REQUIRED if required is None else required)
+
+
+def is_map(field: Any) -> bool:
+    """Return whether a field is a map, which is a repeated message of pairs."""
+    return bool(field.type == MESSAGE and is_repeated(field) and field.message_type.GetOptions().map_entry)
+
+
+def _single_type(field: Any, inside: tuple[str, ...]) -> Any:
+    if field.type == GROUP:
+        raise SchemaError(f"the protobuf field '{field.full_name}' is a group, which has no column")
+    if field.type != MESSAGE:
+        return _PLAIN[field.type]
+    if field.message_type.full_name == STAMP:
+        return spark.TimestampType()
+    if field.message_type.full_name == SPAN:
+        return spark.DayTimeIntervalType(0, 3)
+    return _message_type(field.message_type, inside)

@@ -1,0 +1,200 @@
+"""A client of Confluent's schema registry: its REST interface, as far as readers and writers of records
+need it.
+
+Schemas never change under their id, so what was fetched is kept for as long as the process lives; the newest
+version of a subject is asked for every time.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+
+from odradek.spark.formats.errors import RegistryError, UnknownSchemaError
+
+log = logging.getLogger(__name__)
+
+CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+_TRIES = 4
+_MOST_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class RegistryOptions:
+    """Where a registry is.
+
+    Attributes:
+        urls: tried one after the other.
+        user_info: `user:password` of HTTP's basic authentication, or empty.
+        timeout_ms: how long one answer may take.
+    """
+
+    urls: tuple[str, ...]
+    user_info: str = field(default="", repr=False)
+    timeout_ms: int = 10_000
+
+
+@dataclass(frozen=True)
+class RegisteredSchema:
+    """A schema under its id.
+
+    Attributes:
+        kind: AVRO, PROTOBUF or JSON.
+        references: (name, schema) of those that it uses, those first that others use.
+        version: of the subject it was looked up in, or 0.
+    """
+
+    id: int
+    kind: str
+    text: str
+    references: tuple[tuple[str, str], ...] = ()
+    version: int = 0
+
+
+_by_id: dict[tuple[int, tuple[str, ...]], dict[int, RegisteredSchema]] = {}
+
+
+class RegistryClient:
+    """One registry.
+
+    Args:
+        options: where it is.
+        sleep: called with seconds between two tries.
+
+    Methods raise `UnknownSchemaError` for what the registry does not have, else `RegistryError`.
+    """
+
+    def __init__(self, options: RegistryOptions, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._options = options
+        self._sleep = sleep
+        self._known = _by_id.setdefault((os.getpid(), options.urls), {})
+
+    def by_id(self, schema_id: int, *, serialized: bool = False) -> RegisteredSchema:
+        """The schema of an id; `serialized`: a protobuf one as its descriptor, if it can be had."""
+        found = self._known.get(schema_id)
+        if found is None:
+            query = "?format=serialized" if serialized else ""
+            answer = self._ask("GET", f"/schemas/ids/{schema_id}{query}", f"the schema with id {schema_id}")
+            found = self._known[schema_id] = self._registered({**answer, "id": schema_id}, serialized)
+        return found
+
+    def versions(self, subject: str) -> list[int]:
+        """The versions of a subject, the newest first."""
+        answer = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions", f"the subject '{subject}'")
+        return sorted(answer, reverse=True)
+
+    def version(self, subject: str, version: str | int, *, serialized: bool = False) -> RegisteredSchema:
+        """A version of a subject; `latest` is the newest."""
+        query = "?format=serialized" if serialized else ""
+        path = f"/subjects/{quote(subject, safe='')}/versions/{version}{query}"
+        return self._registered(
+            self._ask("GET", path, f"version {version} of the subject '{subject}'"), serialized
+        )
+
+    def register(self, subject: str, kind: str, text: str) -> int:
+        """Register a schema, which may be there already; return its id."""
+        body = {"schema": text, **({"schemaType": kind} if kind != "AVRO" else {})}
+        path = f"/subjects/{quote(subject, safe='')}/versions"
+        answer = self._ask("POST", path, f"a new schema for the subject '{subject}'", body)
+        return int(answer["id"])
+
+    def _registered(self, answer: Any, serialized: bool) -> RegisteredSchema:
+        try:
+            references: dict[str, str] = {}
+            self._collect(answer.get("references", ()), serialized, references)
+            return RegisteredSchema(
+                int(answer["id"]),
+                answer.get("schemaType", "AVRO"),
+                answer["schema"],
+                tuple(references.items()),
+                int(answer.get("version", 0)),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            raise RegistryError(
+                f"{self._where()} did not answer as a schema registry does: {problem!r}"
+            ) from None
+
+    def _collect(
+        self, references: Sequence[Any], serialized: bool, found: dict[str, str], depth: int = 0
+    ) -> None:
+        if depth > 50:
+            raise RegistryError(f"schemas of {self._where()} refer to each other without end")
+        query = "?format=serialized" if serialized else ""
+        for one in references:
+            if one["name"] in found:
+                continue
+            path = f"/subjects/{quote(one['subject'], safe='')}/versions/{one['version']}{query}"
+            answer = self._ask("GET", path, f"version {one['version']} of '{one['subject']}'")
+            self._collect(answer.get("references", ()), serialized, found, depth + 1)
+            found[one["name"]] = answer["schema"]
+
+    def _ask(self, method: str, path: str, what: str, body: Any = None) -> Any:
+        """The answer of the first address that gives one."""
+        problem: Exception | None = None
+        for attempt in range(_TRIES):
+            for url in self._options.urls:
+                try:
+                    return self._once(method, url, path, what, body)
+                except (OSError, ValueError) as failed:
+                    problem = failed
+            if attempt < _TRIES - 1:
+                log.warning("%s did not answer: %s", self._where(), problem)
+                self._sleep(0.2 * 2**attempt)
+        raise RegistryError(
+            f"{what} could not be had from {self._where()}: {problem}. Check the option "
+            "value.schema.registry.url or key.schema.registry.url"
+        ) from problem
+
+    def _once(self, method: str, url: str, path: str, what: str, body: Any) -> Any:
+        address, user_info = _split_user(url, self._options.user_info)
+        headers = {"Accept": f"{CONTENT_TYPE}, application/json"}
+        if user_info:
+            headers["Authorization"] = "Basic " + base64.b64encode(user_info.encode()).decode()
+        data = None
+        if body is not None:
+            data = json.dumps(body).encode()
+            headers["Content-Type"] = CONTENT_TYPE
+        request = urllib.request.Request(address + path, data, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=self._options.timeout_ms / 1000) as answer:
+                text = answer.read(_MOST_BYTES + 1)
+        except urllib.error.HTTPError as refused:
+            with refused:
+                told = _message(refused)
+            if refused.code >= 500 or refused.code == 429:
+                raise OSError(f"HTTP {refused.code} {told}") from None
+            if refused.code == 404:
+                raise UnknownSchemaError(f"{self._where()} does not have {what}: {told}") from None
+            if refused.code in (401, 403):
+                told += ". Check the option value.schema.registry.basic.auth.user.info (user:password)"
+            raise RegistryError(f"{self._where()} refused {what}: HTTP {refused.code} {told}") from None
+        if len(text) > _MOST_BYTES:
+            raise RegistryError(f"{self._where()} answered with more than {_MOST_BYTES >> 20} MiB")
+        return json.loads(text)
+
+    def _where(self) -> str:
+        return "the schema registry at " + ", ".join(_split_user(url, "")[0] for url in self._options.urls)
+
+
+def _message(refused: urllib.error.HTTPError) -> str:
+    try:
+        told = json.loads(refused.read(65_536))
+        return f"{told['message']} (error_code {told['error_code']})"
+    except (OSError, ValueError, KeyError, TypeError):
+        return str(refused.reason)
+
+
+def _split_user(url: str, user_info: str) -> tuple[str, str]:
+    """An address without the user that may be in it, and that user."""
+    parts = urlsplit(url.rstrip("/"))
+    inside, _, host = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=host)), user_info or unquote(inside)

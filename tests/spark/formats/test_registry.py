@@ -1,0 +1,109 @@
+"""The client of a schema registry, against the one of the test kit."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+
+import pytest
+
+from odradek.spark.formats import registry as registry_module
+from odradek.spark.formats.errors import RegistryError, UnknownSchemaError
+from odradek.spark.formats.registry import RegistryClient, RegistryOptions
+from odradek.testing import SchemaRegistry
+
+LONG, STRING = '"long"', '"string"'
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry_module, "_by_id", {})
+
+
+def client(*urls: str, user_info: str = "") -> RegistryClient:
+    return RegistryClient(RegistryOptions(urls, user_info), sleep=lambda _: None)
+
+
+def test_what_is_registered_is_found() -> None:
+    with SchemaRegistry() as registry:
+        asked = client(registry.url)
+        first = asked.register("t-value", "AVRO", LONG)
+        second = asked.register("t-value", "AVRO", STRING)
+        assert asked.register("t-value", "AVRO", LONG) == first
+        assert asked.versions("t-value") == [2, 1]
+        assert asked.version("t-value", "latest").text == STRING
+        assert asked.version("t-value", 1).id == first
+        assert asked.by_id(second).text == STRING
+        assert asked.by_id(second).kind == "AVRO"
+
+
+def test_an_id_is_asked_for_once_in_a_process() -> None:
+    with SchemaRegistry() as registry:
+        number = registry.register("t-value", LONG)
+        for _ in range(3):
+            assert client(registry.url).by_id(number).text == LONG
+        assert len(registry.requests) == 1
+
+
+def test_references_come_with_those_that_they_use_first() -> None:
+    with SchemaRegistry() as registry:
+        registry.register("inner", '{"type":"fixed","name":"I","size":1}')
+        inner = {"name": "I", "subject": "inner", "version": 1}
+        registry.register("outer", '{"type":"array","items":"I"}', references=[inner])
+        outer = {"name": "O", "subject": "outer", "version": 1}
+        number = registry.register("t-value", '"O"', references=[outer, inner])
+        assert [name for name, _ in client(registry.url).by_id(number).references] == ["I", "O"]
+
+
+def test_what_is_not_there() -> None:
+    with SchemaRegistry() as registry:
+        asked = client(registry.url)
+        for question in (
+            lambda: asked.by_id(7),
+            lambda: asked.versions("none"),
+            lambda: asked.version("none", "latest"),
+        ):
+            with pytest.raises(UnknownSchemaError, match=registry.url):
+                question()
+
+
+def test_users() -> None:
+    with SchemaRegistry("me:secret word") as registry:
+        number = registry.register("t-value", LONG)
+        assert client(registry.url, user_info="me:secret word").by_id(number).text == LONG
+        inside = registry.url.replace("http://", "http://me:secret%20word@")
+        assert client(inside).version("t-value", 1).text == LONG
+        with pytest.raises(RegistryError, match=r"HTTP 401 .*schema.registry.basic.auth.user.info") as caught:
+            client(inside.replace("secret", "wrong")).version("t-value", 1)
+        assert "wrong" not in str(caught.value)
+        assert "secret" not in repr(RegistryOptions((registry.url,), "me:secret word"))
+
+
+def test_it_is_asked_again_and_elsewhere() -> None:
+    with SchemaRegistry() as registry:
+        number = registry.register("t-value", LONG)
+        registry.failures = 3
+        assert client(registry.url).by_id(number).text == LONG
+        other = registry.register("t-value", STRING)
+        assert client("http://127.0.0.1:1", registry.url).by_id(other).text == STRING
+    with pytest.raises(RegistryError, match=r"127.0.0.1:1: .*Check the option value.schema.registry.url"):
+        client("http://127.0.0.1:1").by_id(1)
+
+
+def test_an_address_that_is_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    with SchemaRegistry() as registry:
+        answer = RegistryClient._ask
+        monkeypatch.setattr(RegistryClient, "_ask", lambda *_: ["not", "a schema"])
+        with pytest.raises(RegistryError, match="did not answer as a schema registry does"):
+            client(registry.url).by_id(99)
+        monkeypatch.setattr(RegistryClient, "_ask", answer)
+
+
+def test_the_registry_of_the_test_kit_speaks_plain_http() -> None:
+    with SchemaRegistry() as registry:
+        body = json.dumps({"schema": LONG}).encode()
+        request = urllib.request.Request(f"{registry.url}/subjects/a%2Fb/versions", body)
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            assert json.loads(answer.read()) == {"id": 1}
+        with urllib.request.urlopen(f"{registry.url}/subjects", timeout=10) as answer:
+            assert json.loads(answer.read()) == ["a/b"]
