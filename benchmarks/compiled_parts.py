@@ -108,10 +108,58 @@ def compaction(rng: random.Random) -> dict[str, float]:
     return {"_cleaner: 2,000 keys noted": best_us(note, 5)}
 
 
+def typed_columns(rng: random.Random) -> dict[str, float]:
+    """Parts `_tree`, `_json`, `_avro`, `_protobuf`: a thousand rows of four columns."""
+    import pyarrow as pa
+    from pyspark.sql import types as spark
+
+    from odradek.spark.formats import avro_steps, kernels, protobuf_types, tree
+
+    ddl = {"a": spark.LongType(), "b": spark.StringType(), "c": spark.DoubleType(), "d": spark.BooleanType()}
+    kind = spark.StructType([spark.StructField(name, one) for name, one in ddl.items()])
+    made = kernels.tree_kernel.Tree(tree.describe(kind))
+    json_rows = [
+        b'{"a": %d, "b": "%s", "c": 1.25, "d": true}' % (n, rng.randbytes(8).hex().encode())
+        for n in range(1000)
+    ]
+    avro_rows = [b"\x02\x20" + rng.randbytes(8).hex().encode() + bytes(8) + b"\x01" for _ in range(1000)]
+    message = b"\x08\x07\x12\x10%s\x19" + bytes(8) + b"\x20\x01"
+    protobuf_rows = [message % rng.randbytes(8).hex().encode() for _ in range(1000)]
+    ops = (avro_steps.LONG, avro_steps.TEXT, avro_steps.REAL64, avro_steps.BOOLEAN)
+    steps = [(avro_steps.RECORD, 0, 0, 1, (1, 2, 3, 4), ())]
+    steps += [(op, number, 0, 1, (), ()) for number, op in enumerate(ops, 1)]
+    types = (protobuf_types.P_INT64, protobuf_types.P_STRING, protobuf_types.P_DOUBLE, protobuf_types.P_BOOL)
+    fields = tuple((n, one, n, False, 0, -1, False, -1, ()) for n, one in enumerate(types, 1))
+
+    def best(rows: list[bytes], decode: Callable[[object], object]) -> float:
+        array = pa.array(rows, pa.binary())
+
+        def work() -> None:
+            decode(kernels.records_of(array))
+            made.finish()
+
+        return best_us(work, 3)
+
+    avro = kernels.avro_kernel.Plan(made, steps)
+    protobuf = kernels.protobuf_kernel.Plan(made, [(0, fields)])
+    return {
+        "_json: 1,000 documents to Arrow": best(
+            json_rows, lambda rows: kernels.json_kernel.decode_json(made, rows, 0, False)
+        ),
+        "_avro: 1,000 records to Arrow": best(
+            avro_rows, lambda rows: kernels.avro_kernel.decode_avro(made, rows, 0, {None: avro}, False)
+        ),
+        "_protobuf: 1,000 messages to Arrow": best(
+            protobuf_rows,
+            lambda rows: kernels.protobuf_kernel.decode_protobuf(made, rows, 0, {None: protobuf}, False),
+        ),
+    }
+
+
 def measure() -> None:
     """In this process's mode, as JSON."""
     found: dict[str, float] = {}
-    for part in (records, produces, old_formats, producer, compaction):
+    for part in (records, produces, old_formats, producer, compaction, typed_columns):
         found |= part(random.Random(1))
     print(json.dumps(found))
 

@@ -50,6 +50,8 @@ NEEDED = {
 OPTIONAL = {
     "pyarrow": ("poll_arrow, send_arrow, Spark", "arrow"),
     "pyspark": ("the Spark pipeline", "spark"),
+    "fastavro": ("Avro written from columns in Spark", "avro"),
+    "protobuf": ("protobuf as typed columns in Spark", "protobuf"),
 }
 #: Part of the kernel → what it does, and what its twin in Python costs, by benchmarks/compiled_parts.py.
 PARTS = {
@@ -59,6 +61,10 @@ PARTS = {
     "_client": ("a producer's work per record", "Producer.send takes 4 µs more"),
     "_cleaner": ("compaction", "6 times as long per record"),
     "_messages": ("message sets for clients before 0.11", "140 times as long per record"),
+    "_tree": ("typed columns in Spark", "decoding takes hundreds of times as long"),
+    "_json": ("typed columns of JSON in Spark", "350 times as long per record"),
+    "_avro": ("typed columns of Avro in Spark", "150 times as long per record"),
+    "_protobuf": ("typed columns of protobuf in Spark", "200 times as long per record"),
 }
 
 

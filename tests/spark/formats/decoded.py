@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
@@ -85,7 +86,7 @@ def _plain(array: pa.Array) -> list[Any]:
         ends = array.offsets.to_pylist()
         return [
             inside[begin:end] if array[row].is_valid else None
-            for row, (begin, end) in enumerate(zip(ends, ends[1:], strict=False))
+            for row, (begin, end) in enumerate(itertools.pairwise(ends))
         ]
     return array.to_pylist()
 

@@ -2,6 +2,8 @@
 twin.
 """
 
+# ruff: noqa: E402 (what is absent skips the file first)
+
 from __future__ import annotations
 
 import datetime

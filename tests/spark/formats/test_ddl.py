@@ -18,12 +18,18 @@ from odradek.spark.formats.errors import SchemaError
         ("bigint", "bigint"),
         ("`a b` LONG NOT NULL COMMENT 'it''s', `c``d` REAL", "struct<a b:bigint,c`d:float>"),
         ("a decimal(10, 2), b dec(5), c numeric", "struct<a:decimal(10,2),b:decimal(5,0),c:decimal(10,0)>"),
-        ("array<map<string, struct<x INT, y: array<date>>>>", "array<map<string,struct<x:int,y:array<date>>>>"),
+        (
+            "array<map<string, struct<x INT, y: array<date>>>>",
+            "array<map<string,struct<x:int,y:array<date>>>>",
+        ),
         ("a varchar(10), b char(3), c tinyint", "struct<a:string,b:string,c:tinyint>"),
-        ("t timestamp_ntz, u timestamp, order int, `not` boolean", "struct<t:timestamp_ntz,u:timestamp,order:int,not:boolean>"),
+        (
+            "t timestamp_ntz, u timestamp, order int, `not` boolean",
+            "struct<t:timestamp_ntz,u:timestamp,order:int,not:boolean>",
+        ),
         ("struct<>", "struct<>"),
     ],
-)  # fmt: skip
+)
 def test_types(text: str, simple: str) -> None:
     assert parse_ddl(text).simpleString() == simple
 

@@ -192,10 +192,14 @@ def test_strings_take_anything_as_it_is_written() -> None:
         ("timestamp", '"2026-01-01T00:00-0030"', 1_767_227_400_000_000),
         ("timestamp_ntz", '"2026-01-01T00:00:01"', 1_767_225_601_000_000),
         ("binary", '"AAE"', b"\x00\x01"),
-        ("binary", f'"{base64.urlsafe_b64encode(bytes([255, 254, 253, 252])).decode()}"', bytes([255, 254, 253, 252])),
+        (
+            "binary",
+            f'"{base64.urlsafe_b64encode(bytes([255, 254, 253, 252])).decode()}"',
+            bytes([255, 254, 253, 252]),
+        ),
         ("map<string, array<int>>", '{"x": [1], "y": null}', [("x", [1]), ("y", None)]),
     ],
-)  # fmt: skip
+)
 def test_values(ddl: str, text: str, found: Any) -> None:
     assert repr(one(ddl, f'{{"a": {text}}}')) == repr(found)
 

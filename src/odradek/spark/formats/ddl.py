@@ -91,6 +91,8 @@ class _Parser:
                 self._fail("NULL after NOT")
             if self._word("comment"):
                 self._next("a comment", "string")
+                while self._at < len(self._tokens) and self._tokens[self._at][0] == "string":
+                    self._at += 1
             if any(one.name == name for one in fields):
                 raise SchemaError(f"the DDL names the column '{name}' twice: '{self._text}'")
             # Whether a value is there is for the record to say.

@@ -84,7 +84,7 @@ class RegistryClient:
         if found is None:
             query = "?format=serialized" if serialized else ""
             answer = self._ask("GET", f"/schemas/ids/{schema_id}{query}", f"the schema with id {schema_id}")
-            found = self._known[schema_id] = self._registered({**answer, "id": schema_id}, serialized)
+            found = self._known[schema_id] = self._registered(answer, serialized, schema_id)
         return found
 
     def versions(self, subject: str) -> list[int]:
@@ -107,12 +107,12 @@ class RegistryClient:
         answer = self._ask("POST", path, f"a new schema for the subject '{subject}'", body)
         return int(answer["id"])
 
-    def _registered(self, answer: Any, serialized: bool) -> RegisteredSchema:
+    def _registered(self, answer: Any, serialized: bool, schema_id: int | None = None) -> RegisteredSchema:
         try:
             references: dict[str, str] = {}
             self._collect(answer.get("references", ()), serialized, references)
             return RegisteredSchema(
-                int(answer["id"]),
+                int(answer["id"]) if schema_id is None else schema_id,
                 answer.get("schemaType", "AVRO"),
                 answer["schema"],
                 tuple(references.items()),
