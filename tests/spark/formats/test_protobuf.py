@@ -1,4 +1,4 @@
-"""Protocol buffers into columns: against protobuf's own library, and the compiled decoder against its twin."""
+"""Protocol buffers into columns: against protobuf's own library, and the compiled decoder with its twin."""
 
 # ruff: noqa: E402 (what is absent skips the file first)
 

@@ -179,7 +179,10 @@ def single(value: float) -> float:
 
 
 def decimal(node: Node, digits: int, scale: int) -> int:
-    """`digits` * 10**-`scale`, rounded half up to what the column holds, unscaled. Raises `MalformedError`."""
+    """`digits` * 10**-`scale`, rounded half up to what the column holds, unscaled.
+
+    Raises `MalformedError`.
+    """
     if scale > node.scale:
         factor = 10 ** (scale - node.scale)
         value, rest = divmod(abs(digits), factor)

@@ -1,4 +1,4 @@
-"""Headers as a map; of a name that is there several times the last one counts, as with `Headers.lastHeader`."""
+"""Headers as a map; of a name that is there several times the last counts, as with `Headers.lastHeader`."""
 
 from __future__ import annotations
 
