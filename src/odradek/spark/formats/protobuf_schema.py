@@ -167,7 +167,7 @@ def _well_known(name: str) -> Any:
 
 
 def files_of_set(data: bytes) -> list[bytes]:
-    """The files of a `FileDescriptorSet`, which `protoc --descriptor_set_out` writes. Raises `SchemaError`."""
+    """The files of a `FileDescriptorSet`, as `protoc` writes it. Raises `SchemaError`."""
     from google.protobuf import descriptor_pb2
     from google.protobuf.message import DecodeError
 
