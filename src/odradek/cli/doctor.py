@@ -50,8 +50,6 @@ NEEDED = {
 OPTIONAL = {
     "pyarrow": ("poll_arrow, send_arrow, Spark", "arrow"),
     "pyspark": ("the Spark pipeline", "spark"),
-    "fastavro": ("Avro written from columns in Spark", "avro"),
-    "protobuf": ("protobuf as typed columns in Spark", "protobuf"),
 }
 #: Part of the kernel → what it does, and what its twin in Python costs, by benchmarks/compiled_parts.py.
 PARTS = {
