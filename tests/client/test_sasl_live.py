@@ -11,6 +11,7 @@ import pytest
 from odradek import Admin, AsyncProducer, Consumer, NewTopic, Producer, SimpleConsumer, TopicPartition
 from odradek.client.errors import ConfigError, SaslAuthenticationError
 from odradek.client.raw import RawReader
+from odradek.errors import InvalidRequestError
 from odradek.sasl.scram_credentials import ScramCredential
 from odradek.testing import Broker, Cluster, Security
 
@@ -46,6 +47,49 @@ def test_our_clients_log_in(broker: Broker, mechanism: str, user: str) -> None:
         assert reader.end_offsets([(topic, 0)]) == {(topic, 0): 1}
     with SimpleConsumer(broker.host, broker.port, **configs) as simple:
         assert simple.fetch(topic, 0, 0).records[0].value == b"hello"
+
+
+def test_mechanisms_change_while_the_broker_runs() -> None:
+    with Broker(
+        security=Security(users=USERS, mechanisms=("PLAIN", "SCRAM-SHA-256"), configs=AT_ONCE)
+    ) as broker:
+
+        def log_in() -> None:
+            with Admin(broker.client_configs("alice", "SCRAM-SHA-256")) as admin:
+                admin.list_topics()
+
+        log_in()
+        name = "listener.name.sasl_plaintext.sasl.enabled.mechanisms"
+        with Admin(broker.client_configs("alice")) as admin:
+            for wrong in ("GSSAPI", "", "OAUTHBEARER"):
+                with pytest.raises(InvalidRequestError):
+                    admin.incremental_alter_configs({("broker", "0"): {name: wrong}})
+            log_in()
+            admin.incremental_alter_configs({("broker", "0"): {name: "PLAIN"}})
+            with pytest.raises(SaslAuthenticationError, match="not enabled"):
+                log_in()
+            admin.incremental_alter_configs({("broker", "0"): {name: None}})
+        log_in()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_logins_over_tls(mechanism: str) -> None:
+    security = Security(users=USERS, tls=True, configs=AT_ONCE)
+    with Broker(security=security) as broker:
+        configs = broker.client_configs("alice", mechanism)
+        assert configs["security.protocol"] == "SASL_SSL"
+        with Producer(configs) as producer:
+            producer.send("t", value=b"hello").result(30)
+            assert principals(broker) == {"User:alice"}
+        servers = configs.pop("bootstrap.servers")
+        with RawReader(servers, configs) as reader:
+            assert reader.end_offsets([("t", 0)]) == {("t", 0): 1}
+        configs |= {"sasl.jaas.config": None, "sasl.username": "alice", "sasl.password": "wrong"}
+        with (
+            pytest.raises(SaslAuthenticationError, match="Authentication failed"),
+            Admin(configs, bootstrap_servers=servers) as admin,
+        ):
+            admin.list_topics()
 
 
 def test_other_names_of_user_and_password(broker: Broker) -> None:

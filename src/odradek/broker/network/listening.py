@@ -96,9 +96,12 @@ class Listening:
 
     def reconfigure(self) -> None:
         """Take over changed configs; they hold for what comes from now on."""
-        limits = network_limits(self._config())
+        config = self._config()
+        limits = network_limits(config)
         for listener in self.listeners:
             listener.update_limits(limits)
+            if listener.sasl is not None:
+                listener.sasl.reconfigure(config)
 
     def reload_certificates(self) -> None:
         """Take over changed TLS configs, and what has changed in the files that they name."""
@@ -107,8 +110,11 @@ class Listening:
                 listener.tls.update(ListenerSsl.of(self._config(), listener.name, listener.security_protocol))
 
     def check(self, config: BrokerConfig) -> None:
-        """Check configs that are to be changed. Raises `ConfigError`: a listener's TLS cannot be."""
+        """Check configs that are to be changed. Raises `ConfigError`: a listener's TLS, or its logins, cannot
+        be."""
         for listener in self.listeners:
+            if listener.sasl is not None:
+                listener.sasl.check(config)
             if listener.tls is not None:
                 listener.tls.check(ListenerSsl.of(config, listener.name, listener.security_protocol))
 

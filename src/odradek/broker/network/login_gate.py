@@ -54,3 +54,11 @@ class GateKeeper(Protocol):
     def open(self, connection: Any, max_request_bytes: int) -> LoginGate:
         """A gate for a connection that begins; puts itself into its `gate`, and into its peer's `sasl`."""
         ...
+
+    def check(self, config: Any) -> None:
+        """Check the broker's configs before they are taken over. Raises `ConfigError`."""
+        ...
+
+    def reconfigure(self, config: Any) -> None:
+        """Take over the broker's changed configs; they hold for logins that begin from now on."""
+        ...

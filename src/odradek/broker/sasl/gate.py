@@ -24,11 +24,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from odradek.broker.network.answer import Answer, Later
 from odradek.broker.network.login_gate import Login
 from odradek.broker.sasl.server_authenticator import Authenticator, Evaluation, State
+from odradek.cluster.config_def import ConfigError
 from odradek.errors import IllegalSaslStateError, ProtocolError
 from odradek.util.repeats import Repeats
 from odradek.wire.api import ApiKey
 
 if TYPE_CHECKING:
+    from odradek.broker.config.broker_config import BrokerConfig
     from odradek.broker.network.dispatch import Dispatcher
     from odradek.broker.network.peer import Peer
     from odradek.broker.sasl.settings import ListenerSasl
@@ -88,6 +90,7 @@ class SaslListener:
     Args:
         settings, dispatcher, clock, timers: see their classes.
         loop: of the connections.
+        read: reads the settings out of the broker's configs; None where they do not change.
     """
 
     def __init__(
@@ -97,7 +100,9 @@ class SaslListener:
         clock: Clock,
         timers: Timers,
         loop: asyncio.AbstractEventLoop,
+        read: Callable[[BrokerConfig], ListenerSasl] | None = None,
     ) -> None:
+        self._read = read
         self.settings = settings
         self.dispatcher = dispatcher
         self.clock = clock
@@ -110,6 +115,20 @@ class SaslListener:
     def open(self, connection: Gated, max_request_bytes: int) -> SaslGate:
         """A gate for a connection that begins."""
         return SaslGate(self, connection, max_request_bytes)
+
+    def check(self, config: BrokerConfig) -> None:
+        """See `GateKeeper.check`."""
+        if self._read is not None:
+            self._read(config)
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """See `GateKeeper.reconfigure`. What cannot be is logged, and the settings of before stay."""
+        if self._read is None:
+            return
+        try:
+            self.settings = self._read(config)
+        except ConfigError as error:
+            log.error("changed logins cannot be taken over, those of before stay: %s", error)
 
     @property
     def threads(self) -> Executor:

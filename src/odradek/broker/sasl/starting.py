@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.broker.sasl.gate import SaslListener
@@ -12,6 +13,7 @@ from odradek.sasl.scram import FindCredential, Known
 from odradek.sasl.scram_credentials import ScramCredential
 
 if TYPE_CHECKING:
+    from odradek.broker.config.broker_config import BrokerConfig
     from odradek.broker.network.dispatch import Dispatcher
     from odradek.broker.services import BrokerServices
 
@@ -22,8 +24,8 @@ def start_logins(broker: BrokerServices, dispatcher: Dispatcher, listener: str) 
     Raises:
         ConfigError: see `listener_sasl`.
     """
-    settings = read_settings(broker, listener)
-    logins = SaslListener(settings, dispatcher, broker.clock, broker.timers, broker.loop)
+    read = partial(read_settings, broker, listener)
+    logins = SaslListener(read(broker.config), dispatcher, broker.clock, broker.timers, broker.loop, read)
     kind, tags = "kafka.server:socket-server-metrics", {"listener": listener}
     metrics = logins.metrics
     gauges: dict[str, Callable[[], float]] = {
@@ -33,16 +35,16 @@ def start_logins(broker: BrokerServices, dispatcher: Dispatcher, listener: str) 
         "failed-reauthentication-total": lambda: metrics.failed_again,
         "expired-connections-killed-count": lambda: metrics.expired,
     }
-    for name, read in gauges.items():
-        broker.metrics.gauge(kind, name, read, **tags)
+    for name, count in gauges.items():
+        broker.metrics.gauge(kind, name, count, **tags)
     return logins
 
 
-def read_settings(broker: BrokerServices, listener: str) -> ListenerSasl:
+def read_settings(broker: BrokerServices, listener: str, config: BrokerConfig) -> ListenerSasl:
     """See `listener_sasl`; credentials are those of the broker's image of the cluster."""
-    has_tokens = bool(broker.config.delegation_token_secret_key or broker.config.delegation_token_master_key)
+    has_tokens = bool(config.delegation_token_secret_key or config.delegation_token_master_key)
     return listener_sasl(
-        broker.config, listener, lambda mechanism: _finder(broker, mechanism), has_tokens=has_tokens
+        config, listener, lambda mechanism: _finder(broker, mechanism), has_tokens=has_tokens
     )
 
 
