@@ -27,7 +27,7 @@ from odradek.wire.api import ApiKey
 from odradek.wire.headers import decode_response, encode_request
 from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.wire.messages.find_coordinator import FindCoordinatorRequest
-from odradek.wire.messages.metadata import MetadataRequest
+from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ports import free_port
 
@@ -542,3 +542,24 @@ def test_a_disk_that_is_full_is_told_once_then_counted(
     assert len(told) == 2
     assert told[0].startswith("t-0: appending in ")
     assert told[1].startswith("append failed topic=t partition=0: ")
+
+
+def test_the_audit_log_in_a_file_of_its_own(tmp_path: Path) -> None:
+    audit = tmp_path / "kafka-authorizer.log"
+    words = ["--data", str(tmp_path / "data"), "--port", "0", "--authorizer-log", str(audit)]
+    words += ["--set", "authorizer.class.name=kafka.security.authorizer.AclAuthorizer"]
+    with server(*words, "--authorizer-log-level", "debug") as (process, host, port):
+        request = MetadataRequest(topics=[MetadataRequestTopic(name="secret\nINFO fake")])
+        with socket.create_connection((host, port), 60) as connection:
+            connection.sendall(b"".join(encode_request(ApiKey.METADATA, 9, 1, "test", request)))
+            assert connection.recv(4)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    (line,) = audit.read_text().splitlines()
+    assert line.endswith(
+        "INFO kafka.authorizer.logger Principal = User:ANONYMOUS is Denied operation = DESCRIBE from host = "
+        "127.0.0.1 on resource = Topic:LITERAL:secret\\nINFO fake for request = Metadata with "
+        "resourceRefCount = 1 based on rule DefaultDeny"
+    )
+    assert audit.stat().st_mode & 0o077 == 0
+    assert "cannot be written" in refused(*words, "--authorizer-log", str(tmp_path / "no" / "folder"))

@@ -66,6 +66,18 @@ if TYPE_CHECKING:
     help="Write one JSON line per request to this file.",
 )
 @click.option(
+    "--authorizer-log",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the authorizer's audit log to this file, whole, instead of to standard error.",
+)
+@click.option(
+    "--authorizer-log-level",
+    type=click.Choice(["info", "debug", "trace"], case_sensitive=False),
+    default="info",
+    show_default=True,
+    help="info: what was denied; debug: also what was granted; trace: every question.",
+)
+@click.option(
     "--workers",
     type=click.IntRange(1, 1000),
     default=1,
@@ -85,6 +97,8 @@ def command(
     log_format: str,
     log_level: str,
     request_log: Path | None,
+    authorizer_log: Path | None,
+    authorizer_log_level: str,
     workers: int,
     worker: int | None,
 ) -> None:
@@ -96,7 +110,16 @@ def command(
     from odradek.broker.process.signals import ignore
     from odradek.cluster.config_def import ConfigError
 
-    configure(log_format, log_level, worker=worker)
+    try:
+        configure(
+            log_format,
+            log_level,
+            worker=worker,
+            authorizer_log=authorizer_log if workers == 1 else None,
+            authorizer_level=authorizer_log_level,
+        )
+    except OSError as error:
+        _refuse(f"the authorizer's log {authorizer_log} cannot be written: {error}. Nothing was started.")
     try:
         if kafka_version is not None:
             settings = (*settings, f"odradek.kafka.version={kafka_version}")
@@ -108,8 +131,10 @@ def command(
     if worker is not None:
         hold()
     if workers > 1:
-        options = (config, config_file, settings, ("--log-format", log_format, "--log-level", log_level))
-        code = _run_workers(workers, *options, request_log)
+        logging = ["--log-format", log_format, "--log-level", log_level]
+        logging += ["--authorizer-log-level", authorizer_log_level]
+        options = (config, config_file, settings, tuple(logging))
+        code = _run_workers(workers, *options, request_log, authorizer_log)
     else:
         _check_single(config)
         code = run(config, request_log=request_log, on_ready=_say_ready)
@@ -124,10 +149,13 @@ def _run_workers(
     settings: tuple[str, ...],
     arguments: tuple[str, ...],
     request_log: Path | None,
+    authorizer_log: Path | None,
 ) -> int:
     from odradek.broker.process import workers
 
-    options = workers.WorkerOptions(config, config_file, _settings(settings), arguments, request_log)
+    options = workers.WorkerOptions(
+        config, config_file, _settings(settings), arguments, request_log, authorizer_log
+    )
     return workers.run_workers(options, count, on_ready=_say_ready)
 
 

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import sys
 import time
 from collections.abc import Callable
 from functools import lru_cache
+from logging.handlers import WatchedFileHandler
+from pathlib import Path
 from typing import IO, NamedTuple
+
+from odradek.broker.process.loggers import AUDIT, LEVELS
 
 FORMATS = ("text", "json")
 
@@ -213,26 +218,48 @@ def configure(
     stream: IO[str] | None = None,
     *,
     worker: int | None = None,
+    authorizer_log: Path | None = None,
+    authorizer_level: str = "INFO",
 ) -> None:
-    """Send everything that is logged under `odradek` to standard error.
+    """Send everything that is logged under `odradek`, and the authorizer's audit log, to standard error.
 
     Args:
         log_format: `text` or `json`.
         level: the least level that is shown.
         stream: where to, standard error when None.
         worker: the number of the worker that this process is; None for a broker that is alone.
+        authorizer_log: a file for the audit log, which then has all of its lines, and nobody else's.
+        authorizer_level: the least level of the audit log: INFO for what was denied, DEBUG for what was
+            granted, TRACE for every question.
 
     Raises:
         ValueError: an unknown format or level.
+        OSError: the file cannot be written.
     """
     if log_format not in FORMATS:
         raise ValueError(f"log format {log_format!r} is none of {', '.join(FORMATS)}")
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonFormatter(worker) if log_format == "json" else TextFormatter(worker))
+    formatter = JsonFormatter(worker) if log_format == "json" else TextFormatter(worker)
+    handler: logging.Handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(formatter)
     handler.addFilter(flood)
-    root = logging.getLogger("odradek")
-    for present in list(root.handlers):
-        root.removeHandler(present)
-    root.addHandler(handler)
-    root.setLevel(level.upper())
-    root.propagate = False
+    _send("odradek", handler, level.upper())
+    if authorizer_log is not None:
+        handler = _audit_file(authorizer_log)
+        handler.setFormatter(formatter)
+    _send(AUDIT, handler, LEVELS[authorizer_level.upper()])
+
+
+def _send(name: str, handler: logging.Handler, level: int | str) -> None:
+    logger = logging.getLogger(name)
+    for present in list(logger.handlers):
+        logger.removeHandler(present)
+    logger.addHandler(handler)
+    logger.setLevel(level)
+    logger.propagate = False
+
+
+def _audit_file(path: Path) -> logging.Handler:
+    """A file that only its owner may read, and that is opened again when somebody has moved it away."""
+    # Made here, as a handler gives the modes of the process to the files that it makes.
+    os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600))
+    return WatchedFileHandler(path, encoding="utf-8", errors="backslashreplace")

@@ -68,7 +68,7 @@ class WorkerOptions(NamedTuple):
         config_file: the `server.properties` that they read, too.
         settings: what `--set` says.
         arguments: further options of `odradek server`, such as `--log-format`.
-        request_log: one per worker, with its number behind the name.
+        request_log, authorizer_log: one per worker, with its number behind the name.
     """
 
     config: BrokerConfig
@@ -76,6 +76,7 @@ class WorkerOptions(NamedTuple):
     settings: Mapping[str, str] = {}
     arguments: tuple[str, ...] = ()
     request_log: Path | None = None
+    authorizer_log: Path | None = None
 
 
 def check_workers(config: BrokerConfig, count: int) -> None:
@@ -125,6 +126,8 @@ def worker_command(options: WorkerOptions, number: int, store: Path) -> WorkerCo
             line += ["--config", str(options.config_file)]
         if options.request_log is not None:
             line += ["--request-log", f"{options.request_log}.{number}"]
+        if options.authorizer_log is not None:
+            line += ["--authorizer-log", f"{options.authorizer_log}.{number}"]
         for name, text in worker_settings(options, number, store, address).items():
             line += ["--set", f"{name}={text}"]
         return line
