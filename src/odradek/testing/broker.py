@@ -176,6 +176,7 @@ class Broker(InBlock):
         await broker.start()
         if self.security is not None:
             self.security.add_users(broker)
+            await self.security.add_acls(broker)
         self.broker = broker
         ready.set()
         try:

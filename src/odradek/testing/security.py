@@ -15,7 +15,9 @@ from odradek.sasl.scram_credentials import HASHES, ScramCredential
 if TYPE_CHECKING:
     from odradek.broker.services import BrokerServices
     from odradek.testing.certificates import CertificateAuthority, Issued
+    from odradek.util.acl import AclBinding
 
+_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 _SCRAM = tuple(HASHES)
 _MODULE = "org.apache.kafka.common.security.{}LoginModule"
 
@@ -36,6 +38,8 @@ class Security:
         users: passwords by name; with any, the listener asks for a login.
         mechanisms: how one can log in: `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`.
         configs: further configs of the broker, by Kafka's names.
+        acls: who may do what; with any, or with `super_users`, the broker has an authorizer.
+        super_users: principals that may do everything; the first of `users` without any.
         tls: whether the listener is encrypted; with a `client_auth` it is.
         client_auth: `ssl.client.auth`, whether clients show certificates: `none`, `requested` or `required`.
         hosts: names and addresses in the broker's certificate.
@@ -44,6 +48,8 @@ class Security:
     users: Mapping[str, str] = field(default_factory=dict)
     mechanisms: tuple[str, ...] = (PLAIN, *_SCRAM)
     configs: Mapping[str, str] = field(default_factory=dict)
+    acls: tuple[AclBinding, ...] = ()
+    super_users: tuple[str, ...] = ()
     tls: bool = False
     client_auth: str = "none"
     hosts: tuple[str, ...] = ("localhost", "127.0.0.1")
@@ -121,6 +127,10 @@ class Security:
                 # The brokers of a cluster are the first of the users.
                 configs["security.inter.broker.protocol"] = self.protocol
                 configs["sasl.mechanism.inter.broker.protocol"] = PLAIN
+        if self.acls or self.super_users:
+            configs["authorizer.class.name"] = _AUTHORIZER
+            first_user = tuple(f"User:{name}" for name in self.users)[:1]
+            configs["super.users"] = ";".join(self.super_users or first_user)
         return {**configs, **self.configs}
 
     def add_users(self, broker: BrokerServices) -> None:
@@ -139,6 +149,19 @@ class Security:
                     present[mechanism] = ScramCredential.of_password(mechanism, password).to_text()
                 ensure_path(broker.controller.store, parent_of(entity_config(entity)))
                 broker.controller.alter_config(entity, present)
+
+    async def add_acls(self, broker: BrokerServices) -> None:
+        """Add the ACLs that are not there yet; in the broker's loop.
+
+        Raises:
+            KafkaError: one that cannot be.
+        """
+        acls = broker.acls
+        if acls is None or not self.acls:
+            return
+        for error in await broker.controller.event_queue.run(lambda: acls.create(self.acls)):
+            if error is not None:
+                raise error
 
     def client_configs(self, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
         """How a client logs in, under Kafka's names, such that Kafka's own clients understand it as well.
