@@ -311,7 +311,7 @@ def test_a_log_damaged_beyond_its_tail_is_refused_where_that_is_wanted(tmp_path:
     ("arguments", "words"),
     [
         (["--set", "num.partitions=many"], "num.partitions"),
-        (["--set", "listeners=SSL://127.0.0.1:0"], "PLAINTEXT"),
+        (["--set", "listeners=SSL://127.0.0.1:0"], "ssl.keystore.location"),
         (["--set", "listeners=PLAINTEXT://0.0.0.0:0"], "nonroutable meta-address 0.0.0.0"),
         (
             ["--set", "authorizer.class.name=com.example.LdapAuthorizer"],
