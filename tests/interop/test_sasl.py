@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ from tests.sasl.tokens import ISSUER, Provider, write_jwks
 
 from interop import kafka_peer, programs
 from odradek import Admin, Consumer, Producer
+from odradek.broker.config.password_encoder import PasswordEncoder
 from odradek.client.errors import SaslAuthenticationError
 from odradek.sasl.jaas import quote
 from odradek.testing import Broker, Security
@@ -23,6 +26,7 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 USERS = {"alice": "s3cret", "admin": "admin"}
 OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 PROVIDER = Provider()
+SECRET = "secret-ä"
 
 
 def oauth_configs(url: str | None) -> dict[str, str]:
@@ -231,6 +235,24 @@ def test_users_in_zookeeper_are_read_by_both(tmp_path: Path, kafka_toolchain: No
             with Admin(broker.client_configs("admin", "PLAIN")) as admin:
                 admin.alter_user_scram_credentials({("ours", "SCRAM-SHA-512"): "x"})
             assert "SCRAM-SHA-512=salt=" in kafka_peer.run_tool(*tool, "ours", "--describe")
+
+
+@pytest.mark.usefixtures("kafka_toolchain")
+@pytest.mark.parametrize("cipher", ["AES/CBC/PKCS5Padding", "AES/GCM/NoPadding"])
+def test_passwords_in_dynamic_configs_are_read_by_both(cipher: str) -> None:
+    def text(of: str) -> str:
+        return base64.b64encode(of.encode()).decode()
+
+    def kafkas(what: str, of: str) -> str:
+        source = str(Path(__file__).parent / "Passwords.java")
+        command = [*kafka_peer.java_command("3.9.1", source), text(SECRET), cipher, what, text(of)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return base64.b64decode(done.stdout).decode()
+
+    ours = PasswordEncoder(SECRET, cipher=cipher)
+    assert kafkas("decode", ours.encode("pässword€𝄞")) == "pässword€𝄞"
+    assert ours.decode(kafkas("encode", "pässword€𝄞")) == "pässword€𝄞"
 
 
 def _log_in(broker: Broker, user: str, password: str) -> None:

@@ -43,6 +43,8 @@ from odradek.cluster.topic_config import SYNONYMS, TOPIC_CONFIGS
 from odradek.util.properties import parse_properties
 
 if TYPE_CHECKING:
+    from odradek.broker.config.dynamic_passwords import DynamicPasswords
+    from odradek.broker.config.password_encoder import PasswordEncoder
     from odradek.broker.kafka_versions.release import Release
 
 STANDALONE_DEFAULTS: Mapping[str, str] = {
@@ -113,6 +115,7 @@ class BrokerConfig(ConfigAttributes):
         if "node.id" not in self.given and "broker.id" in given and self._derives_node_id():
             given["node.id"] = given["broker.id"]
         self._static: dict[str, str] = given
+        self._passwords: DynamicPasswords | None = None
         self._dynamic_default: dict[str, str] = {}
         self._dynamic_broker: dict[str, str] = {}
         self._effective: dict[str, str] = dict(given)
@@ -330,9 +333,9 @@ class BrokerConfig(ConfigAttributes):
         for name in KNOWN:
             trial.__dict__.pop(name.replace(".", "_"), None)
         if per_broker:
-            trial.update_dynamic(self._dynamic_default, configs)
+            trial._take_dynamic(self._dynamic_default, configs)
         else:
-            trial.update_dynamic(configs, self._dynamic_broker)
+            trial._take_dynamic(configs, self._dynamic_broker)
         return trial
 
     # --- dynamic configs (KIP-226) ------------------------------------------------------------------------
@@ -348,6 +351,35 @@ class BrokerConfig(ConfigAttributes):
             The names whose values have changed. What may not be dynamic or is no valid value is left out, so
             that a bad node does not bring a running broker down.
         """
+        decode = self.dynamic_passwords.decode
+        return self._take_dynamic(decode(cluster_default), decode(per_broker))
+
+    @property
+    def dynamic_passwords(self) -> DynamicPasswords:
+        """What encrypts the passwords among dynamic configs; made when it is first needed."""
+        if self._passwords is None:
+            from odradek.broker.config.dynamic_passwords import DynamicPasswords
+
+            secret, old = self.password_encoder_secret, self.password_encoder_old_secret
+            self._passwords = DynamicPasswords(
+                self._password_encoder(secret) if secret else None,
+                self._password_encoder(old) if old else None,
+            )
+        return self._passwords
+
+    def _password_encoder(self, secret: str) -> PasswordEncoder:
+        from odradek.broker.config.password_encoder import PasswordEncoder
+
+        return PasswordEncoder(
+            secret,
+            self.password_encoder_keyfactory_algorithm or PasswordEncoder._field_defaults["key_factory"],
+            self.password_encoder_cipher_algorithm,
+            self.password_encoder_key_length,
+            self.password_encoder_iterations,
+        )
+
+    def _take_dynamic(self, cluster_default: Mapping[str, str], per_broker: Mapping[str, str]) -> set[str]:
+        """See `update_dynamic`; passwords are in clear."""
         before = self._effective
         self._dynamic_default = self._usable(cluster_default, per_broker=False)
         self._dynamic_broker = self._usable(per_broker, per_broker=True)
@@ -395,9 +427,7 @@ class BrokerConfig(ConfigAttributes):
             key = find_key(name)
             if key is not None:
                 if key.is_sensitive:
-                    raise ConfigError(
-                        f"Passwords cannot be kept in the metadata store: set {name} statically"
-                    )
+                    self.dynamic_passwords.check(name)
                 key.parse(text)
         if not per_broker:
             single = [name for name in configs if self.update_mode(name) == PER_BROKER]

@@ -201,13 +201,14 @@ def _change_broker(context: RequestContext, name: str, change: ConfigChange, val
         check_broker_name(context, name)
     controller = context.broker.controller
     entity = f"brokers/{controller.broker_id if name else DEFAULT_ENTITY}"
+    config = context.broker.config
     try:
-        configs = change(controller.config_of(entity), KNOWN)
+        present = controller.config_of(entity)
+        configs = change(config.dynamic_passwords.decode(present), KNOWN)
         _check_lengths(configs)
     except ConfigError as error:
         raise _refused(context, str(error)) from error
     try:
-        config = context.broker.config
         config.validate_dynamic(configs, per_broker=bool(name))
         if any(is_about_a_listener(one) for one in configs):
             context.broker.check_listener_configs(config.after_change(configs, per_broker=bool(name)))
@@ -217,4 +218,8 @@ def _change_broker(context: RequestContext, name: str, change: ConfigChange, val
     if not context.authorize(Operation.ALTER_CONFIGS, CLUSTER):
         raise ClusterAuthorizationError
     if not validate_only:
-        controller.alter_config(entity, configs)
+        try:
+            kept = config.dynamic_passwords.encode(configs, present)
+        except ConfigError as error:
+            raise InvalidRequestError(str(error)) from error
+        controller.alter_config(entity, kept)
