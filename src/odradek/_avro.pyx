@@ -40,7 +40,7 @@ cdef enum:
     INT = 17
 
 cdef enum:
-    MOST_EMPTY = 65536  # elements of no bytes in one array
+    MOST_EMPTY = 65536  # elements of no bytes in the arrays of one record
 
 cdef struct Piece:
     const uint8_t *data
@@ -61,6 +61,7 @@ cdef struct Input:
     const uint8_t *at
     const uint8_t *end
     Node *where
+    int64_t empty
 
 
 cdef inline int read_long(Input *input, int64_t *value) noexcept nogil:
@@ -131,8 +132,6 @@ cdef int run_blocks(Input *input, Step *step, int depth) noexcept nogil:
     """The blocks of an array or a map."""
     cdef int64_t count = 0
     cdef int64_t size = 0
-    cdef int64_t before
-    cdef int64_t empty = 0
     cdef int i
     cdef int problem
     cdef const uint8_t *began
@@ -163,8 +162,8 @@ cdef int run_blocks(Input *input, Step *step, int depth) noexcept nogil:
                     return problem
             if input.at == began:
                 # Elements of no bytes: their number alone must not fill the memory.
-                empty += 1
-                if empty > MOST_EMPTY:
+                input.empty += 1
+                if input.empty > MOST_EMPTY:
                     return TOO_LARGE
             count -= 1
     return end_list(node) if node != NULL else 0
@@ -262,6 +261,7 @@ cdef int run(Input *input, Step *step, int depth) noexcept nogil:
         constant.at = constant.start
         constant.end = constant.start + step.pieces[0].length
         constant.where = input.where
+        constant.empty = 0
         return run(&constant, step.steps[0], depth + 1)
     return UNRESOLVED
 
@@ -295,7 +295,7 @@ cdef class Plan:
                     raise ValueError(f"the tree has no column {target}")
                 step.target = tree.nodes[target]
             if op in (MEMBER, CONSTANT) and len(below) != 1 or op == CONSTANT and len(pieces) != 1 or (
-                    op in (ABSENT, MEMBER) and target < 0):
+                    op in (ABSENT, MEMBER) and target < 0) or op == FIXED and a < 0:
                 raise ValueError(f"step {i} is not whole")
             if below:
                 step.steps = <Step **>calloc(len(below), sizeof(Step *))
@@ -381,6 +381,7 @@ def decode_avro(Tree tree not None, Records records not None, int64_t start, pla
         input.at = input.start
         input.end = records.data + records.offsets[records.first + row + 1]
         input.where = tree.root
+        input.empty = 0
         problem = 0
         if framed:
             if input.end - input.at < 5 or input.at[0] != 0:

@@ -258,12 +258,14 @@ cdef inline int push_decimal(Node *node, int128 value, int scale) noexcept nogil
         if scale - node.scale > 38:
             return push_int128(node, 0)
         factor = power10(scale - node.scale)
-        rest = value if value > 0 else -value
-        whole = rest // factor
-        rest -= whole * factor
+        whole = value // factor
+        rest = value - whole * factor
+        # Of what is left, not of the value: the least number has no opposite.
+        if rest < 0:
+            rest = -rest
         if rest >= factor - rest:
-            whole += 1
-        return push_int128(node, whole if value > 0 else -whole)
+            whole += 1 if value > 0 else -1
+        return push_int128(node, whole)
     if value == 0:
         return push_int128(node, 0)
     if node.scale - scale > 38:

@@ -349,3 +349,23 @@ def test_references_and_namespaces() -> None:
     )
     person = '{"type": "record", "name": "a.b.Person", "fields": [{"name": "home", "type": "Address"}]}'
     assert spark_type(parse_schema(person, [address])).simpleString() == "struct<home:struct<x:int>>"
+
+
+@pytest.mark.parametrize("size", [-1, "8", None, True, 2**31])
+def test_a_fixed_has_a_length(size: Any) -> None:
+    with pytest.raises(SchemaError, match=r"size of the Avro fixed 'f'"):
+        parse_schema(json.dumps({"type": "fixed", "name": "f", "size": size}))
+
+
+def test_elements_of_no_bytes_are_counted_over_all_arrays_of_a_record() -> None:
+    """A record of some bytes must not become rows without end."""
+    nothing = {"type": "fixed", "name": "Nothing", "size": 0}
+    schema = record(("a", {"type": "array", "items": {"type": "array", "items": nothing}}))
+
+    def nested(arrays: int, elements: int) -> bytes:
+        return encode(schema, {"a": [[b""] * elements] * arrays})
+
+    assert read(schema, nested(64, 1024))[1] == []
+    found, problems = read(schema, nested(65, 1024))
+    assert found == [None]
+    assert "too large" in problems[0].reason

@@ -23,6 +23,7 @@ from odradek.spark.formats._pytree import (
 )
 
 _MOST_EMPTY = 65_536
+"""Elements of no bytes in the arrays of one record."""
 
 
 class Plan:
@@ -42,14 +43,16 @@ class Plan:
     def __init__(self, tree: Tree, plan: Sequence[Any]) -> None:
         self.tree = tree
         self.steps = list(plan)
-        for number, (op, target, _, b, below, pieces) in enumerate(self.steps):
+        for number, (op, target, a, b, below, pieces) in enumerate(self.steps):
             if target >= len(tree.nodes):
                 raise ValueError(f"the tree has no column {target}")
             if any(not 0 <= one < len(self.steps) for one in below):
                 raise ValueError(f"the plan has no step {below}")
             if (op in (steps.MEMBER, steps.CONSTANT) and len(below) != 1) or (
                 op == steps.CONSTANT and len(pieces) != 1
-            ) or (op in (steps.ABSENT, steps.MEMBER) and target < 0):  # fmt: skip
+            ) or (op in (steps.ABSENT, steps.MEMBER) and target < 0) or (
+                op == steps.FIXED and a < 0
+            ):  # fmt: skip
                 raise ValueError(f"step {number} is not whole")
             if target >= 0 and not _fits(op, tree.nodes[target], len(below), b):
                 raise ValueError(f"step {number} cannot fill a column of kind {tree.nodes[target].kind}")
@@ -131,6 +134,7 @@ class _Reader:
         self._data = data
         self.at = at
         self.column = 0
+        self._empty = 0
 
     def run(self, number: int, depth: int) -> Any:
         """The value of one step."""
@@ -191,7 +195,6 @@ class _Reader:
 
     def _blocks(self, node: Node | None, below: Sequence[int], depth: int) -> Any:
         found: list[Any] = []
-        empty = 0
         while count := self._long():
             if abs(count) > kinds.LARGEST:
                 raise MalformedError(kinds.TOO_LARGE)
@@ -205,8 +208,8 @@ class _Reader:
                 began = self.at
                 values = [self.run(one, depth + 1) for one in below]
                 if self.at == began:
-                    empty += 1
-                    if empty > _MOST_EMPTY:
+                    self._empty += 1
+                    if self._empty > _MOST_EMPTY:
                         raise MalformedError(kinds.TOO_LARGE)
                 found.append(values[0] if len(values) == 1 else tuple(values))
         return found

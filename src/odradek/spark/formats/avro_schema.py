@@ -14,6 +14,7 @@ from typing import Any
 
 from pyspark.sql import types as spark
 
+from odradek.spark.formats import kinds
 from odradek.spark.formats.errors import SchemaError
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
@@ -152,7 +153,7 @@ class _Reader:
                 made.symbols = tuple(given["symbols"])
                 made.default_symbol = given.get("default")
             elif kind == "fixed":
-                made.size = int(given["size"])
+                made.size = _size(given["size"], name)
                 return _with_logical(made, given)
             else:
                 made.fields = [self._field(one, inside) for one in given["fields"]]
@@ -168,6 +169,12 @@ class _Reader:
 
 
 _COMPLEX = ("record", "error", "enum", "fixed", "array", "map")
+
+
+def _size(given: Any, name: str) -> int:
+    if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given <= kinds.LARGEST:
+        raise SchemaError(f"the size of the Avro fixed '{name}' is {given!r:.50}, and no length in bytes")
+    return given
 
 
 def _full(name: str, namespace: str) -> str:
