@@ -15,6 +15,7 @@ from typing import TypeVar
 from odradek.client import RawReader, RawWriter
 from odradek.client.config import CommonConfig, python_name
 from odradek.client.errors import NoBrokersAvailableError
+from odradek.client.security import is_security_config
 from odradek.spark.errors import UnreachableError
 from odradek.spark.garbage import freeze_what_stays
 from odradek.spark.kafka_configs import BOOTSTRAP_SERVERS
@@ -70,7 +71,11 @@ def check_reachable(configs: Mapping[str, str]) -> None:
 def _connecting(configs: Mapping[str, str]) -> dict[str, str]:
     """Those of a producer's configs that a reader knows too."""
     names = {field.name for field in fields(CommonConfig)}
-    return {name: value for name, value in configs.items() if python_name(name) in names}
+    return {
+        name: value
+        for name, value in configs.items()
+        if python_name(name) in names or is_security_config(name)
+    }
 
 
 def open_writer(configs: Mapping[str, str]) -> RawWriter:
