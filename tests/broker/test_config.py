@@ -217,6 +217,19 @@ def test_a_file_is_read_with_overrides_and_named_in_complaints(tmp_path: Path) -
         read_config(tmp_path / "absent", {})
 
 
+def test_values_can_stand_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "secrets.properties").write_text("key=s3cret\n")
+    kind = "org.apache.kafka.common.config.provider.FileConfigProvider"
+    providers = {"config.providers": "file", "config.providers.file.class": kind}
+    config = BrokerConfig({**providers, "ssl.key.password": f"${{file:{tmp_path}/secrets.properties:key}}"})
+    assert config.text_of("ssl.key.password") == "s3cret"
+    assert config.unknown == [] and config.without_effect() == []
+    with pytest.raises(ConfigError, match="Could not read properties from file /no/such/file: No such file"):
+        BrokerConfig({**providers, "ssl.key.password": "${file:/no/such/file:key}"})
+    with pytest.raises(ConfigError, match="there is no such provider here"):
+        BrokerConfig({**providers, "config.providers.file.class": "com.example.Vault"})
+
+
 def test_a_broker_that_is_alone_needs_no_three_brokers() -> None:
     alone, cluster = BrokerConfig(), BrokerConfig(standalone=False)
     assert (alone.broker_id, cluster.broker_id) == (0, -1)

@@ -126,6 +126,8 @@ def test_the_page_is_made_from_the_tables() -> None:
 VIA = {
     # Read by a property of BrokerConfig of another name.
     "advertised.host.name": "advertised_host_name",
+    # Variables are replaced before there is a BrokerConfig.
+    "config.providers": "given",
     "advertised.listeners": "advertised_listeners",
     "advertised.port": "advertised_port",
     "host.name": "host_name",

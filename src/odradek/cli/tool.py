@@ -214,17 +214,18 @@ def key_values(pairs: Iterable[str], option: str) -> dict[str, str]:
 
 
 def read_properties(path: str | None) -> dict[str, str]:
-    """A properties file; empty for None.
+    """A properties file, variables of its `config.providers` replaced; empty for None.
 
     Raises:
         click.ClickException: it cannot be read, or is no properties file.
     """
     if path is None:
         return {}
+    from odradek.util.config_providers import resolve
     from odradek.util.properties import load_properties
 
     try:
-        return load_properties(path)
+        return resolve(load_properties(path))
     except (OSError, ValueError) as error:
         raise click.ClickException(f"{path}: {error}") from error
 

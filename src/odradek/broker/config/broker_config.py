@@ -40,6 +40,7 @@ from odradek.broker.network.listeners import (
 from odradek.cluster.config_def import ConfigError, ConfigValue
 from odradek.cluster.nodes import Endpoint
 from odradek.cluster.topic_config import SYNONYMS, TOPIC_CONFIGS
+from odradek.util.config_providers import ConfigProviderError, resolve
 from odradek.util.properties import parse_properties
 
 if TYPE_CHECKING:
@@ -90,7 +91,8 @@ class BrokerConfig(ConfigAttributes):
     """The configs of one broker.
 
     Args:
-        properties: Kafka's names to text, as from `server.properties`.
+        properties: Kafka's names to text, as from `server.properties`; variables of `config.providers` are
+            replaced.
         standalone: whether `STANDALONE_DEFAULTS` hold for what is not given.
 
     Raises:
@@ -98,7 +100,7 @@ class BrokerConfig(ConfigAttributes):
     """
 
     def __init__(self, properties: Mapping[str, str] | None = None, *, standalone: bool = True) -> None:
-        given = dict(properties or {})
+        given = _resolved(properties or {})
         if "broker.id" not in given and "node.id" in given:
             given["broker.id"] = given["node.id"]
         self.given: Mapping[str, str] = dict(given)
@@ -530,6 +532,13 @@ def read_properties(path: Path) -> dict[str, str]:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from error
+
+
+def _resolved(properties: Mapping[str, str]) -> dict[str, str]:
+    try:
+        return resolve(properties)
+    except ConfigProviderError as error:
+        raise ConfigError(str(error)) from error
 
 
 def _release(text: str | None) -> Release | None:

@@ -60,6 +60,7 @@ EFFECTIVE_BROKER_CONFIGS = _OF_TOPICS | {
     "broker.id.generation.enable",
     "broker.rack",
     "connection.failed.authentication.delay.ms",
+    "config.providers",
     "connections.max.idle.ms",
     "connections.max.reauth.ms",
     "controlled.shutdown.enable",

@@ -68,8 +68,9 @@ def find_key(name: str) -> ConfigKey | None:
 
 
 def might_be(name: str) -> bool:
-    """Return whether somebody reads a config of this name: the broker, or its authorizer."""
-    return find_key(name) is not None or name in AUTHORIZER_CONFIGS
+    """Return whether somebody reads a config of this name: the broker, its authorizer, or a provider."""
+    is_of_provider = name.startswith("config.providers.")
+    return find_key(name) is not None or name in AUTHORIZER_CONFIGS or is_of_provider
 
 
 def known_names() -> Iterable[str]:
