@@ -19,7 +19,6 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from odradek.errors import OdradekError
 from odradek.util.properties import load_properties
 
 log = logging.getLogger(__name__)
@@ -32,7 +31,7 @@ Lookup = Callable[[str, str], str | None]
 """From a path, "" for none, and a key to the value."""
 
 
-class ConfigProviderError(OdradekError):
+class ConfigProviderError(ValueError):
     """A provider cannot be used; the message says why, and has no value in it."""
 
 
