@@ -177,6 +177,38 @@ def what_dead_tasks_left_is_aborted(sink: Sink) -> None:
     sink.comes_to_be(["right"])
 
 
+def an_attempt_that_lost_is_aborted(sink: Sink) -> None:
+    """A speculative attempt that Spark ended when the first one was done: no report tells of it.
+
+    Needs ListTransactions (Kafka 3.0).
+    """
+    now = [0.0]
+    ledger = Coordinators(sink.options.client, clock=lambda: now[0])
+    for number in range(2):
+        batch = sink.batch(number)
+        commit_batch(ledger, batch, [sink.task(ledger, batch, 0, [str(number)])])
+    batch = sink.batch(2)
+    lost = sink.task(ledger, batch, 0, ["lost"])
+    commit_batch(ledger, batch, [sink.task(ledger, batch, 0, ["2"])])
+    assert ledger.open_transactions(sink.name) == [lost.transaction]
+    now[0] += 60
+    commit_batch(ledger, sink.batch(3), [sink.task(ledger, sink.batch(3), 0, ["3"])])
+    assert ledger.open_transactions(sink.name) == []
+    ledger.close()
+    sink.comes_to_be(["0", "1", "2", "3"])
+
+
+def an_attempt_that_lost_a_write_without_a_name_is_aborted(sink: Sink) -> None:
+    """Nobody else would, but the timeout. Needs ListTransactions (Kafka 3.0)."""
+    ledger = sink.ledger()
+    batch = Batch(sink.name, 0, "first", remembered=False)
+    sink.task(ledger, batch, 0, ["lost"])
+    commit_batch(ledger, batch, [sink.task(ledger, batch, 0, ["won"])])
+    assert ledger.open_transactions(sink.name) == []
+    ledger.close()
+    sink.comes_to_be(["won"])
+
+
 def what_timed_out_is_written_again(sink: Sink) -> None:
     """Needs a sink with a short transaction timeout, a broker that looks often, and no two-phase commit."""
     ledger = sink.ledger()
@@ -205,6 +237,8 @@ SCENARIOS = {
         two_processes_of_a_driver_take_turns,
         an_older_driver_decides_nothing,
         what_dead_tasks_left_is_aborted,
+        an_attempt_that_lost_is_aborted,
+        an_attempt_that_lost_a_write_without_a_name_is_aborted,
     )
 }
 """Beside `what_timed_out_is_written_again`, for which broker and sink are to be configured."""

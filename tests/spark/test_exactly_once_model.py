@@ -149,6 +149,10 @@ class View:
     def open_transactions(self, name: str) -> list[Transaction]:
         return list(self._stepping(lambda: list(self._world.open)))
 
+    def unseen_s(self, name: str) -> float:
+        """Some batches are quick, and some are not: as their number and owner have it."""
+        return 60 if self._world.owner % 3 == 0 else 0
+
     def begin(self, transactional_id: str) -> "Writing":
         return Writing(
             self._world, self._stepping, self._stepping(lambda: self._world.begin(transactional_id))

@@ -63,12 +63,15 @@ class Coordinators:
     Args:
         configs: Kafka's dotted names, `bootstrap.servers` included; `default.api.timeout.ms` bounds each
             step.
+        clock: seconds, rising.
 
     Methods raise `KafkaError` (`ClientTimeoutError` among them).
     """
 
-    def __init__(self, configs: Mapping[str, str]) -> None:
+    def __init__(self, configs: Mapping[str, str], clock: Callable[[], float] = time.monotonic) -> None:
         self._configs = configs
+        self._clock = clock
+        self._looked: dict[str, float] = {}
         self._cluster = BlockingCluster(
             build(ProducerConfig, {python_name(name): value for name, value in configs.items()}),
             allow_auto_create=False,
@@ -272,6 +275,7 @@ class Coordinators:
         Empty where brokers cannot list them (before Kafka 3.0): there they time out.
         """
         found: list[Transaction] = []
+        self._looked[name] = self._clock()
         try:
             self._cluster.refresh([])
             for node in list(self._cluster.metadata.brokers):
@@ -280,6 +284,10 @@ class Coordinators:
             # They are looked for again; what was found is found.
             log.warning("open transactions of %s were not all found: %s", name, problem)
         return found
+
+    def unseen_s(self, name: str) -> float:
+        """The seconds since a query's open transactions were last asked for here."""
+        return self._clock() - self._looked.get(name, -math.inf)
 
     def _open_at(self, connection: BlockingConnection, prefix: str) -> Iterator[Transaction]:
         versions = connection.state.versions

@@ -26,8 +26,9 @@ log = logging.getLogger(__name__)
 NO_BATCH = -1
 """Before the first."""
 
-_LOOK_EVERY = 20
-"""Batches after which the driver looks for transactions that nobody will end, even if all went well."""
+LOOK_EVERY_S = 10
+"""Seconds after which the driver looks for transactions that nobody will end, even if all went well: a
+speculative attempt that Spark killed, for one, is in no report, and holds up readers until it is found."""
 
 
 class Ledger(Protocol):
@@ -42,6 +43,10 @@ class Ledger(Protocol):
     def end(self, transaction: Transaction, *, commit: bool) -> bool: ...
 
     def open_transactions(self, name: str) -> list[Transaction]: ...
+
+    def unseen_s(self, name: str) -> float:
+        """Seconds since this process last asked for the open transactions."""
+        ...
 
 
 class OpenTransaction(Protocol):
@@ -125,6 +130,8 @@ def commit_batch(ledger: Ledger, batch: Batch, reports: Sequence[Report]) -> Non
     """
     if not batch.remembered:
         _commit_unnamed(ledger, reports)
+        # Nobody comes after this write to end what its attempts have left.
+        _abort(ledger, ledger.open_transactions(batch.name))
         return
     # What tasks have found is newer than what this process may remember.
     anew = any(report.found_decided for report in reports)
@@ -153,20 +160,20 @@ def _decide(
     plan = judge(before, batch.number, batch.run, reports)
     left: list[Transaction] = []
     if plan.decide is not None:
-        if _worth_a_look(before, batch, reports):
+        if _worth_a_look(ledger, before, batch, reports):
             # Nobody decided on this batch so far, so whatever is open belongs to it or to none.
             left = ledger.open_transactions(batch.name)
         ledger.decide(batch.name, plan.decide)
     return plan, left
 
 
-def _worth_a_look(before: Decision | None, batch: Batch, reports: Sequence[Report]) -> bool:
+def _worth_a_look(ledger: Ledger, before: Decision | None, batch: Batch, reports: Sequence[Report]) -> bool:
     """Return whether to look for what dead tasks left open: after a restart, a failure, and now and then."""
     return (
         before is None
         or before.run != batch.run
         or any(report.attempt for report in reports)
-        or batch.number % _LOOK_EVERY == 0
+        or ledger.unseen_s(batch.name) >= LOOK_EVERY_S
     )
 
 
