@@ -112,6 +112,15 @@ def priced_in_topic(servers: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda order: order["order"])
 
 
+def rejected(servers: str) -> int:
+    """How many orders went to the topic of those that cannot be read."""
+    from odradek.client import RawReader
+
+    with RawReader(servers) as reader:
+        partitions = [("orders-rejected", number) for number in reader.partitions_for("orders-rejected")]
+        return sum(reader.end_offsets(partitions).values())
+
+
 def revenue_in(folder: Path) -> dict[tuple[datetime, str], tuple[int, int]]:
     """What the pipeline wrote as Parquet."""
     import pyarrow.parquet as pq
@@ -165,4 +174,5 @@ def test_declared(servers: str, tmp_path: Path) -> None:
         # Of the two JVMs one knows no options but these.
         run(*command, cwd=tmp_path, ORDERS_SERVERS=servers, JDK_JAVA_OPTIONS=os.environ["SPARK_SUBMIT_OPTS"])
         assert priced_in_topic(servers) == good_orders(orders)
+        assert rejected(servers) == orders // 50
         assert revenue_in(tmp_path / "out" / "warehouse" / "revenue") == good_revenue(orders)

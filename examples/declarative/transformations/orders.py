@@ -1,4 +1,8 @@
-"""Topic `orders` → table `priced` and topic `orders-priced`; table `revenue` by product and minute."""
+"""Topic `orders` → table `priced` and topic `orders-priced`; table `revenue` by product and minute.
+
+The documents come as typed columns. Those that are none go to the topic `orders-rejected`, with headers that
+say where they come from and what is wrong with them.
+"""
 
 import os
 from typing import Any
@@ -15,25 +19,26 @@ spark = SparkSession.active()
 
 def orders(reader: Any) -> DataFrame:
     """The orders that can be read, with their totals; `reader`: `spark.read` or `spark.readStream`."""
-    raw = (
+    rows = (
         reader.format("odradek")
         .option("kafka.bootstrap.servers", SERVERS)
         .option("subscribe", "orders")
         .option("startingOffsets", "earliest")
+        .option("value.format", "json")
+        .option("value.schema", ORDER)
+        .option("columns", "value.*")
+        .option("mode", "DROPMALFORMED")
         .load()
     )
-    return (
-        raw.select(f.from_json(f.col("value").cast("string"), ORDER).alias("o"))
-        .select("o.*")
-        .where("order is not null and time_ms is not null")
-        .withColumn("total_cents", f.col("quantity") * f.col("price_cents"))
+    return rows.where("order is not null and time_ms is not null").withColumn(
+        "total_cents", f.col("quantity") * f.col("price_cents")
     )
 
 
 @dp.table
 def priced() -> DataFrame:
     """Order by order; each run adds what is new in the topic."""
-    return orders(spark.readStream)
+    return orders(spark.readStream.option("deadLetterTopic", "orders-rejected"))
 
 
 @dp.materialized_view
