@@ -42,6 +42,9 @@ class Denying:
     def authorize_by_type(self, *asked: object) -> bool:
         return False
 
+    def grants_of(self, *asked: object) -> None:
+        return None
+
 
 class World:
     """One broker's metadata, with further brokers that are only registered.

@@ -13,12 +13,24 @@ from odradek.broker.authorization import Operation, topic
 from odradek.broker.authorizer.acl_authorizer import LONGEST_NAME, MOST_DECISIONS, AclAuthorizer
 from odradek.broker.authorizer.acl_keeper import AclKeeper
 from odradek.broker.authorizer.audit import LOGGER_NAME, TRACE
+from odradek.broker.context import RequestContext
+from odradek.broker.network.peer import Peer
 from odradek.cluster.acl_nodes import acls_path, encode_acls
 from odradek.cluster.memory import MemoryStore
 from odradek.cluster.store import StoreUnavailable
 from odradek.errors.codes import ErrorCode
 from odradek.testing import Broker
-from odradek.util.acl import AclBinding, AclOperation, PatternType, ResourcePattern, ResourceType
+from odradek.util.acl import (
+    AccessControlEntryFilter,
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+    ResourcePattern,
+    ResourceType,
+)
+from odradek.wire.headers import RequestHeader
 from odradek.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from odradek.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from odradek.wire.messages.describe_acls import DescribeAclsRequest
@@ -287,6 +299,54 @@ def test_decisions_are_remembered_within_bounds() -> None:
     assert len(decisions()) == 10
     authorizer.authorize("User:a", "h", READ, topic("x" * (LONGEST_NAME + 1)), 1, 1, True, True)
     assert len(decisions()) == 10
+
+
+def test_what_was_granted_is_not_asked_again_until_an_acl_changes(world: World) -> None:
+    authorizer = world.authorizer
+    asked = 0
+
+    class Counting:
+        grants_of = authorizer.grants_of
+
+        def authorize(self, *question: Any) -> bool:
+            nonlocal asked
+            asked += 1
+            return bool(authorizer.authorize(*question))
+
+    world.authorizer = Counting()
+    peer = Peer("127.0.0.1", 0, "", "PLAINTEXT")
+    peer.principal = "User:alice"
+    header = RequestHeader(api_key=0, api_version=9, correlation_id=1, client_id="test")
+
+    def context() -> RequestContext:
+        return RequestContext(world, header, peer, 0)  # type: ignore[arg-type]
+
+    assert context().may_write("b") and context().may_write("b") and context().may_read("b")
+    assert asked == 2
+    assert not context().may_write("a") and not context().may_write("a")
+    assert asked == 4
+    world.acls.create([acl("b", WRITE, deny=True)])
+    assert not context().may_write("b")
+    world.acls.delete(
+        [AclBindingFilter(entry=AccessControlEntryFilter(permission_type=AclPermissionType.DENY))]
+    )
+    assert context().may_write("b") and context().may_write("b")
+    assert asked == 6
+    # Of another principal of the same connection nothing is known.
+    peer.principal = "User:bob"
+    assert not context().may_write("b")
+    peer.principal = "User:alice"
+    world.acls.create([acl("*", WRITE)])
+    assert context().may_write("x" * 250) and context().may_write("x" * 250)
+    assert asked == 9
+    assert context().may_write("b") and asked == 10
+    # Where grants are logged, each is asked for.
+    logging.getLogger(LOGGER_NAME).setLevel(logging.DEBUG)
+    try:
+        world.acls.look_again()
+        assert context().may_write("b") and context().may_write("b") and asked == 12
+    finally:
+        logging.getLogger(LOGGER_NAME).setLevel(logging.NOTSET)
 
 
 def test_the_audit_log(world: World, caplog: pytest.LogCaptureFixture) -> None:

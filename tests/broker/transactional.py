@@ -203,6 +203,9 @@ class DenyingName:
     def authorize_by_type(self, *asked: object) -> bool:
         return False
 
+    def grants_of(self, *asked: object) -> None:
+        return None
+
 
 async def again_while_concurrent(client: Client, request: Any, version: int) -> Any:
     """The answer to a request that has to wait for the end of an earlier transaction."""

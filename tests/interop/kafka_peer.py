@@ -341,13 +341,16 @@ class RealKafka:
             "group.initial.rebalance.delay.ms": "0",
             **self.settings,
         }
+        more = self.settings.get("listeners")
+        own = f"PLAINTEXT://127.0.0.1:{self.port}" + (f",{more}" if more else "")
         if self.kraft:
+            protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
             config |= {
                 "node.id": "1",
                 "process.roles": "broker,controller",
-                "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{other}",
-                "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
-                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+                "listeners": f"{own},CONTROLLER://127.0.0.1:{other}",
+                "advertised.listeners": own,
+                "listener.security.protocol.map": protocols,
                 "controller.listener.names": "CONTROLLER",
                 "controller.quorum.voters": f"1@127.0.0.1:{other}",
             }
@@ -358,10 +361,7 @@ class RealKafka:
                 self.zookeeper = f"127.0.0.1:{other}"
             config |= {"broker.id": str(self.broker_id), "zookeeper.connect": self.zookeeper}
             if version_tuple(self.version) >= (0, 9):
-                more = self.settings.get("listeners")
-                config["listeners"] = ",".join(
-                    [f"PLAINTEXT://127.0.0.1:{self.port}", *([more] if more else [])]
-                )
+                config["listeners"] = own
             else:
                 config |= {"host.name": "127.0.0.1", "port": str(self.port)}
         if self.sasl:

@@ -1,4 +1,5 @@
-"""The matrix of `broker/acl_matrix.py`, asked of a real Kafka 3.9.1 with ZooKeeper and of ours.
+"""The matrix of `broker/acl_matrix.py`, asked of a real Kafka 3.9.1 with ZooKeeper, and of the newest and
+ours.
 
 `UPDATE_GOLDEN=1` writes what Kafka answers into tests/golden/authorization.
 """
@@ -7,13 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
-from broker.acl_matrix import USERS, Connection, Side, cases
-from broker.test_acl_matrix import GOLDEN, recorded, write_golden
+from broker.acl_matrix import OF_CONTROLLERS, USERS, Connection, Side, cases
+from broker.test_acl_matrix import GOLDEN, asked_of_ours, recorded, write_golden
 from interop import kafka_peer
 from odradek.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from odradek.wire.messages.sasl_handshake import SaslHandshakeRequest
@@ -21,7 +22,7 @@ from ports import free_port
 
 pytestmark = pytest.mark.interop
 
-VERSION = "3.9.1"
+RECORDED = "3.9.1"
 
 
 def _logged_in(port: int, user: str, host: str) -> Connection:
@@ -32,8 +33,9 @@ def _logged_in(port: int, user: str, host: str) -> Connection:
     return connection
 
 
-@pytest.fixture
-def kafka(tmp_path: Path) -> Iterator[Side]:
+@contextmanager
+def asked_of_kafka(version: str, authorizer: str, folder: Path) -> Iterator[Side]:
+    """A real Kafka whose users log in, with all that the matrix needs."""
     if reason := kafka_peer.missing_toolchain():
         pytest.skip(reason)
     port = free_port()
@@ -44,20 +46,32 @@ def kafka(tmp_path: Path) -> Iterator[Side]:
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
             f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
         ),
-        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "authorizer.class.name": authorizer,
         "super.users": "User:admin;User:ANONYMOUS",
         "offsets.topic.num.partitions": "1",
         "transaction.state.log.num.partitions": "1",
     }
-    with kafka_peer.RealKafka(VERSION, tmp_path, settings) as kafka:
+    with kafka_peer.RealKafka(version, folder, settings) as kafka:
         side = Side(lambda user, host: _logged_in(port, user, host), Connection(kafka.port))
         with closing(side):
             side.prepare()
             yield side
 
 
-def test_kafka_answers_as_recorded(kafka: Side) -> None:
-    answers = {case.label: kafka.ask(case) for case in cases()}
+def test_kafka_answers_as_recorded(tmp_path: Path) -> None:
+    with asked_of_kafka(RECORDED, "kafka.security.authorizer.AclAuthorizer", tmp_path) as kafka:
+        answers = {case.label: kafka.ask(case) for case in cases()}
     if os.environ.get("UPDATE_GOLDEN"):
         write_golden(answers)
     assert answers == recorded(), GOLDEN
+
+
+def test_ours_answers_as_the_newest_kafka(tmp_path: Path) -> None:
+    """KRaft has no requests of a controller with ZooKeeper; all else is asked."""
+    wanted = [case for case in cases() if case.asked not in OF_CONTROLLERS]
+    standard = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    with asked_of_kafka(kafka_peer.NEWEST, standard, tmp_path) as kafka:
+        theirs = {case.label: kafka.ask(case) for case in wanted}
+    with asked_of_ours() as (ours, _):
+        mine = {case.label: ours.ask(case) for case in wanted}
+    assert mine == theirs

@@ -7,10 +7,13 @@ question is answered with yes, at the price of one attribute check.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from odradek.util.acl import CLUSTER_NAME, ResourceType
 from odradek.util.acl import AclOperation as Operation
+
+if TYPE_CHECKING:
+    from odradek.broker.network.peer import Grants
 
 __all__ = [
     "CLUSTER",
@@ -87,6 +90,13 @@ class Authorizer(Protocol):
             count: how often the request names the resource.
             log_if_allowed: whether access is granted by this; not, where it only says what could be done.
             log_if_denied: whether access was asked for by name; not, where what is hidden is left out.
+        """
+        ...
+
+    def grants_of(self, principal: str, client_host: str) -> Grants | None:
+        """Return where to note what `principal` may do, from `client_host`, until an ACL changes.
+
+        None: each question is to be asked, as each answer is to be logged.
         """
         ...
 

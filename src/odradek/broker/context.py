@@ -14,9 +14,13 @@ from odradek.broker.authorization import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.network.peer import Peer
+    from odradek.broker.network.peer import Grants, Peer
     from odradek.broker.services import BrokerServices
     from odradek.wire.headers import RequestHeader
+
+
+_LONGEST_TOPIC = 249
+"""No topic has a longer name; what strangers make up is not kept."""
 
 
 class RequestContext:
@@ -124,6 +128,50 @@ class RequestContext:
             log_if_allowed,
             log_if_denied,
         )
+
+    def may_write(self, topic: str) -> bool:
+        """Return whether the principal may write to a topic; `authorize`, in less time where it was asked
+        before."""
+        grants = self.peer.grants
+        if grants is not None and grants.valid and topic in grants.write:
+            return grants.principal == self.peer.principal or self._may_write(topic)
+        return self._may_write(topic)
+
+    def _may_write(self, topic: str) -> bool:
+        if self.broker.authorizer is None:
+            return True
+        grants = self._grants()
+        if not self.authorize(Operation.WRITE, Resource(ResourceType.TOPIC, topic)):
+            return False
+        if grants is not None and len(topic) <= _LONGEST_TOPIC:
+            grants.write.add(topic)
+        return True
+
+    def may_read(self, topic: str) -> bool:
+        """Return whether the principal may read a topic; see `may_write`."""
+        grants = self.peer.grants
+        if grants is not None and grants.valid and topic in grants.read:
+            return grants.principal == self.peer.principal or self._may_read(topic)
+        return self._may_read(topic)
+
+    def _may_read(self, topic: str) -> bool:
+        if self.broker.authorizer is None:
+            return True
+        grants = self._grants()
+        if not self.authorize(Operation.READ, Resource(ResourceType.TOPIC, topic)):
+            return False
+        if grants is not None and len(topic) <= _LONGEST_TOPIC:
+            grants.read.add(topic)
+        return True
+
+    def _grants(self) -> Grants | None:
+        """What is to be remembered of an answer: taken before the question, as an ACL may change
+        meanwhile."""
+        authorizer = self.broker.authorizer
+        if authorizer is None:
+            return None
+        grants = self.peer.grants = authorizer.grants_of(self.peer.principal, self.peer.host)
+        return grants
 
     def authorize_by_type(self, operation: Operation, resource_type: ResourceType) -> bool:
         """Return whether the principal may do `operation` to at least one resource of a type (KIP-679)."""

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.conversion.fetch import ToConvert, cut_off, is_as_old, magic_for
 from odradek.broker.fetch_response import error_answer
 from odradek.broker.fetch_sessions import NO_TOPIC_ID, Answers, FetchedPartition
@@ -353,7 +352,7 @@ class FetchReading:
             if self.reader.replica_id >= 0:
                 allowed = self._context.authorize(Operation.CLUSTER_ACTION, CLUSTER)
             else:
-                allowed = self._context.authorize(Operation.READ, topic_resource(topic))
+                allowed = self._context.may_read(topic)
             self._allowed[topic] = allowed
         if not allowed:
             raise TopicAuthorizationError(f"{topic} may not be read")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 
 from odradek.broker.authorization import Operation, Resource, ResourceType
 from odradek.broker.authorizer import audit
 from odradek.broker.authorizer.acl_index import SUPER_USER, AclDecision, AclIndex
+from odradek.broker.network.peer import Grants
 from odradek.util.acl import AccessControlEntry, ResourcePattern
 
 MOST_DECISIONS = 50_000
 """So many decisions are remembered: some 15 MB. With one more all are forgotten."""
+
+MOST_PRINCIPALS = 10_000
+"""Of so many principals, at so many addresses, grants are kept; with one more all are forgotten."""
 
 LONGEST_NAME = 300
 """Decisions about longer names are not remembered. No topic has one."""
@@ -40,12 +45,38 @@ class AclAuthorizer:
         self._super_users = frozenset(super_users)
         self._without_acls = allow_everyone_if_no_acl_found
         self._decisions: dict[_Key, AclDecision] = {}
+        self._grants: dict[tuple[str, str], Grants] = {}
 
     def replace(self, pattern: ResourcePattern, entries: frozenset[AccessControlEntry]) -> None:
         """Have a pattern have these entries, from now on."""
         if self.index.replace(pattern, entries):
             # Whoever decides right now by the ACLs before puts that into the table that nobody uses any more.
             self._decisions = {}
+            self._take_back()
+
+    def _take_back(self) -> None:
+        """Have nobody rely on what was granted before."""
+        grants, self._grants = self._grants, {}
+        for one in list(grants.values()):
+            one.valid = False
+
+    def grants_of(self, principal: str, client_host: str) -> Grants | None:
+        """See `Authorizer.grants_of`."""
+        if audit.logger.isEnabledFor(logging.DEBUG):
+            return None
+        key = (principal, client_host)
+        grants = self._grants.get(key)
+        if grants is None:
+            if len(self._grants) >= MOST_PRINCIPALS:
+                self._take_back()
+            grants = self._grants[key] = Grants(principal)
+        return grants
+
+    def look_at_audit(self) -> None:
+        """Have every question asked again once what is granted is to be logged. To be called from time to
+        time."""
+        if self._grants and audit.logger.isEnabledFor(logging.DEBUG):
+            self._take_back()
 
     def authorize(
         self,
@@ -65,7 +96,7 @@ class AclAuthorizer:
         decision = decisions.get(key)
         if decision is None:
             decision = self._decide(principal, client_host, operation, resource_type, name)
-            _remember(decisions, key, decision)
+            self._remember(decisions, key, decision)
         allowed = decision.allowed
         level = audit.level_of(allowed, log_if_allowed, log_if_denied)
         if audit.logger.isEnabledFor(level):
@@ -102,7 +133,7 @@ class AclAuthorizer:
                 principal, client_host, operation, resource_type, without_acls=self._without_acls
             )
             decision = AclDecision(allowed, "AnyResourceOfType")
-            _remember(decisions, key, decision)
+            self._remember(decisions, key, decision)
         level = audit.level_of(decision.allowed, True, True)
         if audit.logger.isEnabledFor(level):
             audit.tell(
@@ -119,11 +150,12 @@ class AclAuthorizer:
             )
         return decision.allowed
 
-
-def _remember(decisions: dict[_Key, AclDecision], key: _Key, decision: AclDecision) -> None:
-    name = key[4]
-    if name is not None and len(name) > LONGEST_NAME:
-        return
-    if len(decisions) >= MOST_DECISIONS:
-        decisions.clear()
-    decisions[key] = decision
+    def _remember(self, decisions: dict[_Key, AclDecision], key: _Key, decision: AclDecision) -> None:
+        name = key[4]
+        if name is not None and len(name) > LONGEST_NAME:
+            return
+        if len(decisions) >= MOST_DECISIONS:
+            decisions.clear()
+            # Each grant was a decision: so these are bounded, too.
+            self._take_back()
+        decisions[key] = decision

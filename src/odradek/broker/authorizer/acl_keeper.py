@@ -95,7 +95,8 @@ class AclKeeper:
                 store.unwatch(root, self._on_event)
 
     def look_again(self) -> None:
-        """Look at what could not be followed before. To be called from time to time."""
+        """Look at what could not be followed before, and at the audit log's level; from time to time."""
+        self.authorizer.look_at_audit()
         if self._unseen:
             self._access.event_queue.post(self._follow)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from odradek.broker.authorization import Operation
-from odradek.broker.authorization import topic as topic_resource
 from odradek.errors import KafkaError
 from odradek.records.batch import CODEC_MASK, FLAGS_AT, MAGIC_AT, MAGIC_V2
 from odradek.records.message_set import MESSAGE_ATTRIBUTES_AT
@@ -56,7 +54,7 @@ def partitions_of_topic(
     """As `partitions_of`, of one topic."""
     broker = context.broker
     name = topic_name(context, topic)
-    if name is None or not context.authorize(Operation.WRITE, topic_resource(name)):
+    if name is None or not context.may_write(name):
         return
     for data in topic.partition_data:
         if not data.records:

@@ -26,8 +26,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.append_errors import append_failed, closing_without_acks
-from odradek.broker.authorization import Operation
-from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.conversion.produce import (
     PreparedRecords,
     converts,
@@ -361,7 +359,7 @@ def _refusal(context: RequestContext, name: str | None) -> KafkaError | None:
     """Why nothing may be appended to a topic."""
     if name is None:
         return UnknownTopicIdError()
-    if context.broker.authorizer is not None and not context.authorize(Operation.WRITE, topic_resource(name)):
+    if not context.may_write(name):
         return TopicAuthorizationError(f"not authorized to write to {name}")
     if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
         if context.broker.image.topic(name) is None:

@@ -10,6 +10,24 @@ if TYPE_CHECKING:
 ANONYMOUS = "User:ANONYMOUS"
 
 
+class Grants:
+    """What a principal at an address may surely do, as far as it has been asked; for all of its connections.
+
+    Attributes:
+        principal: whose.
+        valid: whether it still holds; nothing may be taken from it otherwise.
+        write, read: names of topics that may be written to, and read.
+    """
+
+    __slots__ = ("principal", "read", "valid", "write")
+
+    def __init__(self, principal: str) -> None:
+        self.principal = principal
+        self.valid = True
+        self.write: set[str] = set()
+        self.read: set[str] = set()
+
+
 class Peer:
     """Who is at the other end; what handlers and log lines say of it.
 
@@ -19,9 +37,10 @@ class Peer:
         listener_name: the listener that it came in by.
         principal: who it is, in Kafka's form `User:name`.
         sasl: how it has logged in, or is about to; None at listeners without SASL.
+        grants: what it was allowed before; None for nothing that is known.
     """
 
-    __slots__ = ("connection_id", "host", "listener_name", "port", "principal", "sasl")
+    __slots__ = ("connection_id", "grants", "host", "listener_name", "port", "principal", "sasl")
 
     def __init__(self, host: str, port: int, connection_id: str, listener_name: str) -> None:
         self.host = host
@@ -30,3 +49,4 @@ class Peer:
         self.listener_name = listener_name
         self.principal = ANONYMOUS
         self.sasl: LoginGate | None = None
+        self.grants: Grants | None = None
