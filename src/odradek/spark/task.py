@@ -29,6 +29,9 @@ log = logging.getLogger(__name__)
 BATCH_ROWS = 20_000
 """Rows per Arrow batch: between 10,000 and 50,000 Spark takes them fastest."""
 
+BATCH_BYTES = 16 << 20
+"""Bytes of an Arrow batch's largest column, one record aside: bounds a worker's memory where records are large."""
+
 
 @dataclass
 class RangeToRead(InputPartition):
@@ -68,6 +71,7 @@ def read_range(options: SourceOptions, task: InputPartition) -> Iterator["pa.Rec
                 topic_id=uuid_from_text(task.topic_id) if task.topic_id else NO_TOPIC_ID,
                 timestamp_unit="us",
                 as_timestamp=True,
+                batch_bytes=BATCH_BYTES,
             ):
                 if options.where is not None:
                     rows = options.where.rows(rows)
