@@ -30,7 +30,7 @@ BATCH_ROWS = 20_000
 """Rows per Arrow batch: between 10,000 and 50,000 Spark takes them fastest."""
 
 BATCH_BYTES = 16 << 20
-"""Bytes of an Arrow batch's largest column, one record aside: bounds a worker's memory where records are large."""
+"""Bytes of an Arrow batch's largest column, one record aside: bounds a worker's memory."""
 
 
 @dataclass
