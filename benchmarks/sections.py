@@ -73,6 +73,8 @@ SECTIONS = [
     Section("spark-map", "benchmarks.spark_section", "the same through a Python function"),
     Section("spark-write", "benchmarks.spark_section", "a topic written by Spark"),
     Section("spark-exactly-once", "benchmarks.spark_section", "the same written exactly once"),
+    Section("spark-json", "benchmarks.spark_typed", "JSON to typed columns, beside from_json"),
+    Section("spark-avro", "benchmarks.spark_typed", "Avro of a registry to typed columns, beside from_avro"),
     Section("spark-latency", "benchmarks.spark_section", "topic to topic in micro-batches"),
     Section("spark-latency-10k", "benchmarks.spark_section", "the same with 10,000 records a second"),
 ]

@@ -74,10 +74,8 @@ class Bench:
         self.args = args
         self.broker = broker
         self.start_ms = 0
-        jars = ",".join(
-            str(jar)
-            for jar in kafka_peer.resolve("spark-connector", CONNECTOR, transitive=False).glob("*.jar")
-        )
+        connector = kafka_peer.resolve("spark-connector", CONNECTOR, transitive=False).glob("*.jar")
+        jars = ",".join([*(str(jar) for jar in connector), *getattr(args, "jars", ())])
         began = time.perf_counter()
         if args.plain:
             from pyspark.sql import SparkSession

@@ -50,6 +50,7 @@ NEEDED = {
 OPTIONAL = {
     "pyarrow": ("poll_arrow, send_arrow, Spark", "arrow"),
     "pyspark": ("the Spark pipeline", "spark"),
+    "fastavro": ("Avro written from typed columns", "avro"),
 }
 #: Part of the kernel → what it does, and what its twin in Python costs, by benchmarks/compiled_parts.py.
 PARTS = {

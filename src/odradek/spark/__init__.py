@@ -32,6 +32,7 @@ The schema, the columns and the option names are those of Spark's own Kafka conn
     transactional_sink.py, task_transaction.py, coordinators.py, slots.py   the same for Spark and brokers
     source.py          the `DataSource` that ties them together
     views.py           topics as views
+    formats/           typed columns: keys and values decoded where they are read, and encoded
     sessions.py, java.py   a session, and a Java to run it with
 
 This package knows Kafka through `odradek.client` only.

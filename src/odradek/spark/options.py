@@ -10,7 +10,7 @@ Pure: nothing here imports PySpark or talks to a broker. Every complaint is a `V
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from odradek.client.types import TopicPartition
@@ -37,6 +37,7 @@ from odradek.spark.where_parser import parse_where
 
 if TYPE_CHECKING:
     from odradek.spark.formats.columns import TypedRead
+    from odradek.spark.formats.options import SideOptions
 
 STRATEGIES = ("assign", "subscribe", "subscribePattern")
 STREAM_LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
@@ -139,6 +140,7 @@ class SinkOptions:
         transactional_id_prefix: what all transactional ids, and the group with the decisions, begin with.
         two_phase_commit: whether transactions must never time out (KIP-939); None: where brokers allow it.
         write_id, write_version: a batch write that is run again under the same two is not written again.
+        sides: how keys and values are encoded, for those that have a format.
     """
 
     client: Mapping[str, str]
@@ -148,6 +150,7 @@ class SinkOptions:
     two_phase_commit: bool | None = None
     write_id: str | None = None
     write_version: int = 0
+    sides: "Mapping[str, SideOptions]" = field(default_factory=dict)
 
 
 def parse_source(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -252,6 +255,7 @@ def parse_sink(options: Mapping[str, str]) -> SinkOptions:
         None if two_phase == "auto" else two_phase == "true",
         write_id,
         given.integer("writeVersion", 0) or 0,
+        typed_options.sink_sides(given),
     )
 
 

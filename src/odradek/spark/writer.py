@@ -20,6 +20,7 @@ from pyspark.sql.types import (
     DataType,
     IntegerType,
     StringType,
+    StructField,
     StructType,
 )
 
@@ -41,6 +42,8 @@ from odradek.spark.transactional_sink import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from odradek.spark.formats.encoding import TypedWrite
 
 log = logging.getLogger(__name__)
 
@@ -90,12 +93,48 @@ def _same_type(given: DataType, accepted: DataType) -> bool:
     return given.simpleString() == accepted.simpleString()
 
 
+@dataclass(frozen=True)
+class Records:
+    """Which columns of rows are written, and how.
+
+    Attributes:
+        typed: how keys and values are encoded; None: they are written as they are.
+    """
+
+    columns: tuple[str, ...]
+    typed: "TypedWrite | None" = None
+
+    def of(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
+        """The rows as records. Raises `UnwritableRowError`."""
+        if self.typed is None:
+            return batch.select(self.columns)
+        return self.typed.rows(batch.select(self.columns))
+
+
+def records_of(options: SinkOptions, schema: StructType) -> Records:
+    """How rows of `schema` become records.
+
+    Raises `ValueError` for columns or types that a record cannot have, `RegistryError`.
+    """
+    if not options.sides:
+        return Records(check_schema(schema, options.topic))
+    from odradek.spark.formats.encoding import typed_write
+
+    typed = typed_write(options.sides, schema, options.topic)
+    # What is not encoded is as it always is.
+    encoded = {side: StructField(side, BinaryType()) for side in options.sides}
+    rest = [encoded.pop(name, None) or schema[name] for name in schema.fieldNames() if name in _ACCEPTED]
+    rest = [one for one in rest if one.name != "headers" or not typed.headers_map]
+    check_schema(StructType([*rest, *encoded.values()]), options.topic)
+    return Records(typed.columns, typed)
+
+
 def _chosen(
-    options: SinkOptions, columns: Sequence[str], batches: Iterator["pa.RecordBatch"]
+    options: SinkOptions, records: Records, batches: Iterator["pa.RecordBatch"]
 ) -> Iterator["pa.RecordBatch"]:
-    """The columns to write. Raises `WriteError` where a row has no topic."""
+    """The records to write. Raises `WriteError` where a row has no topic."""
     for batch in batches:
-        chosen = batch.select(columns)
+        chosen = records.of(batch)
         if options.topic is None and chosen.column("topic").null_count:
             raise WriteError(
                 "null topic present in the data. Use the topic option for setting a default topic."
@@ -119,14 +158,14 @@ def _meet_brokers(options: SinkOptions) -> None:
         check_reachable(options.client)
 
 
-def write_rows(options: SinkOptions, columns: Sequence[str], batches: Iterator["pa.RecordBatch"]) -> Written:
+def write_rows(options: SinkOptions, records: Records, batches: Iterator["pa.RecordBatch"]) -> Written:
     """Send `batches` and wait until all is acknowledged. Raises `WriteError`."""
     acknowledged = size = 0
     try:
         _meet_brokers(options)
         with borrowed_writer(options.client) as writer:
             before = writer.rows_written
-            for chosen in _chosen(options, columns, batches):
+            for chosen in _chosen(options, records, batches):
                 writer.write_columns(chosen, options.topic)
                 size += chosen.nbytes
                 acknowledged = writer.rows_written - before
@@ -139,12 +178,12 @@ def write_rows(options: SinkOptions, columns: Sequence[str], batches: Iterator["
 
 
 def prepare_rows(
-    options: SinkOptions, columns: Sequence[str], batch: Batch, batches: Iterator["pa.RecordBatch"]
+    options: SinkOptions, records: Records, batch: Batch, batches: Iterator["pa.RecordBatch"]
 ) -> TransactionCommitMessage:
     """Send `batches` in a transaction, which waits for the driver. Raises `WriteError`."""
     try:
         _meet_brokers(options)
-        return write_in_transaction(options, batch, _chosen(options, columns, batches))
+        return write_in_transaction(options, batch, _chosen(options, records, batches))
     except WriteError:
         raise
     except (OdradekError, OSError, ValueError) as error:
@@ -162,14 +201,13 @@ class BatchWriter(DataSourceArrowWriter):
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._options = options
-        self._columns = check_schema(schema, options.topic)
-
+        self._records = records_of(options, schema)
         self._batch = named_batch(options)
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
         if self._options.exactly_once:
-            return prepare_rows(self._options, self._columns, self._batch, iterator)
-        return write_rows(self._options, self._columns, iterator)
+            return prepare_rows(self._options, self._records, self._batch, iterator)
+        return write_rows(self._options, self._records, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         if self._options.exactly_once:
@@ -191,12 +229,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if options.write_id is not None:
             raise ValueError("writeId names a batch write; a streaming query's name is its checkpoint's")
         self._options = options
-        self._columns = check_schema(schema, options.topic)
+        self._records = records_of(options, schema)
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
         if self._options.exactly_once:
-            return prepare_rows(self._options, self._columns, running_batch(self._options), iterator)
-        return write_rows(self._options, self._columns, iterator)
+            return prepare_rows(self._options, self._records, running_batch(self._options), iterator)
+        return write_rows(self._options, self._records, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         if self._options.exactly_once:

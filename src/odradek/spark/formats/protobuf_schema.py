@@ -262,8 +262,8 @@ def field_type(field: Any, inside: tuple[str, ...] = ()) -> Any:
     """The type of a field's column."""
     if is_map(field):
         key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
-        return spark.MapType(_single_type(key, inside), _single_type(value, inside), valueContainsNull=False)
-    single = _single_type(field, inside)
+        return spark.MapType(single_type(key, inside), single_type(value, inside), valueContainsNull=False)
+    single = single_type(field, inside)
     return spark.ArrayType(single, containsNull=False) if is_repeated(field) else single
 
 
@@ -284,7 +284,8 @@ def is_map(field: Any) -> bool:
     return bool(field.type == MESSAGE and is_repeated(field) and field.message_type.GetOptions().map_entry)
 
 
-def _single_type(field: Any, inside: tuple[str, ...]) -> Any:
+def single_type(field: Any, inside: tuple[str, ...] = ()) -> Any:
+    """The type of one of a field's values."""
     if field.type == GROUP:
         raise SchemaError(f"the protobuf field '{field.full_name}' is a group, which has no column")
     if field.type != MESSAGE:

@@ -1,0 +1,231 @@
+"""Values of columns as Avro, by a given schema or one made of the columns' types."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import types as spark
+
+from odradek.spark.formats.avro_schema import (
+    NO_DEFAULT,
+    AvroType,
+    parse_schema,
+    spark_type,
+    union_members,
+    widest,
+)
+from odradek.spark.formats.errors import SchemaError, UnwritableRowError
+from odradek.spark.formats.layouts import subject_of
+from odradek.spark.formats.options import SideOptions
+from odradek.spark.formats.registry import RegistryClient
+
+Convert = Callable[[Any], Any]
+_NAMES: dict[type, Any] = {
+    spark.BooleanType: "boolean",
+    spark.ByteType: "int",
+    spark.ShortType: "int",
+    spark.IntegerType: "int",
+    spark.LongType: "long",
+    spark.FloatType: "float",
+    spark.DoubleType: "double",
+    spark.StringType: "string",
+    spark.BinaryType: "bytes",
+    spark.DateType: {"type": "int", "logicalType": "date"},
+    spark.TimestampType: {"type": "long", "logicalType": "timestamp-micros"},
+    spark.TimestampNTZType: {"type": "long", "logicalType": "local-timestamp-micros"},
+}
+_WIDER = {"int": ("tinyint", "smallint"), "bigint": ("tinyint", "smallint", "int"), "double": ("float",)}
+
+
+@dataclass(frozen=True)
+class AvroEncoding:
+    """A column as Avro.
+
+    Attributes:
+        schema: what is written by, as JSON.
+        references: schemas that it uses.
+        frame: the bytes before each record.
+    """
+
+    schema: str
+    references: tuple[str, ...]
+    frame: bytes
+
+    def encoder(self) -> Callable[[Any], bytes]:
+        import fastavro
+
+        named: dict[str, Any] = {}
+        for one in self.references:
+            fastavro.parse_schema(json.loads(one), named_schemas=named)
+        parsed = fastavro.parse_schema(_loaded(self.schema), named_schemas=named)
+        convert = converter(parse_schema(self.schema, self.references)) or (lambda value: value)
+        frame = self.frame
+
+        def encode(value: Any) -> bytes:
+            out = io.BytesIO()
+            out.write(frame)
+            try:
+                fastavro.schemaless_writer(out, parsed, convert(value))
+            except (ValueError, TypeError, OverflowError, KeyError, AttributeError) as problem:
+                raise UnwritableRowError(f"a row does not fit the Avro schema: {problem}") from problem
+            return out.getvalue()
+
+        return encode
+
+
+def encoding(options: SideOptions, data_type: Any, topics: tuple[str, ...]) -> AvroEncoding:
+    """How a column of `data_type` becomes Avro. Raises `SchemaError`, `ValueError`, `RegistryError`."""
+    try:
+        import fastavro  # noqa: F401
+    except ImportError:
+        raise SchemaError("Avro is written with the package fastavro: pip install 'odradek[avro]'") from None
+    if options.registry is None:
+        text = options.schema or json.dumps(avro_of(data_type))
+        _check(data_type, parse_schema(text), options.side)
+        return AvroEncoding(text, (), b"")
+    client = RegistryClient(options.registry)
+    subject = subject_of(options, topics)
+    if options.register:
+        text = options.schema or json.dumps(avro_of(data_type))
+        _check(data_type, parse_schema(text), options.side)
+        return AvroEncoding(text, (), _frame(client.register(subject, "AVRO", text)))
+    if options.schema:
+        raise ValueError(
+            f"{options.side}.schema.register is false: the schema of the registry is used; leave "
+            f"{options.side}.schema out"
+        )
+    found = client.version(subject, "latest")
+    if found.kind != "AVRO":
+        raise SchemaError(f"the newest schema of the subject '{subject}' is of type {found.kind}")
+    references = tuple(text for _, text in found.references)
+    _check(data_type, parse_schema(found.text, references), options.side)
+    return AvroEncoding(found.text, references, _frame(found.id))
+
+
+def _frame(schema_id: int) -> bytes:
+    return b"\x00" + schema_id.to_bytes(4, "big")
+
+
+def _loaded(text: str) -> Any:
+    return json.loads(text) if text.lstrip()[:1] in ("{", "[", '"') else text
+
+
+def avro_of(data_type: Any, name: str = "topLevelRecord") -> Any:
+    """An Avro schema for a type, as JSON has it: all below the top may be null. Raises `SchemaError`."""
+    if isinstance(data_type, spark.StructType):
+        fields = [
+            {
+                "name": field.name,
+                "type": ["null", avro_of(field.dataType, f"{name}.{field.name}")],
+                "default": None,
+            }
+            for field in data_type.fields
+        ]
+        space, _, short = name.rpartition(".")
+        return {"type": "record", "name": short, **({"namespace": space} if space else {}), "fields": fields}
+    if isinstance(data_type, spark.ArrayType):
+        return {"type": "array", "items": ["null", avro_of(data_type.elementType, f"{name}.element")]}
+    if isinstance(data_type, spark.MapType) and isinstance(data_type.keyType, spark.StringType):
+        return {"type": "map", "values": ["null", avro_of(data_type.valueType, f"{name}.value")]}
+    if isinstance(data_type, spark.DecimalType):
+        return {
+            "type": "bytes",
+            "logicalType": "decimal",
+            "precision": data_type.precision,
+            "scale": data_type.scale,
+        }
+    if type(data_type) not in _NAMES:
+        raise SchemaError(f"Avro has no {data_type.simpleString()}")
+    return _NAMES[type(data_type)]
+
+
+def _check(data_type: Any, schema: AvroType, path: str) -> None:
+    """Raise `SchemaError` where values of a type cannot be written by a schema."""
+    members = union_members(schema) if schema.type == "union" else []
+    if len(members) == 1:
+        return _check(data_type, members[0], path)
+    if schema.type == "record" and isinstance(data_type, spark.StructType):
+        there = set(data_type.fieldNames())
+        for field in schema.fields:
+            if field.name in there:
+                _check(data_type[field.name].dataType, field.type, f"{path}.{field.name}")
+            elif field.default is NO_DEFAULT:
+                raise SchemaError(
+                    f"the schema's field '{path}.{field.name}' has no default, and no column is called so"
+                )
+        unknown = there - {field.name for field in schema.fields}
+        if unknown:
+            raise SchemaError(f"the schema has no field '{path}.{min(unknown)}'; leave the column out")
+        return None
+    if schema.type == "array" and isinstance(data_type, spark.ArrayType):
+        assert schema.items is not None
+        return _check(data_type.elementType, schema.items, f"{path}.element")
+    if schema.type == "map" and isinstance(data_type, spark.MapType):
+        assert schema.items is not None
+        return _check(data_type.valueType, schema.items, f"{path}.value")
+    wanted = spark_type(schema).simpleString()
+    given = data_type.simpleString()
+    if given != wanted and given not in _WIDER.get(wanted, ()):
+        raise SchemaError(f"'{path}' is of type {given}, and the schema wants {wanted}; cast it")
+    return None
+
+
+def converter(schema: AvroType) -> Convert | None:
+    """What makes of a value of Arrow's one that fastavro takes; None where they are the same."""
+    if schema.type == "union":
+        return _of_union(schema)
+    if schema.type == "record":
+        inner = [(field.name, converter(field.type)) for field in schema.fields]
+        needed = [(name, one) for name, one in inner if one is not None]
+        if not needed:
+            return None
+
+        def record(value: Any) -> Any:
+            made = dict(value)
+            for name, one in needed:
+                if made.get(name) is not None:
+                    made[name] = one(made[name])
+            return made
+
+        return record
+    if schema.type == "array":
+        assert schema.items is not None
+        element = converter(schema.items)
+        if element is None:
+            return None
+        return lambda value: [None if one is None else element(one) for one in value]
+    if schema.type == "map":
+        assert schema.items is not None
+        inner_value = converter(schema.items)
+        if inner_value is None:
+            return dict
+        return lambda value: {
+            key: None if one is None else inner_value(one) for key, one in dict(value).items()
+        }
+    return None
+
+
+def _of_union(schema: AvroType) -> Convert | None:
+    members = union_members(schema)
+    if len(members) == 1:
+        return converter(members[0])
+    if widest(members):
+        return None
+    branches = [
+        (f"member{number}", one.name or one.type, converter(one)) for number, one in enumerate(members)
+    ]
+
+    def union(value: Any) -> Any:
+        for name, branch, inner in branches:
+            found = value[name]
+            if found is not None:
+                found = found if inner is None else inner(found)
+                # A record says by its name which branch it is; other values by their own type.
+                return (branch, found)
+        return None
+
+    return union
