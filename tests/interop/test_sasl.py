@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import json
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 from tests.sasl.tokens import ISSUER, Provider, write_jwks
 
 from interop import kafka_peer, programs
+from interop.test_spark_connector import connector_jars
 from odradek import Admin, Consumer, Producer
 from odradek.broker.config.password_encoder import PasswordEncoder
 from odradek.client.errors import SaslAuthenticationError
@@ -152,6 +155,32 @@ def test_kafkas_tool_makes_users(broker: Broker, tmp_path: Path) -> None:
             sasl_plain_password=password,
         ) as admin:
             admin.list_topics()
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("kafka_toolchain")
+def test_sparks_connector_logs_in(broker: Broker, unsecured: Broker) -> None:
+    pytest.importorskip("pyspark")
+    logins = [
+        {f"kafka.{name}": str(value) for name, value in broker.client_configs("alice", mechanism).items()}
+        for mechanism in MECHANISMS
+    ]
+    shown = {
+        "bootstrap.servers": unsecured.bootstrap_servers,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.jaas.config": f'{OAUTH} unsecuredLoginStringClaim_sub="alice";',
+    }
+    logins.append({f"kafka.{name}": value for name, value in shown.items()})
+    job = Path(__file__).with_name("spark_connector_sasl_job.py")
+    done = subprocess.run(
+        [sys.executable, str(job), connector_jars(), json.dumps(logins)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert json.loads(done.stdout.splitlines()[-1]) == [list(range(20))] * len(logins)
 
 
 # ---------------------------------------------------------------------- real Kafka

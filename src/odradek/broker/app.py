@@ -14,7 +14,7 @@ import asyncio
 import logging
 import random
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from odradek.cluster.store import MetadataStore
     from odradek.log.storage.files import FileSystem
     from odradek.replication.replica_selector import ReplicaSelector
+    from odradek.sasl.scram_words import NewUser
     from odradek.util.clock import Clock
     from odradek.util.timers import Timers
     from odradek.util.topic_partition import TopicPartition
@@ -147,6 +148,7 @@ class Broker:
         timers: Timers | None = None,
         request_log: Path | None = None,
         rng: random.Random | None = None,
+        scram_users: Sequence[NewUser] = (),
     ) -> None:
         """
         Args:
@@ -159,6 +161,7 @@ class Broker:
             timers: the event loop's when None.
             request_log: a file that gets a line per request.
             rng: for fetch session ids.
+            scram_users: are there from the start, unless they are already; of a broker that is alone.
         """
         self.config = config if config is not None else BrokerConfig()
         self.clock: Clock = clock if clock is not None else SystemClock()
@@ -178,6 +181,7 @@ class Broker:
         self._membership: Membership | None = None
         self._given_timers = timers
         self._rng = rng
+        self._scram_users = scram_users
         self.housekeeping = Housekeeping(self)
         self.on_fatal: Callable[[str], None] | None = None
         self.conversions = Conversions()
@@ -320,6 +324,12 @@ class Broker:
             self._prepare()
             if self._membership is None:
                 self._take_charge()
+            elif self._scram_users:
+                raise StartError(
+                    "--add-scram is for a broker that is alone: in a cluster of several, kafka-configs makes "
+                    "users over ZooKeeper, and odradek configs over a listener that takes another login. "
+                    "Nothing was started."
+                )
             else:
                 await self._join(self._membership)
             self._finish_start()
@@ -377,6 +387,10 @@ class Broker:
         self.controller.add_listener(self._on_image)
         self.controller.start(self._registration())
         self._undo.append(("controller", self.controller.stop))
+        if self._scram_users:
+            from odradek.broker.sasl.new_users import add_scram_users
+
+            add_scram_users(self.controller, self._scram_users)
         adopt_topics(self.logs, self.controller, self.config)
         FolderFailures(self).follow()
         self._use_controller_thread(self.replicas)

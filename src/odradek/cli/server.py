@@ -16,6 +16,7 @@ import click
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
+    from odradek.sasl.scram_words import NewUser
 
 
 @click.command("server")
@@ -52,6 +53,14 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Start although configs ask for security that there is not yet: everybody may do everything "
     "(odradek.insecure).",
+)
+@click.option(
+    "--add-scram",
+    "scram_words",
+    metavar="MECHANISM=[name=…,password=…]",
+    multiple=True,
+    help="A user who can log in from the start, unless it is there already; repeatable. Other users of the "
+    "machine see the command line: change the password when the broker runs.",
 )
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option(
@@ -94,6 +103,7 @@ def command(
     settings: tuple[str, ...],
     kafka_version: str | None,
     insecure: bool,
+    scram_words: tuple[str, ...],
     log_format: str,
     log_level: str,
     request_log: Path | None,
@@ -128,6 +138,7 @@ def command(
         config = _config(data, port, host, config_file, settings)
     except ConfigError as error:
         _refuse(str(error))
+    users = _scram_users(scram_words, workers)
     if worker is not None:
         hold()
     if workers > 1:
@@ -137,9 +148,21 @@ def command(
         code = _run_workers(workers, *options, request_log, authorizer_log)
     else:
         _check_single(config)
-        code = run(config, request_log=request_log, on_ready=_say_ready)
+        code = run(config, request_log=request_log, on_ready=_say_ready, scram_users=users)
     ignore()
     sys.exit(code)
+
+
+def _scram_users(words: tuple[str, ...], workers: int) -> list[NewUser]:
+    from odradek.sasl.scram_words import ScramWordError, read_user
+
+    if words and workers > 1:
+        _refuse("--add-scram is for a broker that is alone, not for --workers. Nothing was started.")
+    try:
+        return [read_user(one) for one in words]
+    except ScramWordError as error:
+        _refuse(f"--add-scram: {error}. Nothing was started.")
+        return []
 
 
 def _run_workers(

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from odradek.cluster.paths import entity_config, sanitize
-from odradek.cluster.store import ensure_path, parent_of
+from odradek.broker.sasl.new_users import add_scram_users
 from odradek.sasl.jaas import quote
 from odradek.sasl.mechanisms import PLAIN
 from odradek.sasl.scram_credentials import HASHES, ScramCredential
+from odradek.sasl.scram_words import NewUser
 
 if TYPE_CHECKING:
     from odradek.broker.services import BrokerServices
@@ -140,15 +140,15 @@ class Security:
         """
         if broker.channels is not None:
             return
-        for name, password in self.users.items():
-            entity = f"users/{sanitize(name)}"
-            present = dict(broker.controller.image.config(entity))
-            missing = [one for one in _SCRAM if one in self.mechanisms and one not in present]
-            if missing:
-                for mechanism in missing:
-                    present[mechanism] = ScramCredential.of_password(mechanism, password).to_text()
-                ensure_path(broker.controller.store, parent_of(entity_config(entity)))
-                broker.controller.alter_config(entity, present)
+        add_scram_users(
+            broker.controller,
+            [
+                NewUser(name, mechanism, ScramCredential.of_password(mechanism, password))
+                for name, password in self.users.items()
+                for mechanism in _SCRAM
+                if mechanism in self.mechanisms
+            ],
+        )
 
     async def add_acls(self, broker: BrokerServices) -> None:
         """Add the ACLs that are not there yet; in the broker's loop.

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from odradek.broker.app import Broker, StartError
 from odradek.broker.config.broker_config import BrokerConfig
@@ -18,6 +19,9 @@ from odradek.broker.process.signals import StoppedWhileStarting, StopSignals
 from odradek.broker.process.warm_up import WarmUp
 from odradek.broker.process.watchdog import Watchdog
 from odradek.util import repeats
+
+if TYPE_CHECKING:
+    from odradek.sasl.scram_words import NewUser
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +34,7 @@ def run(
     *,
     request_log: Path | None = None,
     on_ready: Callable[[str], None] | None = None,
+    scram_users: Sequence[NewUser] = (),
     observe: Callable[[Broker], None] | None = None,
 ) -> int:
     """Run a broker until SIGTERM, SIGINT or SIGHUP.
@@ -38,6 +43,7 @@ def run(
         config: its configs.
         request_log: see `Broker`.
         on_ready: told `host:port` once connections are accepted.
+        scram_users: are there from the start, unless they are already.
         observe: handed the broker just before that, in its thread; for measuring.
 
     Returns:
@@ -49,7 +55,7 @@ def run(
     signals.interrupt_the_start()
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            return runner.run(_main(config, signals, request_log, on_ready, observe))
+            return runner.run(_main(config, signals, request_log, on_ready, observe, scram_users))
     except StoppedWhileStarting:
         log.info("stopped while it was starting")
         return 0
@@ -66,10 +72,11 @@ async def _main(
     request_log: Path | None,
     on_ready: Callable[[str], None] | None,
     observe: Callable[[Broker], None] | None,
+    scram_users: Sequence[NewUser],
 ) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    broker = Broker(config, request_log=request_log)
+    broker = Broker(config, request_log=request_log, scram_users=scram_users)
     fatal: list[str] = []
 
     def on_fatal(reason: str) -> None:
