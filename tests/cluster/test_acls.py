@@ -197,3 +197,18 @@ def test_notices_are_read_once_and_removed_when_they_are_old(store: MemoryStore)
     assert len(store.children("/kafka-acl-changes")) == 3
     assert later.fresh(store, created + acls.CHANGE_EXPIRY_MS + 1) == []
     assert store.children("/kafka-acl-changes") == []
+
+
+def test_notices_that_were_seen_are_not_read_again(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notices = AclNotices()
+    patterns = [ResourcePattern(ResourceType.TOPIC, f"t{number}") for number in range(60)]
+    acls.change_acls(store, [adding(one, ALICE) for one in patterns], {})
+    assert notices.fresh(store, 0) == patterns
+    read: list[int] = []
+    get_many = store.get_many
+    monkeypatch.setattr(store, "get_many", lambda paths: (read.append(len(paths)), get_many(paths))[1])
+    acls.change_acls(store, [adding(ORDERS, ALICE)], {})
+    assert notices.fresh(store, 0) == [ORDERS]
+    assert sum(read) == 1

@@ -222,29 +222,33 @@ class AclNotices:
         """
         changed: dict[ResourcePattern, None] = {}
         seen = dict(self._seen)
-        old: list[str] = []
         for root in seen:
             names = sorted(store.children(root), key=acl_nodes.sequence_of)
-            paths = [f"{root}/{name}" for name in names]
-            for name, path, found in zip(names, paths, store.get_many(paths), strict=True):
+            fresh = [name for name in names if acl_nodes.sequence_of(name) > seen[root]]
+            paths = [f"{root}/{name}" for name in fresh]
+            for name, path, found in zip(fresh, paths, store.get_many(paths), strict=True):
+                seen[root] = acl_nodes.sequence_of(name)
                 if found is None:
                     continue
-                data, stat = found
-                if acl_nodes.sequence_of(name) > seen[root]:
-                    seen[root] = acl_nodes.sequence_of(name)
-                    try:
-                        changed[acl_nodes.decode_change(path, data)] = None
-                    except NodeFormatError as error:
-                        log.warning("a notice of changed ACLs is passed over: %s", error)
-                if _is_old(stat, now_ms):
-                    old.append(path)
+                try:
+                    changed[acl_nodes.decode_change(path, found[0])] = None
+                except NodeFormatError as error:
+                    log.warning("a notice of changed ACLs is passed over: %s", error)
+            _remove_old(store, [f"{root}/{name}" for name in names], now_ms)
         self._seen = seen
-        for path in old:
-            try:
-                store.delete(path)
-            except StoreError:
-                continue  # another broker was faster
         return list(changed)
+
+
+def _remove_old(store: MetadataStore, notices: Iterable[str], now_ms: int) -> None:
+    """Remove notices that are old, of all of them in their order: behind one that is not, none is."""
+    for path in notices:
+        try:
+            stat = store.exists(path)
+            if stat is not None and not _is_old(stat, now_ms):
+                return
+            store.delete(path)
+        except NoNode:
+            continue  # another broker was faster
 
 
 def _is_old(stat: Stat, now_ms: int) -> bool:

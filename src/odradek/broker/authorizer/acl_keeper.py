@@ -61,6 +61,7 @@ class AclKeeper:
         self._notices = AclNotices()
         self._versions: dict[ResourcePattern, VersionedAcls] = {}
         self._unseen = False
+        self._is_posted = False
         self._unread: dict[ResourcePattern, None] = {}
         self._watched: MetadataStore | None = None
 
@@ -101,11 +102,14 @@ class AclKeeper:
             self._access.event_queue.post(self._follow)
 
     def _on_event(self, event: WatchEvent) -> None:
-        # On a thread of the store's.
-        self._access.event_queue.post(self._follow)
+        # On a thread of the store's. One look sees all that has come by then.
+        if not self._is_posted:
+            self._is_posted = True
+            self._access.event_queue.post(self._follow)
 
     def _follow(self) -> None:
         """Read what others have changed."""
+        self._is_posted = False
         store = self._access.store
         if store is not self._watched:
             return
