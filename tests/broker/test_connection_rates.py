@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from odradek.broker.network import server
+from odradek.broker.quotas.client_quota_manager import Windows
+from odradek.broker.quotas.connection_quotas import NO_BOUND, ConnectionQuotas
 from odradek.util.clock import ManualClock
 from odradek.wire.messages.api_versions import ApiVersionsRequest
 
@@ -78,3 +80,27 @@ def test_a_broker_that_has_taken_enough_takes_the_next_one_later(tmp_path: Path)
             assert broker.quotas.connections.per_second == 1000
 
     run(main)
+
+
+def test_a_listener_has_a_bound_of_its_own(tmp_path: Path) -> None:
+    async def main() -> None:
+        own = {"listener.name.plaintext.max.connection.creation.rate": "3"}
+        async with live.running(tmp_path, clock=ManualClock(), **own) as broker:
+            connections = broker.quotas.connections
+            waits = [connections.accepted("PLAINTEXT", "h").wait_ms for _ in range(31)]
+            assert waits[:30] == [0] * 30 and waits[30] > 0
+            broker.controller.alter_config(
+                "brokers/0", {"listener.name.plaintext.max.connection.creation.rate": "1000"}
+            )
+            assert connections.accepted("PLAINTEXT", "h").wait_ms == 0
+
+    run(main)
+
+
+def test_an_address_is_the_same_by_whichever_socket_it_comes() -> None:
+    quotas = ConnectionQuotas(ManualClock(), Windows(11, 1000))
+    quotas.limit_address("10.0.0.1", 5)
+    quotas.limit_address("0:0:0:0:0:0:0:1", 7)
+    assert quotas.of_address("::ffff:10.0.0.1") == 5
+    assert quotas.of_address("::1") == quotas.of_address("0::1%lo") == 7
+    assert quotas.of_address("no address: at all") == NO_BOUND

@@ -15,7 +15,7 @@ from odradek.errors import ProtocolError
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import encode_response
 from odradek.wire.messages import request_class
-from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 TRANSCRIPTS = Path(__file__).parents[1] / "golden" / "transcripts"
@@ -118,6 +118,21 @@ def test_answers_are_matched_in_order() -> None:
     assert state.next_deadline_ms() is None
     with pytest.raises(ProtocolError, match="nobody"):
         state.receive(b"\0\0\0\3\0\0")
+
+
+def test_a_request_in_front_of_a_throttled_connection_has_more_time() -> None:
+    state = ConnectionState("test")
+    for number in range(3):
+        state.request(ApiVersionsRequest(), 3, number, state.deadline_ms(1_000, 500))
+    assert state.next_deadline_ms() == 1_500
+    state.in_flight.popleft()
+    state.note_throttle(ApiVersionsResponse(throttle_time_ms=60_000), 1_100)
+    assert [asked.deadline_ms for asked in state.in_flight] == [61_500, 61_500]
+    assert state.deadline_ms(1_200, 500) == 61_600
+    assert state.deadline_ms(70_000, 500) == 70_500
+    state.note_throttle(ApiVersionsResponse(), 70_000)
+    state.note_throttle(object(), 70_000)
+    assert state.deadline_ms(70_000, 500) == 70_500
 
 
 def test_a_wrong_correlation_id_is_an_error() -> None:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import Authorizer
 from odradek.broker.auto_creation import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from odradek.broker.config.broker_config import BrokerConfig
+from odradek.broker.config.listener_overrides import listener_config
 from odradek.broker.config.protection import check_promises
 from odradek.broker.controller_thread import ControllerThread
 from odradek.broker.conversion.conversions import Conversions
@@ -669,6 +670,8 @@ class Broker:
         for listener in self.listeners:
             listener.connection_quotas = connections
             listener.is_protected = listener.name == between_brokers
+            own = listener_config(self.config, listener.name, "max.connection.creation.rate")
+            connections.limit_listener(listener.name, connections.per_second if own is None else int(own))
 
     def _set_quota_rates(self) -> None:
         quotas = self.replicas.quotas

@@ -140,7 +140,8 @@ class BlockingConnection:
             self._renew_at_ms = now_ms() + _RENEWAL_SHARE * self.state.session_lifetime_ms
 
     def _deadline(self, timeout_ms: float | None = None) -> float:
-        return now_ms() + (timeout_ms if timeout_ms is not None else self._config.request_timeout_ms)
+        timeout_ms = timeout_ms if timeout_ms is not None else self._config.request_timeout_ms
+        return self.state.deadline_ms(now_ms(), timeout_ms)
 
     def pick(self, key: int, at_most: int | None = None, at_least: int | None = None) -> int:
         """The version to speak; raises `UnsupportedByBrokerError`."""
@@ -162,6 +163,7 @@ class BlockingConnection:
         """Wait for the oldest request's answer. Returns (its token, the message)."""
         try:
             asked, message = self.state.receive(self._read_frame())
+            self.state.note_throttle(message, now_ms())
         except ProtocolError as problem:
             self.close()
             raise ConnectionFailedError(f"{self.address}: {problem}") from problem

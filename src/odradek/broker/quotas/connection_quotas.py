@@ -9,6 +9,7 @@ Kafka: `ConnectionQuotas` of `SocketServer`.
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -58,6 +59,17 @@ class _OfListener:
         self.ip_throttle_times = Average(*_THROTTLE_TIMES)
 
 
+def as_text(address: str) -> str:
+    """An address in the form that it is compared in: an IPv4 address is one, whichever socket it came by."""
+    if ":" not in address:
+        return address
+    try:
+        found = ipaddress.IPv6Address(address.partition("%")[0])
+    except ValueError:
+        return address
+    return str(found.ipv4_mapped or found)
+
+
 class ConnectionQuotas:
     """All of a broker's.
 
@@ -89,6 +101,7 @@ class ConnectionQuotas:
 
     def limit_address(self, address: str | None, per_second: int | None) -> None:
         """Bound an address, or with None for it all that have no bound of their own; None for no bound."""
+        address = None if address is None else as_text(address)
         if address is None:
             self.default_per_address = NO_BOUND if per_second is None else per_second
         elif per_second is None:
@@ -98,7 +111,7 @@ class ConnectionQuotas:
 
     def of_address(self, address: str) -> int:
         """The bound of an address."""
-        return self._per_address.get(address, self.default_per_address)
+        return self._per_address.get(as_text(address), self.default_per_address)
 
     def accepted(self, listener: str, address: str, *, is_protected: bool = False) -> Arrival:
         """Count a connection that has come.
@@ -110,6 +123,7 @@ class ConnectionQuotas:
                 is not for it.
         """
         now_ms = int(self._clock.monotonic_ms())
+        address = as_text(address)
         of_listener = self._of_listener(listener)
         wait_ms = 0
         if not is_protected:

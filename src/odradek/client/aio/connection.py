@@ -115,6 +115,7 @@ class Connection(asyncio.BufferedProtocol):
             self._go_on_with_handshake(again)
             return
         asked, message = self.state.receive(frame)
+        self.state.note_throttle(message, self._loop.time() * 1000)
         if not asked.token.done():
             asked.token.set_result(message)
 
@@ -207,7 +208,8 @@ class Connection(asyncio.BufferedProtocol):
         future: asyncio.Future[Any] = self._loop.create_future()
         now = self._loop.time()
         self.last_used = now
-        deadline = now * 1000 + (timeout_ms if timeout_ms is not None else self._config.request_timeout_ms)
+        timeout_ms = timeout_ms if timeout_ms is not None else self._config.request_timeout_ms
+        deadline = self.state.deadline_ms(now * 1000, timeout_ms)
         self._ask(self.state.request(message, version, future, deadline))
         if deadline < self._timer_at:
             self._arm(deadline)

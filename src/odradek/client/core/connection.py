@@ -76,6 +76,7 @@ class ConnectionState:
         self.approach = approach
         self.versions: NodeVersions | None = None
         self.in_flight: deque[InFlight] = deque()
+        self._throttled_until_ms = 0.0
         self._next_correlation_id = 0
         self._answered = 0
         self._found: NodeVersions | None = None
@@ -112,6 +113,25 @@ class ConnectionState:
         ):
             raise ProtocolError(f"response {correlation_id} came where {asked.correlation_id} was awaited")
         return asked, message
+
+    def note_throttle(self, message: Any, now_ms: float) -> None:
+        """Give requests more time where an answer says that none is taken up for a while (KIP-219).
+
+        A request that waits in front of a throttled connection is not one that the broker does not answer.
+
+        Args:
+            message: the answer.
+            now_ms: monotonic milliseconds.
+        """
+        throttle_ms = getattr(message, "throttle_time_ms", 0)
+        if throttle_ms > 0:
+            self._throttled_until_ms = now_ms + throttle_ms
+            for asked in self.in_flight:
+                asked.deadline_ms += throttle_ms
+
+    def deadline_ms(self, now_ms: float, timeout_ms: float) -> float:
+        """When a request that is sent now is to have been answered; throttling comes on top."""
+        return max(now_ms, self._throttled_until_ms) + timeout_ms
 
     def next_deadline_ms(self) -> float | None:
         """When the first of the requests in flight runs out of time; None when nothing is in flight."""
