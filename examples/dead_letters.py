@@ -4,6 +4,9 @@ A dead letter is the record as it was, key and bytes, with headers that say wher
 wrong with it, so that it can be mended and sent again. Both topics get a batch exactly once, whatever dies:
 the two writes of a batch have names of their own, and a batch that Spark runs again writes nothing twice.
 
+Where at least once is enough, and what is malformed is all that is wrong, the option `deadLetterTopic` of a
+read with `value.format` does this by itself, as `declarative/` has it.
+
 It runs for ever, or (`--once`) until it has read what is there.
 """
 

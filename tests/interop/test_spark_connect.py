@@ -12,7 +12,7 @@ import pytest
 
 from interop import kafka_peer
 from interop.conftest import OdradekServer
-from spark_cluster import ConnectServer
+from spark_cluster import ConnectServer, SparkCluster
 
 pytest.importorskip("pyspark")
 
@@ -46,7 +46,10 @@ def test_a_client_without_odradek_reads_and_writes_topics(
     thin_python: Path, server: OdradekServer, tmp_path: Path
 ) -> None:
     alone = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
-    with ConnectServer(tmp_path / "connect", "local[2]") as connect:
+    with (
+        SparkCluster(tmp_path / "spark", workers=1) as cluster,
+        ConnectServer(tmp_path / "connect", cluster.url) as connect,
+    ):
         words = [str(thin_python), str(CLIENT), connect.url, server.bootstrap_servers]
         done = subprocess.run(
             [*words, str(tmp_path / "checkpoint")], env=alone, capture_output=True, text=True, timeout=400
