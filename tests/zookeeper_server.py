@@ -86,6 +86,7 @@ class ZooKeeperServer:
         jars: the class path; default: PySpark's.
         port: where to listen; default: a free port.
         sasl: take DIGEST-MD5, for `kafka` with the password `secret`.
+        tls: lines of the configuration that name its stores; it then listens to TLS on `tls_port`, too.
         member: of an ensemble: its number, from 1, and the lines of the configuration that name all.
     """
 
@@ -96,6 +97,7 @@ class ZooKeeperServer:
         port: int = 0,
         sasl: bool = False,
         member: tuple[int, str] | None = None,
+        tls: Sequence[str] = (),
     ) -> None:
         self.directory = directory
         self.port = port or free_port()
@@ -107,6 +109,11 @@ class ZooKeeperServer:
             "maxClientCnxns=0\n4lw.commands.whitelist=ruok\n"
         )
         words = [*OPTIONS]
+        self.tls_port = free_port() if tls else 0
+        if tls:
+            factory = "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory"
+            with config.open("a") as file:
+                file.write("\n".join([f"secureClientPort={self.tls_port}", factory, *tls, ""]))
         if member is not None:
             number, lines = member
             with config.open("a") as file:

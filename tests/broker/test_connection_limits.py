@@ -8,12 +8,18 @@ from typing import Any
 
 import pytest
 
+from odradek.broker.network.connection_slots import ConnectionSlots
+from odradek.broker.network.dispatch import Dispatcher
 from odradek.broker.network.limits import NetworkLimits
+from odradek.broker.network.server import Listener
+from odradek.broker.registry import Handler, Handlers
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 from .net import (
+    BrokerStandIn,
     answer_heartbeat,
+    close_streams,
     connect,
     heartbeat,
     listening,
@@ -122,6 +128,60 @@ def test_max_connections_stops_accepting_until_one_closes() -> None:
             first[1].close()
             await settle(lambda: listener.accepted == 2)
             second[1].close()
+
+    run(main)
+
+
+def test_listeners_of_a_broker_share_its_slots() -> None:
+    """The broker's number, a listener's own, and an address's; the listener between brokers comes before."""
+
+    async def main() -> None:
+        slots = ConnectionSlots()
+        slots.protected = "INTERNAL"
+        limits = NetworkLimits(max_connections=2, max_connections_per_ip=5)
+        broker: Any = BrokerStandIn()
+        table = {int(ApiKey.HEARTBEAT): Handler(ApiKey.HEARTBEAT, range(20), answer_heartbeat)}
+        dispatcher = Dispatcher(broker, Handlers({}, table))
+        outer, inner = (
+            Listener(dispatcher, limits, name=name, slots=slots) for name in ("CLIENTS", "INTERNAL")
+        )
+        for listener in (outer, inner):
+            listener.bind("127.0.0.1", 0)
+            listener.start()
+        clients = [await connect(outer) for _ in range(3)]
+        await settle(lambda: len(outer.connections) == 2)
+        # The longest silent one goes for each broker that comes; the third client still has to wait.
+        clients[0][1].write(heartbeat(1))
+        await read_response(clients[0][0], ApiKey.HEARTBEAT, 0)
+        broker_connection = await connect(inner)
+        assert await read_eof(clients[1][0]) == b""
+        await settle(lambda: slots.total == 2)
+        assert (len(outer.connections), len(inner.connections)) == (1, 1)
+        another = await connect(inner)
+        assert await read_eof(clients[0][0]) == b""
+        # Where nobody is left to go, brokers are let in all the same, up to their listener's own number.
+        slots.most_at["INTERNAL"] = 3
+        third, fourth = await connect(inner), await connect(inner)
+        await settle(lambda: len(inner.connections) == 3)
+        assert slots.total == 3 and not outer.connections
+        for _, writer in (broker_connection, another, third):
+            writer.close()
+        await settle(lambda: len(inner.connections) == 1 and len(outer.connections) == 1)
+        # All of one address, over both listeners.
+        for listener in (outer, inner):
+            listener.update_limits(NetworkLimits(max_connections_per_ip=2))
+        too_many = await connect(outer)
+        assert await read_eof(too_many[0]) == b""
+        for _, writer in (*clients, fourth, too_many):
+            writer.close()
+        for listener in (outer, inner):
+            close_streams(listener.port)
+            listener.stop_accepting()
+            listener.abort_connections()
+        await settle(lambda: slots.total == 0)
+        assert not slots.per_host
+        for listener in (outer, inner):
+            listener.sending_threads.close()
 
     run(main)
 

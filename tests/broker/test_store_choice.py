@@ -46,10 +46,19 @@ def test_a_worker_has_a_session_with_the_shared_store(tmp_path: Path) -> None:
 
 
 def test_what_is_promised_of_the_way_to_zookeeper_is_kept_or_refused(tmp_path: Path) -> None:
-    config = BrokerConfig({"zookeeper.connect": "nowhere:1", "zookeeper.ssl.client.enable": "true"})
-    assert is_shared(config)
-    with pytest.raises(ConfigError, match="TLS to ZooKeeper"):
-        open_store(config, tmp_path, ManualClock())
+    tls = {"zookeeper.connect": "nowhere:1", "zookeeper.ssl.client.enable": "true"}
+    for more, told in (
+        (
+            {"zookeeper.ssl.truststore.location": "/nowhere.pem"},
+            r"zookeeper\.ssl\.truststore\.location: .*No such",
+        ),
+        ({"zookeeper.ssl.crl.enable": "true"}, r"zookeeper\.ssl\.crl\.enable=true: revocation"),
+        ({"zookeeper.ssl.ocsp.enable": "true"}, r"zookeeper\.ssl\.ocsp\.enable=true: revocation"),
+    ):
+        config = BrokerConfig({**tls, **more})
+        assert is_shared(config)
+        with pytest.raises(ConfigError, match=told):
+            open_store(config, tmp_path, ManualClock())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -79,6 +88,7 @@ def test_zookeeper_is_connected_to_as_configured(tmp_path: Path, monkeypatch: py
                 "connection_timeout_ms": connecting,
                 "auth": DigestAuth("kafka", "secret"),
                 "set_acl": True,
+                "tls": None,
             },
         )
     for scheme, auth in (

@@ -666,10 +666,8 @@ class Broker:
     def _limit_connections(self) -> None:
         connections = self.quotas.connections
         connections.per_second = self.config.max_connection_creation_rate
-        between_brokers = self.config.inter_broker_listener if len(self.listeners) > 1 else None
         for listener in self.listeners:
             listener.connection_quotas = connections
-            listener.is_protected = listener.name == between_brokers
             own = listener_config(self.config, listener.name, "max.connection.creation.rate")
             connections.limit_listener(listener.name, connections.per_second if own is None else int(own))
 

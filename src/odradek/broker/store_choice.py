@@ -10,6 +10,8 @@ from odradek.cluster.config_def import ConfigError
 from odradek.cluster.embedded import EmbeddedStore
 
 if TYPE_CHECKING:
+    import ssl
+
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.cluster.store import MetadataStore
     from odradek.cluster.zookeeper_access import Auth
@@ -46,11 +48,6 @@ def open_store(config: BrokerConfig, data_dir: Path, clock: Clock) -> tuple[Meta
 
 
 def _zookeeper(config: BrokerConfig, connect: str) -> MetadataStore:
-    if config.zookeeper_ssl_client_enable:
-        raise ConfigError(
-            "zookeeper.ssl.client.enable: TLS to ZooKeeper is not available. Set it to false, if what is "
-            "said there may be read by everybody on the way. Nothing was started."
-        )
     from odradek.cluster.zookeeper import ZooKeeperStore
 
     auth = _auth(config)
@@ -67,7 +64,57 @@ def _zookeeper(config: BrokerConfig, connect: str) -> MetadataStore:
         connection_timeout_ms=session_timeout_ms if connection_timeout_ms is None else connection_timeout_ms,
         auth=auth,
         set_acl=config.zookeeper_set_acl,
+        tls=_tls(config),
     )
+
+
+def _tls(config: BrokerConfig) -> ssl.SSLContext | None:
+    """The context of connections to ZooKeeper (KIP-515). Raises `ConfigError`."""
+    if not config.zookeeper_ssl_client_enable:
+        return None
+    for name in ("zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable"):
+        if config.get(name):
+            raise ConfigError(f"{name}=true: revocation of certificates is not looked at here")
+    from odradek.security.errors import TlsConfigError
+    from odradek.security.ssl_contexts import client_context
+
+    configs: dict[str, str] = {}
+    stores = {
+        "keystore": (
+            config.zookeeper_ssl_keystore_location,
+            config.zookeeper_ssl_keystore_type,
+            config.text_of("zookeeper.ssl.keystore.password"),
+        ),
+        "truststore": (
+            config.zookeeper_ssl_truststore_location,
+            config.zookeeper_ssl_truststore_type,
+            config.text_of("zookeeper.ssl.truststore.password"),
+        ),
+    }
+    for store, (location, given_type, password) in stores.items():
+        if location is None:
+            continue
+        kind = given_type or _type_of(location)
+        configs |= {f"ssl.{store}.location": location, f"ssl.{store}.type": kind}
+        if password is not None:
+            is_key = store == "keystore" and kind.upper() == "PEM"
+            configs["ssl.key.password" if is_key else f"ssl.{store}.password"] = password
+    # Kafka's default is TLS 1.2 alone, which newer servers refuse; so it counts only where it is given.
+    protocol = config.text_of("zookeeper.ssl.protocol") if config.is_given("zookeeper.ssl.protocol") else None
+    configs["ssl.enabled.protocols"] = config.text_of("zookeeper.ssl.enabled.protocols") or protocol or ""
+    configs["ssl.cipher.suites"] = config.text_of("zookeeper.ssl.cipher.suites") or ""
+    algorithm = config.text_of("zookeeper.ssl.endpoint.identification.algorithm")
+    configs["ssl.endpoint.identification.algorithm"] = "https" if algorithm is None else algorithm
+    try:
+        return client_context(configs)
+    except TlsConfigError as error:
+        raise ConfigError(f"TLS to ZooKeeper: zookeeper.{error}") from error
+
+
+def _type_of(location: str) -> str:
+    """The type of a store by its file's name, as ZooKeeper tells it."""
+    ending = location.rpartition(".")[2].lower()
+    return {"pem": "PEM", "p12": "PKCS12", "pfx": "PKCS12"}.get(ending, "JKS")
 
 
 def _auth(config: BrokerConfig) -> Auth | None:

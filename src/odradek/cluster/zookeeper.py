@@ -24,6 +24,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import queue
+import ssl
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -78,6 +79,7 @@ class ZooKeeperStore:
         auth: who this session is.
         set_acl: give new nodes Kafka's ACLs (`zookeeper.set.acl`): all for their creator, which needs `auth`,
             and reading for the world, but for those that hold credentials.
+        tls: how connections are encrypted; None for plain ones.
 
     Raises:
         BadArguments: `connect` names no server, or `set_acl` without `auth`.
@@ -96,6 +98,7 @@ class ZooKeeperStore:
         request_timeout_ms: int | None = None,
         auth: Auth | None = None,
         set_acl: bool = False,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._servers, self._chroot = ConnectString.parse(connect)
         if set_acl and auth is None:
@@ -120,7 +123,7 @@ class ZooKeeperStore:
         self._told: list[tuple[Watcher, WatchEvent]] = []
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._connection: Any = self._kazoo.ZooKeeperConnection(
-            self._servers, session_timeout_ms, auth, self._state_changed
+            self._servers, session_timeout_ms, auth, self._state_changed, tls
         )
         try:
             self._begin(connection_timeout_ms / 1000)

@@ -7,6 +7,7 @@ stops), and it forgets all watches when the connection is lost (`zookeeper.py` a
 from __future__ import annotations
 
 import logging
+import ssl
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -38,6 +39,7 @@ from odradek.cluster.store import (
     StoreError,
 )
 from odradek.cluster.zookeeper_access import Acl, DigestAuth, SaslAuth
+from odradek.cluster.zookeeper_tls import TlsHandler
 
 _ERRORS: dict[Any, type[StoreError]] = {
     kz.NoNodeError: NoNode,
@@ -83,6 +85,7 @@ class ZooKeeperConnection:
         servers: `host:port`, separated by commas.
         session_timeout_ms: asked of the server, which may bound it.
         auth: who the session is.
+        tls: how the connection is encrypted; None for a plain one.
         on_state: called in kazoo's thread for events, in order with them: True when the connection is there
             again after a loss, False when the session is over (not at `close`).
     """
@@ -93,6 +96,7 @@ class ZooKeeperConnection:
         session_timeout_ms: int,
         auth: DigestAuth | SaslAuth | None,
         on_state: Callable[[bool], None],
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._on_state = on_state
         self._connected_once = False
@@ -102,7 +106,7 @@ class ZooKeeperConnection:
         self._client = KazooClient(
             hosts=servers,
             timeout=session_timeout_ms / 1000,
-            handler=SequentialThreadingHandler(),
+            handler=SequentialThreadingHandler() if tls is None else TlsHandler(tls),
             auth_data=[("digest", f"{auth.username}:{auth.password}")]
             if isinstance(auth, DigestAuth)
             else None,

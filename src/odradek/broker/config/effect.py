@@ -216,13 +216,26 @@ EFFECTIVE_BROKER_CONFIGS = _OF_TOPICS | {
     "zookeeper.connection.timeout.ms",
     "zookeeper.session.timeout.ms",
     "zookeeper.set.acl",
+    "zookeeper.ssl.cipher.suites",
     "zookeeper.ssl.client.enable",
+    "zookeeper.ssl.crl.enable",
+    "zookeeper.ssl.enabled.protocols",
+    "zookeeper.ssl.endpoint.identification.algorithm",
+    "zookeeper.ssl.keystore.location",
+    "zookeeper.ssl.keystore.password",
+    "zookeeper.ssl.keystore.type",
+    "zookeeper.ssl.ocsp.enable",
+    "zookeeper.ssl.protocol",
+    "zookeeper.ssl.truststore.location",
+    "zookeeper.ssl.truststore.password",
+    "zookeeper.ssl.truststore.type",
 }
 """Broker configs that change what happens."""
 
 EFFECTIVE_FOR_LISTENERS = frozenset(
     name
     for name in EFFECTIVE_BROKER_CONFIGS
-    if name.startswith(("ssl.", "sasl.")) or name == "connections.max.reauth.ms"
+    if name.startswith(("ssl.", "sasl."))
+    or name in ("connections.max.reauth.ms", "max.connections", "max.connection.creation.rate")
 )
 """Those that may stand under a listener's prefix, for it alone."""

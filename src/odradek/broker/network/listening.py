@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from odradek.broker.config.listener_overrides import ListenerSsl
+from odradek.broker.config.listener_overrides import ListenerSsl, listener_config
+from odradek.broker.network.connection_slots import NO_BOUND, ConnectionSlots
 from odradek.broker.network.limits import network_limits
 from odradek.broker.network.server import AddressInUse, Listener
 from odradek.broker.network.write_turn import WriteTurn
@@ -30,6 +31,7 @@ class Listening:
 
     Attributes:
         listeners: in the order of the configs.
+        slots: how many connections there are, and may be.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Listening:
         self._undo = undo
         self._handshakes: Handshakes | None = None
         self.listeners: list[Listener] = []
+        self.slots = ConnectionSlots()
 
     def open(self, dispatcher: Dispatcher, start_logins: Callable[[str], GateKeeper]) -> None:
         """Take the ports, without accepting yet.
@@ -72,6 +75,7 @@ class Listening:
                 security_protocol=endpoint.security_protocol,
                 write_turn=write_turn,
                 tls=self._tls_of(config, endpoint),
+                slots=self.slots,
             )
             if endpoint.security_protocol.startswith("SASL"):
                 listener.sasl = start_logins(endpoint.listener)
@@ -90,6 +94,7 @@ class Listening:
             self.listeners.append(listener)
             self._undo.append((f"sending threads {endpoint.listener}", listener.sending_threads.close))
             self._undo.append((f"listener {endpoint.listener}", listener.stop_accepting))
+        self._limit_listeners()
         if self._handshakes is not None:
             looking = Periodic(self._loop, "certificates", _LOOK_AT_FILES_MS, self.reload_certificates)
             self._undo.append(("certificates", looking.stop))
@@ -98,10 +103,21 @@ class Listening:
         """Take over changed configs; they hold for what comes from now on."""
         config = self._config()
         limits = network_limits(config)
+        self._limit_listeners()
         for listener in self.listeners:
             listener.update_limits(limits)
             if listener.sasl is not None:
                 listener.sasl.reconfigure(config)
+
+    def _limit_listeners(self) -> None:
+        """Take over what holds for single listeners (KIP-402, KIP-612)."""
+        config, slots = self._config(), self.slots
+        several = len(self.listeners) > 1
+        slots.protected = config.inter_broker_listener if several else None
+        for listener in self.listeners:
+            most = listener_config(config, listener.name, "max.connections")
+            slots.most_at[listener.name] = NO_BOUND if most is None else int(most)
+            listener.is_protected = listener.name == slots.protected
 
     def reload_certificates(self) -> None:
         """Take over changed TLS configs, and what has changed in the files that they name."""

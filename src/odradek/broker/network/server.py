@@ -10,11 +10,11 @@ import asyncio
 import errno
 import logging
 import socket
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from odradek.broker.network.connection import Connection
 from odradek.broker.network.connection import log as log_of_connections
+from odradek.broker.network.connection_slots import ConnectionSlots
 from odradek.broker.network.limits import descriptors_for_connections
 from odradek.broker.network.memory_pool import MemoryPool
 from odradek.broker.network.outbox import SendingThreads
@@ -73,6 +73,7 @@ class Listener:
         security_protocol: str = "PLAINTEXT",
         write_turn: WriteTurn | None = None,
         tls: ListenerTls | None = None,
+        slots: ConnectionSlots | None = None,
     ) -> None:
         """
         Args:
@@ -82,6 +83,7 @@ class Listener:
             security_protocol: what its peers speak.
             write_turn: shared with the other listeners of the broker.
             tls: how its connections are encrypted; None for plain ones.
+            slots: counts the connections of all listeners of the broker.
         """
         self.tls = tls
         self.dispatcher = dispatcher
@@ -105,14 +107,16 @@ class Listener:
         self.is_protected = False
         # Those that came too fast, and are closed when they have waited.
         self._delayed: dict[socket.socket, asyncio.TimerHandle] = {}
-        self._per_host: Counter[str] = Counter()
-        self._per_host_limits = dict(limits.max_connections_per_ip_overrides)
+        self.slots = slots or ConnectionSlots()
+        self.slots.add(self)
+        self._limit_slots()
         self._socket: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
-        self._slot_free = asyncio.Event()
         # Connections in the middle of a frame, the longest silent first.
         self._partial: dict[Connection, None] = {}
         self._next_id = 0
+        self._making_room: set[Connection] = set()
+        """Connections that are being closed in favour of others."""
         self.repeats = Repeats(log)
         self.repeats_of_connections = Repeats(log_of_connections)
         self._first_reserved = descriptors_for_connections()
@@ -163,8 +167,14 @@ class Listener:
         self.limits = limits
         self.memory_pool.limit = limits.queued_max_request_bytes
         self.sending_threads.resize(limits.network_threads)
-        self._per_host_limits = dict(limits.max_connections_per_ip_overrides)
-        self._slot_free.set()
+        self._limit_slots()
+        self.slots.look_again()
+
+    def _limit_slots(self) -> None:
+        limits, slots = self.limits, self.slots
+        slots.most = limits.max_connections
+        slots.most_per_host = limits.max_connections_per_ip
+        slots.most_of_host = dict(limits.max_connections_per_ip_overrides)
 
     def stop_accepting(self) -> None:
         """Close the listening socket; open connections go on."""
@@ -199,7 +209,7 @@ class Listener:
         assert self._socket is not None
         listening = self._socket
         while True:
-            while len(self.connections) >= self.limits.max_connections:
+            while not self.slots.has_room(self.name):
                 self.repeats.log(
                     logging.WARNING,
                     self.name,
@@ -207,8 +217,7 @@ class Listener:
                     self.name,
                     len(self.connections),
                 )
-                self._slot_free.clear()
-                await self._slot_free.wait()
+                await self.slots.wait()
             try:
                 accepted, address = await self._next(listening)
             except OSError as error:
@@ -252,8 +261,8 @@ class Listener:
         host, port = address[0], address[1]
         if self.connection_quotas is not None and not await self._is_in_time(accepted, host, port):
             return
-        limit = self._per_host_limits.get(host, self.limits.max_connections_per_ip)
-        if self._per_host[host] >= limit:
+        limit = self.slots.limit_of(host)
+        if self.slots.is_full(host):
             self._refuse(accepted)
             self.repeats.log(
                 logging.INFO,
@@ -339,17 +348,27 @@ class Listener:
     def opened(self, connection: Connection) -> None:
         """Told by a connection when it begins."""
         self.connections[connection] = None
-        self._per_host[connection.peer.host] += 1
+        self.slots.opened(self.name, connection.peer.host)
 
     def closed(self, connection: Connection) -> None:
         """Told by a connection when it has ended."""
         self.connections.pop(connection, None)
         self.memory_pool.forget(connection)
-        host = connection.peer.host
-        self._per_host[host] -= 1
-        if self._per_host[host] <= 0:
-            del self._per_host[host]
-        self._slot_free.set()
+        self._making_room.discard(connection)
+        self.slots.closed(self.name, connection.peer.host)
+
+    def close_least_recently_used(self) -> bool:
+        """See `HasConnections`."""
+        oldest = min(
+            (one for one in self.connections if one not in self._making_room),
+            key=lambda one: one.active_at,
+            default=None,
+        )
+        if oldest is None:
+            return False
+        self._making_room.add(oldest)
+        oldest.abort("max.connections reached: it makes room for a broker, having been silent longest")
+        return True
 
     # ------------------------------------------------------------------ memory
 
