@@ -284,7 +284,7 @@ class RealKafka:
     `ready_s` is the time from the start of its process to its first answer. `kraft` asks for KRaft before
     4.0, too (from 2.8 on). `zookeeper` is the address of its ZooKeeper, when given that of another broker's,
     with which this one, of another `broker_id`, makes a cluster. `listeners` among the `settings` are further
-    ones. `sasl` has it listen on `sasl_port`, too, where clients log in.
+    ones. `sasl` has it listen on `sasl_port`, too, where clients log in, and `tls` on `tls_port`.
     """
 
     version: str
@@ -299,6 +299,8 @@ class RealKafka:
     broker_id: int = 1
     sasl: bool = False
     sasl_port: int = 0
+    tls: bool = False
+    tls_port: int = 0
     _has_zookeeper: bool = False
     _children: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _command: list[str] = field(init=False)
@@ -366,11 +368,10 @@ class RealKafka:
                 config |= {"host.name": "127.0.0.1", "port": str(self.port)}
         if self.sasl:
             (self.sasl_port,) = free_ports(1)
-            login = f",SASL_PLAINTEXT://127.0.0.1:{self.sasl_port}"
-            config["listeners"] += login
-            if "advertised.listeners" in config:
-                config["advertised.listeners"] += login
-                config["listener.security.protocol.map"] += ",SASL_PLAINTEXT:SASL_PLAINTEXT"
+            self._listen_to(config, "SASL_PLAINTEXT", self.sasl_port)
+        if self.tls:
+            (self.tls_port,) = free_ports(1)
+            self._listen_to(config, "SSL", self.tls_port)
         properties = self.directory / "server.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
         if self.kraft:
@@ -394,6 +395,15 @@ class RealKafka:
         kafka = java_command(self.version, "kafka.Kafka", heap="1g", collector=self.collector, server=True)
         self._command = [*kafka, str(properties)]
         self.start_again()
+
+    @staticmethod
+    def _listen_to(config: dict[str, str], protocol: str, port: int) -> None:
+        """Add a listener."""
+        listener = f",{protocol}://127.0.0.1:{port}"
+        config["listeners"] += listener
+        if "advertised.listeners" in config:
+            config["advertised.listeners"] += listener
+            config["listener.security.protocol.map"] += f",{protocol}:{protocol}"
 
     def _await(self, broker: subprocess.Popen[bytes], limit_s: float = 300) -> None:
         began = time.monotonic()

@@ -48,6 +48,14 @@ class Issued(NamedTuple):
         path.write_text(self.key + self.chain)
         return path
 
+    def write_pem_pair(self, folder: Path) -> tuple[Path, Path]:
+        """Write certificate and key into two PEM files; return their paths."""
+        certificate, key = folder / "certificate.pem", folder / "key.pem"
+        certificate.write_text(self.chain)
+        key.touch(mode=0o600)
+        key.write_text(self.key)
+        return certificate, key
+
     def write_pkcs12(self, path: Path, password: str) -> Path:
         """Write a key store in PKCS#12, which only its owner may read."""
         key = serialization.load_pem_private_key(self.key.encode(), None)
@@ -150,6 +158,13 @@ class CertificateAuthority:
     def write_trust_store(self, path: Path) -> Path:
         """Write the authority's certificate into a PEM file."""
         path.write_text(self.pem)
+        return path
+
+    def write_pkcs12_trust_store(self, path: Path, password: str) -> Path:
+        """Write the authority's certificate into a PKCS#12 file that Java takes for a trust store."""
+        entry = pkcs12.PKCS12Certificate(self._certificate, b"ca")
+        encryption = serialization.BestAvailableEncryption(password.encode())
+        path.write_bytes(pkcs12.serialize_java_truststore([entry], encryption))
         return path
 
     def _new_key(self) -> Any:
