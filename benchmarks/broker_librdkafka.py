@@ -9,6 +9,8 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from benchmarks.peers import BROKERS, KAFKA, Peer, package_version, running
 from benchmarks.results import Measure, Outcome
@@ -20,8 +22,10 @@ RECORDS = 300_000
 CASES = ("produce, 1 KiB records, acks=all", "consume, 1 KiB records")
 
 
-def produce(servers: str, topic: str, count: int) -> tuple[float, int]:
-    """Send `count` records; (seconds, records acknowledged)."""
+def produce(
+    servers: str, topic: str, count: int, configs: Mapping[str, Any] | None = None
+) -> tuple[float, int]:
+    """Send `count` records; (seconds, records acknowledged). `configs` are further ones of the client."""
     from confluent_kafka import Producer
 
     good = 0
@@ -36,6 +40,7 @@ def produce(servers: str, topic: str, count: int) -> tuple[float, int]:
             "linger.ms": 5,
             "batch.size": 262_144,
             "queue.buffering.max.messages": 500_000,
+            **(configs or {}),
         }
     )
     value = bytes(range(256)) * (SIZE // 256)
@@ -54,7 +59,9 @@ def produce(servers: str, topic: str, count: int) -> tuple[float, int]:
     return time.perf_counter() - began, good
 
 
-def consume(servers: str, topic: str, count: int) -> tuple[float, int]:
+def consume(
+    servers: str, topic: str, count: int, configs: Mapping[str, Any] | None = None
+) -> tuple[float, int]:
     """Read `count` records from the beginning; (seconds, records read)."""
     from confluent_kafka import Consumer, TopicPartition
 
@@ -65,6 +72,7 @@ def consume(servers: str, topic: str, count: int) -> tuple[float, int]:
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "queued.max.messages.kbytes": 65_536,
+            **(configs or {}),
         }
     )
     consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])

@@ -1,0 +1,216 @@
+"""TLS 1.3 beside plain connections, of our broker and of Kafka: produce, fetch, and 5,000 connections.
+
+The client is librdkafka in a process of its own, for all alike; what is compared is the broker's CPU.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from benchmarks.broker_librdkafka import consume, produce
+from benchmarks.peers import KAFKA, OURS, Kafka, Odradek, SkippedError, in_memory, kafka_peer
+from benchmarks.results import Measure
+from benchmarks.sections import Context
+from odradek.testing.certificates import CertificateAuthority
+
+CONTENDERS = (OURS, KAFKA)
+PARTITIONS = 4
+RECORD_BYTES = 1024
+SIZES = {"16 KiB": 16_384, "1 MiB": 1_000_000}
+PROTOCOLS = ("PLAINTEXT", "SSL")
+CONNECTIONS = 5_000
+PASSWORD = "changeit"
+
+
+class Stores:
+    """A broker's key, and its authority, as files."""
+
+    def __init__(self, folder: Path) -> None:
+        # RSA of 2048 bits, as most certificates have it.
+        authority = CertificateAuthority(rsa_bits=2048)
+        issued = authority.issue("broker", hosts=["127.0.0.1"])
+        self.ca = authority.write_trust_store(folder / "ca.pem")
+        self.key_store = issued.write_pkcs12(folder / "broker.p12", PASSWORD)
+
+    def configs(self) -> dict[str, str]:
+        """Return what a broker is configured with."""
+        return {
+            "ssl.keystore.type": "PKCS12",
+            "ssl.keystore.location": str(self.key_store),
+            "ssl.keystore.password": PASSWORD,
+            "ssl.key.password": PASSWORD,
+            "ssl.enabled.protocols": "TLSv1.3",
+        }
+
+
+class SecuredOdradek(Odradek):
+    """This checkout, with a second listener."""
+
+    stores: Stores
+    tls_port = 0
+
+    def _spawn(self, words: list[str]) -> None:
+        self.tls_port = kafka_peer.free_ports(1)[0]
+        configs = {
+            **self.stores.configs(),
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},SSL://127.0.0.1:{self.tls_port}",
+        }
+        more = [word for name, text in configs.items() for word in ("--set", f"{name}={text}")]
+        at = words.index("--port")
+        super()._spawn([*words[:at], *words[at + 2 :], *more])
+
+
+class SecuredKafka(Kafka):
+    """Apache Kafka, with a second listener."""
+
+    stores: Stores
+    tls_port = 0
+
+    def start(self) -> None:
+        if why := kafka_peer.missing_toolchain():
+            raise SkippedError(why)
+        self.version = kafka_peer.NEWEST
+        self._broker = kafka_peer.RealKafka(
+            self.version,
+            self.directory,
+            {"log.segment.delete.delay.ms": "1000", **self.stores.configs()},
+            collector=kafka_peer.SERVER_COLLECTOR,
+            tls=True,
+        )
+        self._broker.start()
+        self.port, self.pid = self._broker.port, self._broker.pid
+        self.tls_port = self._broker.tls_port
+
+
+Secured = SecuredOdradek | SecuredKafka
+
+
+def _client(peer: Secured, what: str, protocol: str, size: int) -> dict[str, Any]:
+    configs: dict[str, Any] = {
+        "bootstrap.servers": f"127.0.0.1:{peer.port if protocol == 'PLAINTEXT' else peer.tls_port}",
+        "security.protocol": protocol,
+    }
+    if what == "produce":
+        configs["batch.size"] = size
+    else:
+        configs["fetch.message.max.bytes"] = size
+    if protocol == "SSL":
+        configs["ssl.ca.location"] = str(peer.stores.ca)
+    return configs
+
+
+def _measure(peer: Secured, what: str, configs: dict[str, Any], topic: str, count: int) -> dict[str, float]:
+    cpu = peer.cpu_s()
+    words = [
+        sys.executable,
+        "-m",
+        "benchmarks.security_section",
+        what,
+        topic,
+        str(count),
+        json.dumps(configs),
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=180)
+    if done.returncode:
+        raise RuntimeError(f"{peer.name}: {done.stderr[-2000:]}")
+    seconds, records = json.loads(done.stdout)
+    if records != count:
+        raise RuntimeError(f"{peer.name}: {what} of {count} records ended with {records}")
+    return {
+        "MB/s": count * RECORD_BYTES / 1e6 / seconds,
+        "CPU s per GiB": (peer.cpu_s() - cpu) / (count * RECORD_BYTES / 2**30),
+    }
+
+
+def _connect_many(peer: Secured, number: int) -> tuple[float, float]:
+    """Return the memory in KiB that a TLS connection costs the broker, and CPU in ms of its handshake."""
+    context = ssl.create_default_context(cafile=str(peer.stores.ca))
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    before, cpu = peer.resident_mib(), peer.cpu_s()
+    open_ones = []
+    try:
+        for _ in range(number):
+            plain = socket.create_connection(("127.0.0.1", peer.tls_port), 30)
+            open_ones.append(context.wrap_socket(plain, server_hostname="127.0.0.1"))
+            # ApiVersions, that buffers are touched.
+            open_ones[-1].sendall(bytes.fromhex("0000000d00120000000000010003616263"))
+            assert open_ones[-1].recv(4096)
+        return (peer.resident_mib() - before) * 1024 / number, (peer.cpu_s() - cpu) * 1000 / number
+    finally:
+        for one in open_ones:
+            one.close()
+
+
+def measure(context: Context) -> list[Measure]:
+    """Produce topics and consume them, over both protocols, in turns; then connect often."""
+    from odradek.client import Admin, NewTopic
+
+    count = 32_768 if context.quick else 131_072
+    figures: dict[tuple[str, str], dict[str, list[float]]] = {}
+
+    def note(case: str, label: str, who: str, value: float) -> None:
+        figures.setdefault((case, label), {}).setdefault(who, []).append(value)
+
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", dir=in_memory())))
+        stores = Stores(folder)
+        peers: dict[str, Secured] = {}
+        for who, kind in ((OURS, SecuredOdradek), (KAFKA, SecuredKafka)):
+            directory = folder / who.replace(" ", "-")
+            directory.mkdir()
+            peer: Secured = kind(who, directory)
+            peer.stores = stores
+            stack.callback(peer.stop)
+            try:
+                peer.start()
+            except SkippedError as why:
+                context.say(f"{who}: {why}")
+                continue
+            peers[who] = peer
+        for number in range(-1, context.rounds):
+            for label, size in SIZES.items():
+                for protocol in PROTOCOLS:
+                    for who, peer in peers.items():
+                        topic = f"tls-{number + 1}-{size}-{protocol}"
+                        with Admin(bootstrap_servers=peer.servers) as admin:
+                            admin.create_topics([NewTopic(topic, PARTITIONS, 1)])
+                        for what in ("produce", "consume"):
+                            found = _measure(peer, what, _client(peer, what, protocol, size), topic, count)
+                            shown = "TLS 1.3" if protocol == "SSL" else "plain"
+                            case = f"librdkafka, {what}, {label}, {shown}"
+                            words = ", ".join(f"{value:.3g} {unit}" for unit, value in found.items())
+                            context.say(f"{case}, round {number + 1}, {who}: {words}")
+                            if number >= 0:
+                                for unit, value in found.items():
+                                    note(case, unit, who, value)
+                        with Admin(bootstrap_servers=peer.servers) as admin:
+                            admin.delete_topics([topic])
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        many = min(CONNECTIONS, max(100, min(soft, hard) - 500))
+        for who, peer in peers.items():
+            kib, ms = _connect_many(peer, many)
+            case = f"{many:,} TLS 1.3 connections, RSA 2048"
+            note(case, "KiB of memory per connection", who, kib)
+            note(case, "CPU ms per handshake", who, ms)
+            context.say(f"{case}, {who}: {kib:.1f} KiB, {ms:.2f} ms")
+    return [
+        Measure(case, label, values, not label.startswith("MB"), {KAFKA: 1.0} if "TLS" in case else {})
+        for (case, label), values in figures.items()
+    ]
+
+
+if __name__ == "__main__":
+    mode = {"produce": produce, "consume": consume}[sys.argv[1]]
+    given = json.loads(sys.argv[4])
+    servers = given.pop("bootstrap.servers")
+    print(json.dumps(mode(servers, sys.argv[2], int(sys.argv[3]), given)))
