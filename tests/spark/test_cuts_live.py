@@ -62,3 +62,15 @@ def test_an_end_where_the_broker_stamps() -> None:
         assert planned(broker, "timestamp > now() - interval 1 hour") == [(0, 0, 3)]
         committed = {"kafka.isolation.level": "read_committed"}
         assert planned(broker, "timestamp < timestamp_millis(4000)", **committed) == []
+
+
+def test_many_partitions_of_which_few_have_records() -> None:
+    with Broker() as broker:
+        broker.create_topic("t", partitions=1_000)
+        with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            for partition in (0, 1, 499, 999):
+                producer.send("t", value=b"x", partition=partition).result()
+        wanted = [(0, 0, 1), (1, 0, 1), (499, 0, 1), (999, 0, 1)]
+        assert planned(broker, "offset >= 0") == wanted
+        assert planned(broker, "timestamp > now() - interval 1 hour") == wanted
+        assert planned(broker, "timestamp > now() + interval 1 hour") == []
