@@ -347,10 +347,10 @@ def test_security_that_is_not_there_is_passed_over_only_when_that_is_meant(tmp_p
     data, file = tmp_path / "data", tmp_path / "server.properties"
     file.write_text(
         f"log.dirs={data}\nlisteners=PLAINTEXT://127.0.0.1:0\nauthorizer.class.name=kafka.Acls\n"
-        "listener.name.plaintext.ssl.keystore.password=hunter2\n"
+        "listener.name.plaintext.sasl.jaas.config=hunter2\n"
     )
     text = refused("--config", str(file))
-    for name in ("authorizer.class.name", "listener.name.plaintext.ssl.keystore.password"):
+    for name in ("authorizer.class.name", "listener.name.plaintext.sasl.jaas.config"):
         assert name in text
     assert "hunter2" not in text
     assert not data.exists()

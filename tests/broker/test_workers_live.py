@@ -307,7 +307,7 @@ def test_a_port_in_use_stops_all_and_is_named(tmp_path: Path) -> None:
         (("--set", "zookeeper.connect=127.0.0.1:2181"), "zookeeper.connect: workers have a metadata store"),
         (("--set", "num.partitions=many"), "num.partitions"),
         (("--port", "65535"), "65535 is the last"),
-        (("--set", "listeners=SSL://127.0.0.1:0"), "only PLAINTEXT listeners are"),
+        (("--set", "listeners=SSL://127.0.0.1:0"), "a TLS listener needs a key"),
     ],
 )
 def test_bad_configs_are_refused(arguments: tuple[str, ...], complaint: str, tmp_path: Path) -> None:

@@ -119,9 +119,9 @@ def test_config_files(tool: RunTool, tmp_path: Path) -> None:
     listed = tool("topics", "--list", "--command-config", str(config))
     assert listed.stderr.count("WARNING") == 1
     assert "nosuch" in listed.stderr
-    config.write_text("sasl.mechanism=PLAIN\n")
+    config.write_text("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n")
     refused = tool("topics", "--list", "--command-config", str(config), status=1)
-    assert "SASL" in refused.stderr
+    assert "sasl.jaas.config" in refused.stderr
     config.write_text("request.timeout.ms=soon\n")
     refused = tool("topics", "--list", "--command-config", str(config), status=1)
     assert "request.timeout.ms" in refused.stderr

@@ -54,14 +54,16 @@ def run(
     signals = StopSignals()
     signals.interrupt_the_start()
     try:
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            return runner.run(_main(config, signals, request_log, on_ready, observe, scram_users))
+        try:
+            with asyncio.Runner(loop_factory=loop_factory()) as runner:
+                return runner.run(_main(config, signals, request_log, on_ready, observe, scram_users))
+        except StartError as error:
+            print(f"odradek server: {error}", file=sys.stderr)  # noqa: T201 - the one message for a person
+            return 1
     except StoppedWhileStarting:
+        # Also by a signal that comes while a start that has failed is told.
         log.info("stopped while it was starting")
         return 0
-    except StartError as error:
-        print(f"odradek server: {error}", file=sys.stderr)  # noqa: T201 - the one message for a person
-        return 1
     finally:
         signals.let_go()
 
