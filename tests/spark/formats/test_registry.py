@@ -9,7 +9,8 @@ import pytest
 
 from odradek.spark.formats import registry as registry_module
 from odradek.spark.formats.errors import RegistryError, UnknownSchemaError
-from odradek.spark.formats.registry import RegistryClient, RegistryOptions
+from odradek.spark.formats.options import RegistryOptions
+from odradek.spark.formats.registry import RegistryClient
 from odradek.testing import SchemaRegistry
 
 LONG, STRING = '"long"', '"string"'

@@ -6,10 +6,9 @@ Every complaint is a `ValueError` that names the option and says what to write i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from odradek.spark.formats.registry import RegistryOptions
 from odradek.spark.option_values import Given
 
 SIDES = ("key", "value")
@@ -54,6 +53,21 @@ SINK_OPTIONS = (
     *(f"{side}.{name}" for side in SIDES for name in (*_OF_A_SIDE, "schema.register")),
     *_SHARED,
 )
+
+
+@dataclass(frozen=True)
+class RegistryOptions:
+    """Where a registry is.
+
+    Attributes:
+        urls: tried one after the other.
+        user_info: `user:password` of HTTP's basic authentication, or empty.
+        timeout_ms: how long one answer may take.
+    """
+
+    urls: tuple[str, ...]
+    user_info: str = field(default="", repr=False)
+    timeout_ms: int = 10_000
 
 
 @dataclass(frozen=True)

@@ -15,32 +15,18 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from odradek.spark.formats.errors import RegistryError, UnknownSchemaError
+from odradek.spark.formats.options import RegistryOptions
 
 log = logging.getLogger(__name__)
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 _TRIES = 4
 _MOST_BYTES = 16 << 20
-
-
-@dataclass(frozen=True)
-class RegistryOptions:
-    """Where a registry is.
-
-    Attributes:
-        urls: tried one after the other.
-        user_info: `user:password` of HTTP's basic authentication, or empty.
-        timeout_ms: how long one answer may take.
-    """
-
-    urls: tuple[str, ...]
-    user_info: str = field(default="", repr=False)
-    timeout_ms: int = 10_000
 
 
 @dataclass(frozen=True)
