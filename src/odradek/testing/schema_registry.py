@@ -71,7 +71,7 @@ class SchemaRegistry:
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(
-            target=self._server.serve_forever, name="schema-registry", daemon=True
+            target=self._server.serve_forever, args=(0.02,), name="schema-registry", daemon=True
         )
         self._thread.start()
 

@@ -98,6 +98,7 @@ def typed(depth: int) -> Any:
     return plain | optional() | arrays() | maps() | records()
 
 
+@pytest.mark.fuzz
 @given(typed(2))
 def test_what_fastavro_writes_is_read(case: tuple[Any, Any, Any]) -> None:
     schema, value, found = case
@@ -148,6 +149,7 @@ def test_every_type() -> None:
     assert (rows, problems) == ([READ], [])
 
 
+@pytest.mark.fuzz
 @given(st.lists(st.tuples(st.integers(0, 70), st.binary(max_size=3)), max_size=3), st.integers(0, 3))
 def test_damaged_records(damage: list[tuple[int, bytes]], width: int) -> None:
     good = data = encode(EVERY, VALUE)
@@ -158,6 +160,7 @@ def test_damaged_records(damage: list[tuple[int, bytes]], width: int) -> None:
     assert {one.row for one in problems} <= {0}
 
 
+@pytest.mark.fuzz
 @given(st.binary(max_size=40))
 def test_any_bytes(data: bytes) -> None:
     read(EVERY, data)

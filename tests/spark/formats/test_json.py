@@ -78,6 +78,7 @@ def as_read(ddl: str, value: Any) -> Any:
     return value
 
 
+@pytest.mark.fuzz
 @given(values(2), st.booleans(), st.sampled_from([None, 1]))
 def test_what_json_writes_is_read(typed: tuple[str, Any], ascii_only: bool, indent: int | None) -> None:
     ddl, value = typed
@@ -98,6 +99,7 @@ WHOLE = (
 )
 
 
+@pytest.mark.fuzz
 @given(
     st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.binary(max_size=2)), max_size=3), st.integers(0, 3)
 )
@@ -112,6 +114,7 @@ def test_damaged_documents(damage: list[tuple[int, bytes]], kind: int) -> None:
     assert {one.row for one in problems} <= {0}
 
 
+@pytest.mark.fuzz
 @given(st.binary(max_size=30))
 @example(b"")
 @example(b"[" * 300)
@@ -121,6 +124,7 @@ def test_any_bytes(data: bytes) -> None:
     decoder(value_format="json", value_schema="array<string>")([data])
 
 
+@pytest.mark.fuzz
 @given(st.from_regex(r"-?(0|[1-9][0-9]{0,25})(\.[0-9]{1,25})?([eE][+-]?[0-9]{1,3})?", fullmatch=True))
 def test_numbers(text: str) -> None:
     assert one("double", f'{{"a":{text}}}') == float(text)

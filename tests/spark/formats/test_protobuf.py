@@ -124,6 +124,7 @@ def expected(value: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.fuzz
 @given(value=st.fixed_dictionaries({}, optional=FIELDS))
 def test_what_protobuf_writes_is_read(order: Type, value: dict[str, Any]) -> None:
     message = order.make(**{name: one for name, one in value.items() if name not in ("x", "q")})
@@ -150,6 +151,7 @@ def test_times_and_choices(order: Type) -> None:
     assert (rows[1]["z2"], rows[1]["z3"]) == ({"x": 1, "y": None}, None)
 
 
+@pytest.mark.fuzz
 @given(st.lists(st.fixed_dictionaries({}, optional=FIELDS), min_size=2, max_size=3), st.data())
 def test_messages_one_behind_the_other_are_merged(order: Type, values: list[Any], data: Any) -> None:
     """Protobuf's own library says what two messages in a row are."""
@@ -164,6 +166,7 @@ def test_messages_one_behind_the_other_are_merged(order: Type, values: list[Any]
     assert order.read(together) == order.read(once)
 
 
+@pytest.mark.fuzz
 @given(data=st.binary(max_size=40))
 def test_any_bytes(order: Type, data: bytes) -> None:
     """A row or a problem, and the twins agree; what is a row the library reads too."""
@@ -173,6 +176,7 @@ def test_any_bytes(order: Type, data: bytes) -> None:
     assert (rows[0] is None) == bool(problems)
 
 
+@pytest.mark.fuzz
 @given(at=st.integers(0, 200), instead=st.binary(max_size=3), width=st.integers(0, 3))
 def test_damaged_messages(order: Type, at: int, instead: bytes, width: int) -> None:
     good = order.make(

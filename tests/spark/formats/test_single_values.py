@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from .decoded import decoder
 
 
+@pytest.mark.fuzz
 @given(
     st.integers(-(2**63), 2**63 - 1),
     st.floats(allow_nan=False),
@@ -57,6 +58,7 @@ def test_malformed(kind: str, data: bytes, reason: str) -> None:
     assert [(one.row, one.reason.endswith(reason)) for one in problems] == [(1, True)]
 
 
+@pytest.mark.fuzz
 @given(
     st.lists(st.none() | st.binary(max_size=9), max_size=20),
     st.sampled_from(["long", "string", "boolean", "uuid"]),
