@@ -150,7 +150,8 @@ class RequestThrottle:
         manager = self._managers.fetch
         if not manager.is_enabled or replica_of(request, context.api_version) >= 0:
             return max_bytes
-        return int(min(max_bytes, manager.most_at_once(context.principal, context.client_id)))
+        # A quota may be negative: whoever sets it may set any number.
+        return max(0, int(min(max_bytes, manager.most_at_once(context.principal, context.client_id))))
 
     def fetched(self, context: Counted, session: FetchContext, answers: Answers) -> FetchResponse | None:
         """Count what a consumer is to get.

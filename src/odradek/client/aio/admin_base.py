@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -14,6 +15,8 @@ from odradek.errors import ErrorCode, KafkaError, error_for
 from odradek.wire.api import ApiKey
 
 T = TypeVar("T")
+
+_QUOTA_EXCEEDED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
 def check(code: int, what: str, message: str | None = None) -> None:
@@ -96,6 +99,37 @@ class AdminBase:
             return response
 
         return await self._retry(what, step)
+
+    async def _within_quota(
+        self,
+        names: Iterable[str],
+        ask: Callable[[set[str]], Awaitable[Any]],
+        rows: Callable[[Any], Iterable[Any]],
+        retry_on_quota_violation: bool,
+    ) -> list[Any]:
+        """Ask for changes of topics, again for those that a quota has no room for now (KIP-599).
+
+        Args:
+            names: of the topics.
+            ask: asks the controller about some of them.
+            rows: the topics of an answer, each with `name` and `error_code`.
+            retry_on_quota_violation: whether to wait for the quota, as long as a call may take.
+
+        Returns: a row for each topic, the last that was said of it.
+        """
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + self._config.default_api_timeout_ms / 1000
+        found: dict[str, Any] = {}
+        left = set(names)
+        while True:
+            response = await ask(left)
+            found |= {row.name: row for row in rows(response)}
+            left = {name for name in left if name in found and found[name].error_code == _QUOTA_EXCEEDED}
+            wait_s = response.throttle_time_ms / 1000
+            if not left or not retry_on_quota_violation or loop.time() + wait_s > until_s:
+                return list(found.values())
+            # A broker that told no time has others to wait for.
+            await asyncio.sleep(max(wait_s, self._config.retry_backoff_ms / 1000))
 
     async def _known_controller(self, cluster: Cluster) -> None:
         if cluster.metadata.controller_id not in cluster.metadata.brokers:

@@ -33,9 +33,20 @@ class TopicAdmin(AdminBase):
     """The calls about topics."""
 
     async def create_topics(
-        self, topics: Iterable[NewTopic | str], *, validate_only: bool = False, timeout_ms: int | None = None
+        self,
+        topics: Iterable[NewTopic | str],
+        *,
+        validate_only: bool = False,
+        timeout_ms: int | None = None,
+        retry_on_quota_violation: bool = True,
     ) -> dict[str, TopicDescription]:
         """Create topics.
+
+        Args:
+            validate_only: only say whether they could be.
+            timeout_ms: how long the broker may take; `request_timeout_ms` when None.
+            retry_on_quota_violation: whether to wait for a quota of such changes that has no room now
+                (KIP-599); `ThrottlingQuotaExceededError` otherwise.
 
         Returns: name → what was made; the id is zeros and the partitions are empty where the broker does
             not say.
@@ -43,17 +54,23 @@ class TopicAdmin(AdminBase):
         Raises `TopicExistsError` and whatever else the controller says.
         """
         wanted = [NewTopic(topic) if isinstance(topic, str) else topic for topic in topics]
-        request = create_topics_request(wanted, timeout_ms or self._config.request_timeout_ms, validate_only)
+        timeout = timeout_ms or self._config.request_timeout_ms
         # Defaults for the two numbers came with version 4 (KIP-464).
         defaults = any(
             t.replica_assignment is None and -1 in (t.num_partitions, t.replication_factor) for t in wanted
         )
-        try:
-            response = await self._controller(
+
+        async def ask(names: set[str]) -> Any:
+            return await self._controller(
                 "create topics",
-                request,
+                create_topics_request([one for one in wanted if one.name in names], timeout, validate_only),
                 lambda r: next((t.error_code for t in r.topics if t.error_code == 41), 0),
                 at_least=4 if defaults else None,
+            )
+
+        try:
+            rows = await self._within_quota(
+                [one.name for one in wanted], ask, lambda r: r.topics, retry_on_quota_violation
             )
         except UnsupportedByBrokerError as problem:
             if not defaults:
@@ -63,7 +80,7 @@ class TopicAdmin(AdminBase):
             ) from problem
         made: dict[str, TopicDescription] = {}
         problems: dict[str, KafkaError] = {}
-        for t in response.topics:
+        for t in rows:
             if t.error_code:
                 problems[t.name] = error_for(t.error_code, t.error_message or f"topic {t.name!r}")
                 continue
@@ -75,28 +92,41 @@ class TopicAdmin(AdminBase):
         raise_first(problems)
         return made
 
-    async def delete_topics(self, topics: Iterable[str], *, timeout_ms: int | None = None) -> None:
-        """Delete topics by name. Raises `UnknownTopicOrPartitionError` and the like."""
+    async def delete_topics(
+        self,
+        topics: Iterable[str],
+        *,
+        timeout_ms: int | None = None,
+        retry_on_quota_violation: bool = True,
+    ) -> None:
+        """Delete topics by name. Raises `UnknownTopicOrPartitionError` and the like.
+
+        See `create_topics`.
+        """
         names = list(topics)
         cluster = self._started()
         timeout = timeout_ms or self._config.request_timeout_ms
 
-        async def step() -> Any:
-            await self._known_controller(cluster)
-            connection = await self._to_controller(cluster)
-            version = connection.pick(ApiKey.DELETE_TOPICS)
-            response = await connection.send(delete_topics_request(names, timeout, version), version)
-            if any(r.error_code == ErrorCode.NOT_CONTROLLER for r in response.responses):
-                cluster.metadata.controller_id = -1
-                raise error_for(ErrorCode.NOT_CONTROLLER)
-            return response
+        async def ask(left: set[str]) -> Any:
+            async def step() -> Any:
+                await self._known_controller(cluster)
+                connection = await self._to_controller(cluster)
+                version = connection.pick(ApiKey.DELETE_TOPICS)
+                wanted = [name for name in names if name in left]
+                response = await connection.send(delete_topics_request(wanted, timeout, version), version)
+                if any(r.error_code == ErrorCode.NOT_CONTROLLER for r in response.responses):
+                    cluster.metadata.controller_id = -1
+                    raise error_for(ErrorCode.NOT_CONTROLLER)
+                return response
 
-        response = await self._retry("delete topics", step)
+            return await self._retry("delete topics", step)
+
+        rows = await self._within_quota(names, ask, lambda r: r.responses, retry_on_quota_violation)
         problems = {
             r.name: error_for(
                 r.error_code, r.error_message or f"topic {r.name!r}: {to_code(r.error_code).message}"
             )
-            for r in response.responses
+            for r in rows
             if r.error_code
         }
         for name in names:
@@ -184,23 +214,29 @@ class TopicAdmin(AdminBase):
         *,
         assignments: Mapping[str, list[list[int]]] | None = None,
         validate_only: bool = False,
+        retry_on_quota_violation: bool = True,
     ) -> None:
         """Raise topics to the given numbers of partitions.
 
         Args:
             assignments: topic → for each new partition its broker ids.
+            validate_only, retry_on_quota_violation: see `create_topics`.
         """
-        request = create_partitions_request(
-            counts, assignments or {}, self._config.request_timeout_ms, validate_only
-        )
-        response = await self._controller(
-            "create partitions",
-            request,
-            lambda r: next((t.error_code for t in r.results if t.error_code == 41), 0),
-        )
+
+        async def ask(names: set[str]) -> Any:
+            wanted = {name: count for name, count in counts.items() if name in names}
+            return await self._controller(
+                "create partitions",
+                create_partitions_request(
+                    wanted, assignments or {}, self._config.request_timeout_ms, validate_only
+                ),
+                lambda r: next((t.error_code for t in r.results if t.error_code == 41), 0),
+            )
+
+        rows = await self._within_quota(counts, ask, lambda r: r.results, retry_on_quota_violation)
         problems = {
             r.name: error_for(r.error_code, r.error_message or f"topic {r.name!r}")
-            for r in response.results
+            for r in rows
             if r.error_code
         }
         self._started().request_update()

@@ -68,9 +68,20 @@ class Admin:
     if TYPE_CHECKING:
         # The methods are made below, from those of `AsyncAdmin`; type checkers need to see them.
         def create_topics(
-            self, topics: Iterable[NewTopic | str], *, validate_only: bool = ..., timeout_ms: int | None = ...
+            self,
+            topics: Iterable[NewTopic | str],
+            *,
+            validate_only: bool = ...,
+            timeout_ms: int | None = ...,
+            retry_on_quota_violation: bool = ...,
         ) -> dict[str, TopicDescription]: ...
-        def delete_topics(self, topics: Iterable[str], *, timeout_ms: int | None = ...) -> None: ...
+        def delete_topics(
+            self,
+            topics: Iterable[str],
+            *,
+            timeout_ms: int | None = ...,
+            retry_on_quota_violation: bool = ...,
+        ) -> None: ...
         def list_topics(self, *, internal: bool = ...) -> list[str]: ...
         def describe_topics(self, topics: Iterable[str] | None = ...) -> dict[str, TopicDescription]: ...
         def create_partitions(
@@ -79,6 +90,7 @@ class Admin:
             *,
             assignments: Mapping[str, list[list[int]]] | None = ...,
             validate_only: bool = ...,
+            retry_on_quota_violation: bool = ...,
         ) -> None: ...
         def delete_records(self, offsets: Mapping[Any, int]) -> dict[TopicPartition, int]: ...
         def list_offsets(
