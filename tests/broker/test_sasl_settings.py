@@ -88,7 +88,15 @@ def test_bounds_of_a_listener_and_of_a_mechanism() -> None:
     [
         ({}, "PLAIN is enabled and has no login module"),
         ({"sasl_enabled_mechanisms": ""}, "nobody could log in"),
-        ({"sasl_enabled_mechanisms": "GSSAPI"}, "GSSAPI, which is not there"),
+        ({"sasl_enabled_mechanisms": "GSSAPI"}, "GSSAPI is enabled and has no login module"),
+        ({"sasl_enabled_mechanisms": "DIGEST-MD5"}, "DIGEST-MD5, which is not there"),
+        (
+            {
+                "sasl_enabled_mechanisms": "GSSAPI",
+                "listener_name_in_gssapi_sasl_jaas_config": "x.Krb5LoginModule required useKeyTab=true;",
+            },
+            "GSSAPI needs a keyTab and a principal",
+        ),
         ({"listener_name_in_plain_sasl_jaas_config": "top secret;"}, "a login module has no flag"),
         (
             {"listener_name_in_plain_sasl_jaas_config": "x.ScramLoginModule required;"},

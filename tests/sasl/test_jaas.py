@@ -95,7 +95,7 @@ def test_logins_of_configs() -> None:
         ("SCRAM-SHA-256", f"{PLAIN} required username=a password=b;", "wants ScramLoginModule"),
         ("PLAIN", "nonsense", "sasl.jaas.config: "),
         ("DIGEST-MD5", None, "is not known here"),
-        ("GSSAPI", None, "no Kerberos"),
+        ("GSSAPI", None, "needs sasl.kerberos.service.name"),
         ("OAUTHBEARER", None, "needs tokens"),
     ],
 )

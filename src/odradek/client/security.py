@@ -34,6 +34,7 @@ SASL_CONFIGS = frozenset(
     {
         *_ALIASES,
         "sasl.jaas.config",
+        "sasl.kerberos.service.name",
         "sasl.login.connect.timeout.ms",
         "sasl.login.read.timeout.ms",
         "sasl.mechanism",
@@ -51,6 +52,10 @@ SASL_CONFIGS = frozenset(
 _OF_JAVA = frozenset(
     {
         "sasl.client.callback.handler.class",
+        "sasl.kerberos.kinit.cmd",
+        "sasl.kerberos.min.time.before.relogin",
+        "sasl.kerberos.ticket.renew.jitter",
+        "sasl.kerberos.ticket.renew.window.factor",
         "sasl.login.callback.handler.class",
         "sasl.login.class",
         "sasl.login.refresh.buffer.seconds",

@@ -18,6 +18,7 @@ from odradek.sasl.mechanisms import (
     SCRAM_SHA_256,
     SCRAM_SHA_512,
     ClientMechanism,
+    SaslError,
 )
 from odradek.sasl.plain import PlainClient
 from odradek.sasl.scram import SaltedPasswords, ScramClient
@@ -27,6 +28,7 @@ _MODULE_OF = {
     SCRAM_SHA_256: "ScramLoginModule",
     SCRAM_SHA_512: "ScramLoginModule",
     OAUTHBEARER: "OAuthBearerLoginModule",
+    GSSAPI: "Krb5LoginModule",
 }
 MECHANISMS = tuple(_MODULE_OF)
 """What a client can log in by."""
@@ -87,6 +89,23 @@ class ScramLogin:
         )
 
 
+def _kerberos_login(options: Mapping[str, str], configs: Mapping[str, str]) -> Login:
+    from odradek.sasl.gssapi import GssapiLogin
+
+    service = configs.get("sasl.kerberos.service.name") or options.get("serviceName")
+    if not service:
+        raise LoginError(
+            "sasl.mechanism=GSSAPI needs sasl.kerberos.service.name, the first part of the brokers' principal"
+        )
+    keytab = options.get("keyTab") if options.get("useKeyTab", "").lower() == "true" else None
+    if keytab is not None and not options.get("principal"):
+        raise LoginError("the login module has a keyTab, and no principal")
+    try:
+        return GssapiLogin(service, options.get("principal"), keytab)
+    except SaslError as error:
+        raise LoginError(str(error)) from error
+
+
 def module_for(mechanism: str, jaas: str) -> LoginModule:
     """The login module of a mechanism in a `sasl.jaas.config`.
 
@@ -137,7 +156,7 @@ def login_of(
 
         return oauth_login_of(options, configs or {})
     if mechanism == GSSAPI:
-        raise LoginError("sasl.mechanism=GSSAPI: there is no Kerberos here")
+        return _kerberos_login(options, configs or {})
     if mechanism not in _MODULE_OF:
         raise LoginError(f"sasl.mechanism={mechanism} is not known here; {', '.join(MECHANISMS)} are")
     username = options.get("username") if username is None else username

@@ -167,6 +167,7 @@ EFFECTIVE_BROKER_CONFIGS = _OF_TOPICS | {
     "reserved.broker.max.id",
     "sasl.enabled.mechanisms",
     "sasl.jaas.config",
+    "sasl.kerberos.principal.to.local.rules",
     "sasl.login.read.timeout.ms",
     "sasl.mechanism.inter.broker.protocol",
     "sasl.oauthbearer.clock.skew.seconds",

@@ -37,7 +37,8 @@ def inter_broker_login(config: BrokerConfig, listener: str) -> Login | None:
     configs = {
         name: text
         for name in config.given
-        if name.startswith("sasl.oauthbearer.") and (text := listener_config(config, listener, name))
+        if name.startswith(("sasl.oauthbearer.", "sasl.kerberos."))
+        and (text := listener_config(config, listener, name))
     }
     try:
         return login_of(mechanism, module=module, configs=configs)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from odradek.broker.config.listener_overrides import listener_config
 from odradek.cluster.config_def import ConfigError
 from odradek.sasl.jaas import JaasError, LoginModule, parse_jaas, parse_jaas_file
-from odradek.sasl.mechanisms import OAUTHBEARER, PLAIN, ServerMechanism
+from odradek.sasl.mechanisms import GSSAPI, OAUTHBEARER, PLAIN, SaslError, ServerMechanism
 from odradek.sasl.plain import PlainServer
 from odradek.sasl.scram import FindCredential, ScramServer
 from odradek.sasl.scram_credentials import HASHES
@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 _PLAIN_MODULE = "PlainLoginModule"
 _SCRAM_MODULE = "ScramLoginModule"
 _OAUTH_MODULE = "OAuthBearerLoginModule"
-MODULE_OF = {PLAIN: _PLAIN_MODULE, **dict.fromkeys(HASHES, _SCRAM_MODULE), OAUTHBEARER: _OAUTH_MODULE}
+_KERBEROS_MODULE = "Krb5LoginModule"
+MODULE_OF = {
+    PLAIN: _PLAIN_MODULE,
+    **dict.fromkeys(HASHES, _SCRAM_MODULE),
+    OAUTHBEARER: _OAUTH_MODULE,
+    GSSAPI: _KERBEROS_MODULE,
+}
 """Mechanism → its login module; the mechanisms are those that a broker can have."""
 
 _USER = "user_"
@@ -150,6 +156,9 @@ def _maker(
             key.removeprefix(_USER): value for key, value in module.options.items() if key.startswith(_USER)
         }
         return lambda: PlainServer(users)
+    if mechanism == GSSAPI:
+        rules = listener_config(config, listener, "sasl.kerberos.principal.to.local.rules") or "DEFAULT"
+        return _kerberos_maker(listener, module, rules)
     if mechanism == OAUTHBEARER:
         from odradek.broker.sasl.oauth import oauth_maker
 
@@ -160,3 +169,31 @@ def _maker(
         return oauth_maker(listener, module, text_of)
     find = find_credential(mechanism)
     return lambda: ScramServer(mechanism, find, blocks=has_tokens)
+
+
+def _kerberos_maker(listener: str, module: LoginModule, rules: str) -> Callable[[], ServerMechanism]:
+    from odradek.sasl.gssapi import GssapiServer, PrincipalRules, accepting_credentials
+
+    principal, keytab = module.options.get("principal", ""), module.options.get("keyTab", "")
+    if not principal or not keytab or "@" not in principal:
+        raise ConfigError(
+            f"listener {listener}: GSSAPI needs a keyTab and a principal with its realm in the login module"
+        )
+    try:
+        made = PrincipalRules(_split_rules(rules), principal.rpartition("@")[2])
+        credentials = accepting_credentials(principal, keytab)
+    except SaslError as error:
+        raise ConfigError(f"listener {listener}: {error}") from error
+    return lambda: GssapiServer(credentials, made)
+
+
+def _split_rules(text: str) -> list[str]:
+    """The rules of a list; there may be commas within brackets."""
+    found, depth = [""], 0
+    for character in text:
+        depth += (character in "[(") - (character in "])")
+        if character == "," and depth == 0:
+            found.append("")
+        else:
+            found[-1] += character
+    return [one.strip() for one in found if one.strip()]

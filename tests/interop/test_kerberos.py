@@ -1,0 +1,178 @@
+"""GSSAPI with a KDC of the test's own: our broker, our clients, Java's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from interop import kafka_peer
+from interop.conftest import OdradekServer
+from ports import free_port
+
+pytestmark = pytest.mark.interop
+
+REALM = "ODRADEK.TEST"
+BROKER = f"kafka/localhost@{REALM}"
+NEEDED = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit")
+PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+
+
+@dataclass
+class Kdc:
+    """A KDC, its configs and a key table for each principal."""
+
+    folder: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "PATH": PATH,
+            "KRB5_CONFIG": str(self.folder / "krb5.conf"),
+            "KRB5_KDC_PROFILE": str(self.folder / "kdc.conf"),
+            "KRB5CCNAME": f"FILE:{self.folder / 'cache'}",
+        }
+
+    def run(self, *words: str, stdin: str = "") -> str:
+        done = subprocess.run(
+            words, input=stdin, capture_output=True, text=True, env=self.environment, timeout=60
+        )
+        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def keytab(self, name: str) -> str:
+        return str(self.folder / f"{name}.keytab")
+
+    def add(self, principal: str, name: str) -> None:
+        self.run("kadmin.local", "-q", f"addprinc -randkey {principal}")
+        self.run("kadmin.local", "-q", f"ktadd -k {self.keytab(name)} {principal}")
+
+
+@pytest.fixture(scope="module")
+def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
+    """A KDC on a free port."""
+    pytest.importorskip("gssapi")
+    if absent := [one for one in NEEDED if shutil.which(one, path=PATH) is None]:
+        pytest.skip(f"not on this machine: {', '.join(absent)}")
+    made = Kdc(tmp_path_factory.mktemp("kdc"))
+    port = free_port()
+    (made.folder / "krb5.conf").write_text(
+        f"[libdefaults]\n default_realm = {REALM}\n dns_lookup_kdc = false\n"
+        " dns_canonicalize_hostname = false\n rdns = false\n udp_preference_limit = 1\n"
+        f"[realms]\n {REALM} = {{\n  kdc = 127.0.0.1:{port}\n }}\n"
+    )
+    (made.folder / "kdc.conf").write_text(
+        f"[kdcdefaults]\n kdc_ports = {port}\n kdc_tcp_ports = {port}\n"
+        f"[realms]\n {REALM} = {{\n  database_name = {made.folder / 'principal'}\n"
+        f"  key_stash_file = {made.folder / 'stash'}\n  acl_file = {made.folder / 'acl'}\n }}\n"
+    )
+    made.run("kdb5_util", "create", "-s", "-r", REALM, "-P", "master")
+    made.add(BROKER, "broker")
+    made.add(f"alice@{REALM}", "alice")
+    with (made.folder / "kdc.log").open("w") as log:
+        child = subprocess.Popen(["krb5kdc", "-n"], env=made.environment, stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + 30
+        while True:
+            done = subprocess.run(
+                ["kinit", "-k", "-t", made.keytab("alice"), f"alice@{REALM}"],
+                env=made.environment,
+                capture_output=True,
+                text=True,
+            )
+            if done.returncode == 0:
+                break
+            assert time.monotonic() < deadline and child.poll() is None, done.stderr
+            time.sleep(0.05)
+        yield made
+    finally:
+        child.terminate()
+        child.wait(30)
+
+
+@pytest.fixture(scope="module")
+def kerberized(kdc: Kdc, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OdradekServer]:
+    """Our broker, which takes tickets."""
+    port = free_port()
+    module = (
+        "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
+        f'keyTab="{kdc.keytab("broker")}" principal="{BROKER}";'
+    )
+    configs = {
+        "listeners": f"SASL_PLAINTEXT://localhost:{port}",
+        "sasl.enabled.mechanisms": "GSSAPI",
+        "listener.name.sasl_plaintext.gssapi.sasl.jaas.config": module,
+        "sasl.kerberos.service.name": "kafka",
+        "connection.failed.authentication.delay.ms": "1",
+    }
+    words = [word for name, value in configs.items() for word in ("--set", f"{name}={value}")]
+    folder = tmp_path_factory.mktemp("kerberized")
+    command = [sys.executable, "-m", "odradek", "server", "--data", str(folder / "data"), *words]
+    with (folder / "log").open("w") as log:
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=kdc.environment)
+    assert child.stdout is not None
+    try:
+        line = child.stdout.readline()
+        assert line.startswith("ready "), (folder / "log").read_text()
+        server = OdradekServer(folder, port=port)
+        yield server
+    finally:
+        child.terminate()
+        child.wait(30)
+        child.stdout.close()
+
+
+def at(server: OdradekServer) -> str:
+    return f"localhost:{server.port}"
+
+
+def run_ours(kdc: Kdc, *words: str) -> subprocess.CompletedProcess[str]:
+    script = str(Path(__file__).with_name("kerberos_client.py"))
+    return subprocess.run(
+        [sys.executable, script, *words], env=kdc.environment, capture_output=True, text=True, timeout=90
+    )
+
+
+def test_our_clients_log_in_by_key_and_by_ticket(kdc: Kdc, kerberized: OdradekServer) -> None:
+    for number, key in enumerate([[f"alice@{REALM}", kdc.keytab("alice")], []]):
+        done = run_ours(kdc, at(kerberized), f"ours-{number}", *key)
+        assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
+
+
+def test_our_clients_without_a_key_are_told(kdc: Kdc, kerberized: OdradekServer) -> None:
+    done = run_ours(kdc, at(kerberized), "never", f"nobody@{REALM}", kdc.keytab("alice"))
+    assert done.returncode == 1 and "SaslAuthenticationError" in done.stderr and "Kerberos: " in done.stderr
+
+
+@pytest.mark.usefixtures("kafka_toolchain")
+def test_java_logs_in(kdc: Kdc, kerberized: OdradekServer, tmp_path: Path) -> None:
+    module = (
+        "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
+        f'keyTab="{kdc.keytab("alice")}" principal="alice@{REALM}";'
+    )
+    configs = tmp_path / "client.properties"
+    configs.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=GSSAPI\nsasl.kerberos.service.name=kafka\n"
+        f"sasl.jaas.config={module}\n"
+    )
+    krb5 = f"-Djava.security.krb5.conf={kdc.folder / 'krb5.conf'}"
+
+    def tool(name: str, *words: str, stdin: str = "") -> str:
+        command = kafka_peer.tool_command(kafka_peer.NEWEST, name, *words)
+        done = subprocess.run(
+            [command[0], krb5, *command[1:]], input=stdin, capture_output=True, text=True, timeout=90
+        )
+        assert done.returncode == 0, f"{done.stdout[-1000:]}{done.stderr[-3000:]}"
+        return done.stdout
+
+    common = ("--bootstrap-server", at(kerberized), "--topic", "java", "--command-config", str(configs))
+    tool("console-producer", *common, stdin="hello\n")
+    assert tool("console-consumer", *common, "--from-beginning", "--max-messages", "1").split() == ["hello"]
