@@ -51,17 +51,32 @@ class AclDecision(NamedTuple):
     rule: str
 
 
+_DEFAULT_DENY = AclDecision(False, DEFAULT_DENY)
+_DEFAULT_ALLOW = AclDecision(True, DEFAULT_ALLOW)
+
+
+class _Rule(NamedTuple):
+    """One entry, as it is asked: the host in one form, and the decision that all share whom it meets."""
+
+    host: str
+    operation: AclOperation
+    permission_type: AclPermissionType
+    decision: AclDecision
+
+
 class _Entries:
-    """The entries of one pattern, by principal; hosts are in one form there."""
+    """The entries of one pattern, and the rules of each principal."""
 
     __slots__ = ("all", "by_principal")
 
-    def __init__(self, entries: frozenset[AccessControlEntry]) -> None:
+    def __init__(self, pattern: ResourcePattern, entries: frozenset[AccessControlEntry]) -> None:
         self.all = entries
-        by_principal: dict[str, list[AccessControlEntry]] = {}
+        by_principal: dict[str, list[_Rule]] = {}
         for entry in sorted(entries):
-            one = entry._replace(host=same_host(entry.host))
-            by_principal.setdefault(entry.principal, []).append(one)
+            _, host, operation, permission = entry
+            decision = AclDecision(permission == AclPermissionType.ALLOW, _matching(pattern, entry))
+            rule = _Rule(same_host(host), operation, permission, decision)
+            by_principal.setdefault(entry.principal, []).append(rule)
         self.by_principal = {name: tuple(some) for name, some in by_principal.items()}
 
 
@@ -81,7 +96,7 @@ class AclIndex:
         if entries == (present.all if present is not None else frozenset()):
             return False
         if entries:
-            table[pattern.name] = _Entries(entries)
+            table[pattern.name] = _Entries(pattern, entries)
         else:
             del table[pattern.name]
         if pattern.pattern_type == PatternType.PREFIXED and (present is None or not entries):
@@ -112,24 +127,22 @@ class AclIndex:
 
     # --- one resource ---------------------------------------------------------------------------------------
 
-    def _of_resource(
-        self, resource_type: ResourceType, name: str
-    ) -> Iterator[tuple[ResourcePattern, _Entries]]:
+    def _of_resource(self, resource_type: ResourceType, name: str) -> Iterator[_Entries]:
         """What is about a resource: its own name, the prefixes of it, and `*`."""
         literal = self._entries[PatternType.LITERAL][resource_type]
         prefixed = self._entries[PatternType.PREFIXED][resource_type]
         found = literal.get(name)
         if found is not None:
-            yield ResourcePattern(resource_type, name), found
+            yield found
         for length in self._lengths[resource_type]:
             if length > len(name):
                 break
             found = prefixed.get(name[:length])
             if found is not None:
-                yield ResourcePattern(resource_type, name[:length], PatternType.PREFIXED), found
+                yield found
         found = literal.get(WILDCARD)
         if found is not None and name != WILDCARD:
-            yield ResourcePattern(resource_type, WILDCARD), found
+            yield found
 
     def decide(
         self,
@@ -153,29 +166,27 @@ class AclIndex:
         host = same_host(host)
         principals = (principal,) if principal == WILDCARD_PRINCIPAL else (principal, WILDCARD_PRINCIPAL)
         allowing = _IMPLIED_BY.get(operation)
-        allowed: AclBinding | None = None
+        allowed: AclDecision | None = None
         any_found = False
-        for pattern, entries in self._of_resource(resource_type, name):
+        for entries in self._of_resource(resource_type, name):
             any_found = True
             for one in principals:
-                for entry in entries.by_principal.get(one, ()):
-                    if entry.host not in (WILDCARD, host):
+                for rule_host, what, permission, decision in entries.by_principal.get(one, ()):
+                    if rule_host not in (WILDCARD, host):
                         continue
-                    what = entry.operation
-                    if entry.permission_type == AclPermissionType.DENY:
-                        if what in (operation, AclOperation.ALL):
-                            return AclDecision(False, _matching(pattern, entry))
+                    is_it = what in (operation, AclOperation.ALL)
+                    if permission == AclPermissionType.DENY:
+                        if is_it:
+                            return decision
                     elif (
                         allowed is None
-                        and entry.permission_type == AclPermissionType.ALLOW
-                        and (what in (operation, AclOperation.ALL) or (allowing and what in allowing))
+                        and permission == AclPermissionType.ALLOW
+                        and (is_it or (allowing is not None and what in allowing))
                     ):
-                        allowed = AclBinding(pattern, entry)
+                        allowed = decision
         if allowed is not None:
-            return AclDecision(True, _matching(*allowed))
-        if not any_found and without_acls:
-            return AclDecision(True, DEFAULT_ALLOW)
-        return AclDecision(False, DEFAULT_DENY)
+            return allowed
+        return _DEFAULT_ALLOW if not any_found and without_acls else _DEFAULT_DENY
 
     # --- any resource of a type -----------------------------------------------------------------------------
 
@@ -231,7 +242,7 @@ class _Asked(NamedTuple):
                     found.add(name)
         return found
 
-    def _is_met(self, entry: AccessControlEntry, permission: AclPermissionType) -> bool:
+    def _is_met(self, entry: _Rule, permission: AclPermissionType) -> bool:
         return (
             entry.permission_type == permission
             and entry.operation in (self.operation, AclOperation.ALL)
