@@ -207,6 +207,36 @@ def _searched(
     )
 
 
+def _searched_by_type(
+    acls: dict[ResourcePattern, set[AccessControlEntry]],
+    principal: str,
+    host: str,
+    operation: AclOperation,
+    without_acls: bool,
+) -> bool:
+    """May he do it to any topic that a pattern names, or that begins as one says? As Kafka asks it."""
+
+    def names(kind: PatternType, permission: AclPermissionType) -> set[str]:
+        return {
+            pattern.name
+            for pattern, entries in acls.items()
+            for one in entries
+            if pattern.pattern_type == kind
+            and one.permission_type == permission
+            and one.principal in (principal, "User:*")
+            and one.host in (host, "*")
+            and one.operation in (operation, AclOperation.ALL)
+        }
+
+    denied, below = names(PatternType.LITERAL, DENY), names(PatternType.PREFIXED, DENY)
+    if "*" in denied or without_acls:
+        return "*" not in denied
+    literals, prefixes = names(PatternType.LITERAL, ALLOW), names(PatternType.PREFIXED, ALLOW)
+    return "*" in literals or any(
+        not any(name.startswith(prefix) for prefix in below) for name in (literals - denied) | prefixes
+    )
+
+
 @each_seed(2)
 def test_against_a_search_through_everything(seed: int) -> None:
     rng = random.Random(seed)
@@ -240,6 +270,13 @@ def test_against_a_search_through_everything(seed: int) -> None:
             assert index.decide(who, host, operation, TOPIC, name, without_acls=open_).allowed == _searched(
                 acls, who, host, operation, name, open_
             ), (acls, who, host, operation, name, open_)
+            by_type = index.decide_by_type(who, host, operation, TOPIC, without_acls=open_)
+            assert by_type == _searched_by_type(acls, who, host, operation, open_), (
+                acls,
+                who,
+                host,
+                operation,
+            )
 
 
 def test_super_users() -> None:

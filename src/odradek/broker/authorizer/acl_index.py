@@ -15,7 +15,8 @@ Readers in other threads may look at any time: each pattern's entries are replac
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from odradek.util.acl import (
@@ -64,6 +65,10 @@ class _Rule(NamedTuple):
     decision: AclDecision
 
 
+_About = tuple[ResourceType, PatternType, str, str, AclOperation, AclPermissionType]
+"""What an entry is about, but for the name: both types, whom, from where, what, and whether it allows."""
+
+
 class _Entries:
     """The entries of one pattern, and the rules of each principal."""
 
@@ -88,21 +93,43 @@ class AclIndex:
             kind: {one: {} for one in ResourceType} for kind in (PatternType.LITERAL, PatternType.PREFIXED)
         }
         self._lengths: dict[ResourceType, tuple[int, ...]] = dict.fromkeys(ResourceType, ())
+        self._length_counts: dict[ResourceType, Counter[int]] = {one: Counter() for one in ResourceType}
+        self._names: dict[_About, set[str]] = {}
 
     def replace(self, pattern: ResourcePattern, entries: frozenset[AccessControlEntry]) -> bool:
         """Have a pattern have these entries. Returns whether that is a change."""
         table = self._entries[pattern.pattern_type][pattern.resource_type]
-        present = table.get(pattern.name)
-        if entries == (present.all if present is not None else frozenset()):
+        before = table.get(pattern.name)
+        present = before.all if before is not None else frozenset()
+        if entries == present:
             return False
         if entries:
             table[pattern.name] = _Entries(pattern, entries)
         else:
             del table[pattern.name]
-        if pattern.pattern_type == PatternType.PREFIXED and (present is None or not entries):
-            lengths = sorted({len(name) for name in list(table)})
-            self._lengths[pattern.resource_type] = tuple(lengths)
+        for entry in present - entries:
+            self._forget_name(_about(pattern, entry), pattern.name)
+        for entry in entries:
+            # Also those that were there: another way to write a host may be gone.
+            self._names.setdefault(_about(pattern, entry), set()).add(pattern.name)
+        if pattern.pattern_type == PatternType.PREFIXED and bool(entries) is not bool(present):
+            self._count_length(pattern, 1 if entries else -1)
         return True
+
+    def _forget_name(self, about: _About, name: str) -> None:
+        names = self._names.get(about)
+        if names is not None:
+            names.discard(name)
+            if not names:
+                del self._names[about]
+
+    def _count_length(self, pattern: ResourcePattern, change: int) -> None:
+        counts = self._length_counts[pattern.resource_type]
+        counts[len(pattern.name)] += change
+        if counts[len(pattern.name)] in (0, change):
+            self._lengths[pattern.resource_type] = tuple(
+                sorted(length for length, count in counts.items() if count)
+            )
 
     def patterns(self) -> list[ResourcePattern]:
         """The patterns that have entries."""
@@ -208,51 +235,48 @@ class AclIndex:
             resource_type: to any of which kind.
             without_acls: what holds for a resource that has no ACLs at all.
         """
-        literal = self._entries[PatternType.LITERAL][resource_type]
-        prefixed = self._entries[PatternType.PREFIXED][resource_type]
-        asked = _Asked(principal, same_host(host), operation)
-        denied_names = asked.names(literal, AclPermissionType.DENY)
+        host = same_host(host)
+
+        def names(pattern_type: PatternType, permission: AclPermissionType) -> set[str]:
+            found: set[str] = set()
+            for who in {principal, WILDCARD_PRINCIPAL}:
+                for where in {host, WILDCARD}:
+                    for what in (operation, AclOperation.ALL):
+                        some = self._names.get((resource_type, pattern_type, who, where, what, permission))
+                        if some:
+                            found |= some
+            return found
+
+        denied_names = names(PatternType.LITERAL, AclPermissionType.DENY)
         if WILDCARD in denied_names:
             return False
         if without_acls:
             return True
-        denied_prefixes = asked.names(prefixed, AclPermissionType.DENY)
-        allowed_names = asked.names(literal, AclPermissionType.ALLOW)
+        denied_prefixes = names(PatternType.PREFIXED, AclPermissionType.DENY)
+        allowed_names = names(PatternType.LITERAL, AclPermissionType.ALLOW)
         if WILDCARD in allowed_names:
             return True
         if any(not _is_below(name, denied_prefixes) for name in allowed_names - denied_names):
             return True
-        allowed_prefixes = asked.names(prefixed, AclPermissionType.ALLOW)
+        allowed_prefixes = names(PatternType.PREFIXED, AclPermissionType.ALLOW)
         return any(not _is_below(prefix, denied_prefixes) for prefix in allowed_prefixes)
 
 
-class _Asked(NamedTuple):
-    """Who asks for what."""
-
-    principal: str
-    host: str
-    operation: AclOperation
-
-    def names(self, table: Mapping[str, _Entries], permission: AclPermissionType) -> set[str]:
-        """The names for which an entry of this permission is about this very operation, or all."""
-        found = set()
-        for name, entries in list(table.items()):
-            for principal in (self.principal, WILDCARD_PRINCIPAL):
-                if any(self._is_met(entry, permission) for entry in entries.by_principal.get(principal, ())):
-                    found.add(name)
-        return found
-
-    def _is_met(self, entry: _Rule, permission: AclPermissionType) -> bool:
-        return (
-            entry.permission_type == permission
-            and entry.operation in (self.operation, AclOperation.ALL)
-            and entry.host in (self.host, WILDCARD)
-        )
+def _about(pattern: ResourcePattern, entry: AccessControlEntry) -> _About:
+    principal, host, operation, permission = entry
+    return (
+        pattern.resource_type,
+        pattern.pattern_type,
+        principal,
+        same_host(host),
+        operation,
+        permission,
+    )
 
 
-def _is_below(name: str, prefixes: Iterable[str]) -> bool:
+def _is_below(name: str, prefixes: set[str]) -> bool:
     """Return whether a name, or all that begins with it, is denied by a prefix."""
-    return any(name.startswith(prefix) for prefix in prefixes)
+    return bool(prefixes) and any(name[:length] in prefixes for length in range(len(name) + 1))
 
 
 def same_host(text: str) -> str:
