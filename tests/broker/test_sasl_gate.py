@@ -462,6 +462,26 @@ def test_ten_thousand_logins_that_fail_leave_nothing_behind_and_hold_up_nobody()
     assert sum(1 for one in gc.get_objects() if type(one) is type(other)) == 1
 
 
+def test_thousands_that_never_log_in_are_cut_off_in_time_and_leave_nothing_behind() -> None:
+    harness = Harness()
+    clients = [harness.connect() for _ in range(5_000)]
+    for number, client in enumerate(clients):
+        # Some say nothing, some begin a frame and leave it at that, some stop in the middle of a login.
+        if number % 3 == 1:
+            receive(client.connection, b"\0\0\1\0\0\x11")
+        elif number % 3 == 2:
+            client.shake_hands("SCRAM-SHA-256")
+    other = harness.connect()
+    other.log_in()
+    harness.timers.advance(30_000)
+    assert all(client.transport.is_aborted for client in clients)
+    assert other.is_served
+    for client in clients:
+        client.lose()
+    assert harness.open == 1
+    assert harness.memory_pool.used == 0 and harness.partial_bytes == 0 and harness.timers.pending == 0
+
+
 # ---------------------------------------------------------------------- again (KIP-368)
 
 
