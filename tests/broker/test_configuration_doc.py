@@ -44,11 +44,11 @@ topic's own configs beat the broker's. Names that Kafka does not know are warned
 ignored; a value that its config cannot have stops the start.
 
 **Security** is not all there yet: see [security.md](security.md) for what is. A broker that is given an
-`authorizer.class.name` that is not Kafka's, `super.users` without one, a class of Java's to log in by, keys
-of delegation tokens, classes of policies or several KRaft voters does not start, and names them: it would
-serve everybody everything. Remove them, or say `--insecure` (`odradek.insecure=true`) where that is meant;
-each is then warned about. `password.encoder.*` is only warned about: passwords are refused in dynamic
-configs. What quotas there are is in [quotas.md](quotas.md).
+`authorizer.class.name` that is not Kafka's, `super.users` without one, a class of Java's to log in by, logins
+or keys of delegation tokens without a listener that has SASL, classes of policies or several KRaft voters
+does not start, and names them: it would serve everybody everything. Remove them, or say `--insecure`
+(`odradek.insecure=true`) where that is meant; each is then warned about. Passwords in dynamic configs need
+`password.encoder.secret`. What quotas there are is in [quotas.md](quotas.md).
 
 `--host` and `--port` say where to listen *and* what to advertise, whatever the file says of either; what
 they leave open is the file's. `--set advertised.listeners=…` is the last word. 0.0.0.0 is listened on and
