@@ -278,8 +278,11 @@ class ControllerChannelManager:
             self._post(self._controller.look_again)
             return
         if response.error_code:
-            name = type(request.message).__name__
-            log.warning("broker %d answers %s with error %d", broker, name, response.error_code)
+            name, code = type(request.message).__name__, response.error_code
+            remedy = ""
+            if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+                remedy = ": the principal of this broker has to be one of super.users there"
+            log.warning("broker %d answers %s with error %s%s", broker, name, _name(code), remedy)
         message = request.message
         if isinstance(message, LeaderAndIsrRequest):
             offline = _offline(message, response)
@@ -321,3 +324,10 @@ def _offline(request: LeaderAndIsrRequest, response: LeaderAndIsrResponse) -> li
 
 def _stopped(response: StopReplicaResponse) -> set[tuple[str, int]]:
     return {(one.topic_name, one.partition_index) for one in response.partition_errors if not one.error_code}
+
+
+def _name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)
