@@ -248,10 +248,11 @@ def test_our_clients_log_in_at_kafka(kafka: kafka_peer.RealKafka, mechanism: str
     assert seen == [b"%d" % number for number in range(8)]
 
 
-def test_users_in_zookeeper_are_read_by_both(tmp_path: Path, kafka_toolchain: None) -> None:
+@pytest.mark.parametrize("version", ["3.9.1", "2.2.2"])
+def test_users_in_zookeeper_are_read_by_both(version: str, tmp_path: Path, kafka_toolchain: None) -> None:
     with kafka_peer.RealKafka("3.9.1", tmp_path / "kafka") as kafka:
         zookeeper = f"{kafka.zookeeper}/ours"
-        tool = ("3.9.1", "configs", "--zookeeper", zookeeper, "--entity-type", "users", "--entity-name")
+        tool = (version, "configs", "--zookeeper", zookeeper, "--entity-type", "users", "--entity-name")
         security = Security(users=USERS, configs={"zookeeper.connect": zookeeper})
         with Broker(security=security) as broker:
             broker.stop()
@@ -264,6 +265,36 @@ def test_users_in_zookeeper_are_read_by_both(tmp_path: Path, kafka_toolchain: No
             with Admin(broker.client_configs("admin", "PLAIN")) as admin:
                 admin.alter_user_scram_credentials({("ours", "SCRAM-SHA-512"): "x"})
             assert "SCRAM-SHA-512=salt=" in kafka_peer.run_tool(*tool, "ours", "--describe")
+
+
+@pytest.mark.usefixtures("kafka_toolchain")
+@pytest.mark.parametrize("version", [kafka_peer.NEWEST, "2.2.2"])
+def test_kafkas_tool_makes_delegation_tokens(version: str, tmp_path: Path) -> None:
+    security = Security(users=USERS, configs={"delegation.token.secret.key": "master"})
+    with Broker(security=security) as broker:
+        configs = write_properties(tmp_path / "alice", broker.client_configs("alice", "SCRAM-SHA-256"))
+
+        def tool(*words: str) -> str:
+            at = ("--bootstrap-server", broker.bootstrap_servers, "--command-config", configs)
+            return kafka_peer.run_tool(version, "delegation-tokens", *at, *words)
+
+        made = tool("--create", "--max-life-time-period", "-1", "--renewer-principal", "User:admin")
+        token_id, secret = made.splitlines()[-1].split()[:2]
+        assert f"tokenId : {token_id}" in made
+        by_token = {
+            **broker.client_configs("alice", "SCRAM-SHA-512"),
+            "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+            f'username="{token_id}" password="{secret}" tokenauth="true";',
+        }
+        with Producer(by_token) as producer:
+            producer.send("ours", value=b"x").result(60)
+        file = write_properties(tmp_path / "token", by_token)
+        assert produce_and_consume(version, broker.bootstrap_servers, file, "java") == ["hello"]
+        assert secret in tool("--describe", "--owner-principal", "User:alice")
+        assert "Completed renew operation" in tool("--renew", "--hmac", secret, "--renew-time-period", "-1")
+        assert "Completed expire operation" in tool(
+            "--expire", "--hmac", secret, "--expiry-time-period", "-1"
+        )
 
 
 @pytest.mark.usefixtures("kafka_toolchain")
