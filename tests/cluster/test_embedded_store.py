@@ -228,3 +228,15 @@ def test_what_is_planned_but_not_written_is_not_seen(file: Path, monkeypatch: py
         monkeypatch.setattr(store, "_write", fails)
         store.multi([Create("/b"), Delete("/b")])
     store.close()
+
+
+def test_the_file_is_for_its_owner(tmp_path: Path) -> None:
+    """Credentials of users stand in it; one of a release that let others read is closed to them."""
+    path = tmp_path / "metadata.db"
+    EmbeddedStore(path, ManualClock()).close()
+    assert path.stat().st_mode & 0o077 == 0
+    path.chmod(0o644)
+    store = EmbeddedStore(path, ManualClock())
+    assert path.stat().st_mode & 0o007 == 0
+    assert all(one.stat().st_mode & 0o007 == 0 for one in tmp_path.iterdir())
+    store.close()

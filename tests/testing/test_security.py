@@ -176,3 +176,23 @@ def test_a_cluster_that_speaks_mutual_tls() -> None:
                 if len(seen) == 30:
                     break
         assert seen == list(range(30))
+
+
+def test_logins_inside_tls() -> None:
+    security = Security(users={"alice": "secret"}, tls=True)
+    with Broker(security=security) as broker:
+        assert security.protocol == "SASL_SSL"
+        for mechanism in ("PLAIN", "SCRAM-SHA-256"):
+            configs = broker.client_configs("alice", mechanism)
+            with Producer(configs) as producer:
+                producer.send("t", b"x").result()
+        with (
+            pytest.raises(KafkaError, match="Authentication failed"),
+            Admin({**broker.client_configs("alice", "PLAIN"), "sasl.jaas.config": _login("wrong")}) as admin,
+        ):
+            admin.list_topics()
+
+
+def _login(password: str) -> str:
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    return f'{module} required username="alice" password="{password}";'

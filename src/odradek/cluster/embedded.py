@@ -10,6 +10,7 @@ The upper half of a zxid is the *generation* of the file, raised by each opening
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -207,7 +208,19 @@ def _only_children_changed(
     return before is not None and before.mzxid == row[3] and before.version == row[6]
 
 
+def _keep_others_out(path: Path) -> None:
+    """Have the file for its owner only: credentials of users stand in it. Its journal gets the same mode."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        mode = path.stat().st_mode
+        if mode & 0o007:
+            path.chmod(mode & 0o7770)
+    except OSError:
+        return  # whoever opens it next says why it cannot be
+
+
 def _open(path: Path) -> sqlite3.Connection:
+    _keep_others_out(path)
     try:
         db = sqlite3.connect(path, timeout=0.0, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
