@@ -593,6 +593,40 @@ OF_CONTROLLERS = (
 """What brokers ask of each other: asked by those who may not."""
 
 
+OF_KRAFT = (
+    Asked(
+        _A.DESCRIBE_QUORUM,
+        1,
+        lambda *_: {"topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]},
+    ),
+    Asked(
+        _A.UPDATE_FEATURES, 1, lambda *_: {"timeout_ms": 5000, "feature_updates": [], "validate_only": True}
+    ),
+    Asked(_A.LIST_CONFIG_RESOURCES, 0, lambda *_: {}),
+    Asked(
+        _A.CONSUMER_GROUP_DESCRIBE,
+        0,
+        lambda *_: {"group_ids": ["lit-g", "pre-g"], "include_authorized_operations": True},
+    ),
+    Asked(
+        _A.DESCRIBE_TOPIC_PARTITIONS,
+        0,
+        lambda *_: {
+            "topics": [{"name": name} for name in ("lit", "missing", "other", "pre-1", "pre-missing")],
+            "response_partition_limit": 100,
+            "cursor": None,
+        },
+    ),
+    Asked(
+        _A.DESCRIBE_TOPIC_PARTITIONS,
+        0,
+        lambda *_: {"topics": [], "response_partition_limit": 100, "cursor": None},
+        "all",
+    ),
+)
+"""What only a Kafka with KRaft can be asked."""
+
+
 class Case(NamedTuple):
     """Who asks what about which resource, from where."""
 
@@ -654,6 +688,16 @@ def cases() -> Iterator[Case]:
             yield Case("hosted", host, asked, "pre-g")
         for asked in OF_THE_CLUSTER[:4]:
             yield Case("hosted", host, asked, "")
+
+
+def cases_of_kraft() -> Iterator[Case]:
+    """What a Kafka with KRaft is asked: no requests of a controller, and some that it alone knows."""
+    for case in cases():
+        if case.asked not in OF_CONTROLLERS:
+            yield case
+    for user in (NOBODY, *TOPIC_USERS, *GROUP_USERS, *CLUSTER_USERS, "all", "all-but"):
+        for asked in OF_KRAFT:
+            yield Case(user, HOME, asked, "")
 
 
 _ALSO_OF_MISSING = (

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.acl_matrix import OF_CONTROLLERS, USERS, Connection, Side, cases
+from broker.acl_matrix import USERS, Connection, Side, cases, cases_of_kraft
 from broker.test_acl_matrix import GOLDEN, asked_of_ours, recorded, write_golden
 from interop import kafka_peer
 from odradek.wire.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -67,8 +67,7 @@ def test_kafka_answers_as_recorded(tmp_path: Path) -> None:
 
 
 def test_ours_answers_as_the_newest_kafka(tmp_path: Path) -> None:
-    """KRaft has no requests of a controller with ZooKeeper; all else is asked."""
-    wanted = [case for case in cases() if case.asked not in OF_CONTROLLERS]
+    wanted = list(cases_of_kraft())
     standard = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
     with asked_of_kafka(kafka_peer.NEWEST, standard, tmp_path) as kafka:
         theirs = {case.label: kafka.ask(case) for case in wanted}
