@@ -10,9 +10,8 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any
 
-from odradek.client import RawReader, RawWriter
 from odradek.client.config import CommonConfig, python_name
 from odradek.client.errors import NoBrokersAvailableError
 from odradek.client.security import is_security_config
@@ -20,20 +19,25 @@ from odradek.spark.errors import UnreachableError
 from odradek.spark.garbage import freeze_what_stays
 from odradek.spark.kafka_configs import BOOTSTRAP_SERVERS
 
+if TYPE_CHECKING:
+    # Each is imported by who makes one: a planner or a task that only reads starts sooner without the writer.
+    from odradek.client import RawReader, RawWriter
+
 FIRST_CONTACT_MS = 5_000.0
 _MOST_KEPT = 4
 _reached: set[tuple[int, str]] = set()
 """The servers that a process (forked ones begin anew) has found a broker at."""
 _Key = tuple[str, frozenset[tuple[str, str]]]
-_idle: dict[_Key, list[RawReader | RawWriter]] = {}
-_T = TypeVar("_T", RawReader, RawWriter)
+_idle: dict[_Key, list[Any]] = {}
 
 
-def open_reader(configs: Mapping[str, str], first_contact_ms: float = math.inf) -> RawReader:
+def open_reader(configs: Mapping[str, str], first_contact_ms: float = math.inf) -> "RawReader":
     """A reader for the cluster of `configs` (Kafka's dotted names, `bootstrap.servers` included).
 
     `first_contact_ms`: as for `RawReader`.
     """
+    from odradek.client import RawReader
+
     return RawReader(configs[BOOTSTRAP_SERVERS], _others(configs), first_contact_ms=first_contact_ms)
 
 
@@ -78,8 +82,10 @@ def _connecting(configs: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def open_writer(configs: Mapping[str, str]) -> RawWriter:
+def open_writer(configs: Mapping[str, str]) -> "RawWriter":
     """A writer, as `open_reader`."""
+    from odradek.client import RawWriter
+
     return RawWriter(configs[BOOTSTRAP_SERVERS], _others(configs))
 
 
@@ -88,11 +94,11 @@ def _others(configs: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextmanager
-def borrowed_reader(configs: Mapping[str, str]) -> Iterator[RawReader]:
+def borrowed_reader(configs: Mapping[str, str]) -> Iterator["RawReader"]:
     """A reader for the cluster of `configs`, kept for the next task if this one succeeds."""
     freeze_what_stays()
     key = ("read", frozenset(configs.items()))
-    reader = _take(key, RawReader) or open_reader(configs)
+    reader: RawReader = _take(key) or open_reader(configs)
     try:
         yield reader
     except BaseException:
@@ -103,14 +109,14 @@ def borrowed_reader(configs: Mapping[str, str]) -> Iterator[RawReader]:
 
 
 @contextmanager
-def borrowed_writer(configs: Mapping[str, str]) -> Iterator[RawWriter]:
+def borrowed_writer(configs: Mapping[str, str]) -> Iterator["RawWriter"]:
     """A writer for the cluster of `configs`, flushed at the end, and kept for the next task if this succeeds.
 
     What a task that fails has not sent is abandoned.
     """
     freeze_what_stays()
     key = ("write", frozenset(configs.items()))
-    writer = _take(key, RawWriter) or open_writer(configs)
+    writer: RawWriter = _take(key) or open_writer(configs)
     try:
         yield writer
         writer.flush()
@@ -120,14 +126,12 @@ def borrowed_writer(configs: Mapping[str, str]) -> Iterator[RawWriter]:
     _keep(key, writer)
 
 
-def _take(key: _Key, kind: type[_T]) -> _T | None:
+def _take(key: _Key) -> Any:
     idle = _idle.get(key)
-    found = idle.pop() if idle else None
-    assert found is None or isinstance(found, kind)
-    return found
+    return idle.pop() if idle else None
 
 
-def _keep(key: _Key, one: RawReader | RawWriter) -> None:
+def _keep(key: _Key, one: "RawReader | RawWriter") -> None:
     if sum(map(len, _idle.values())) < _MOST_KEPT:
         _idle.setdefault(key, []).append(one)
     else:
