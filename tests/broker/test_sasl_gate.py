@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 import struct
 from collections import deque
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.broker.net import BrokerStandIn, receive, request
+from tests.seeds import each_seed
 
 from odradek.broker.network.connection import Connection
 from odradek.broker.network.dispatch import Dispatcher
@@ -480,6 +482,50 @@ def test_thousands_that_never_log_in_are_cut_off_in_time_and_leave_nothing_behin
         client.lose()
     assert harness.open == 1
     assert harness.memory_pool.used == 0 and harness.partial_bytes == 0 and harness.timers.pending == 0
+
+
+@each_seed(10)
+def test_whatever_comes_before_the_login_ends_in_a_login_or_in_the_end_of_the_connection(
+    seed: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A conversation with bytes changed, left out, doubled: nobody is let in, and nothing breaks."""
+    rng = random.Random(seed)
+    harness = Harness()
+    for _ in range(60):
+        client = harness.connect()
+        scram = ScramClient("SCRAM-SHA-256", "alice", "secret")
+        mechanism = rng.choice(["PLAIN", "SCRAM-SHA-256"])
+        token = b"\0alice\0wrong" if mechanism == "PLAIN" else scram.evaluate(b"") or b""
+        version = rng.randrange(2)
+        frames = [request(ApiVersionsRequest(), 0, 1)] if rng.random() < 0.7 else []
+        frames.append(request(SaslHandshakeRequest(mechanism=mechanism), version, 2))
+        if version:
+            frames.append(request(SaslAuthenticateRequest(auth_bytes=token), rng.randrange(3), 3))
+        else:
+            frames.append(len(token).to_bytes(4) + token)
+        frames.append(request(HeartbeatRequest(group_id="g", generation_id=1), 0, 4))
+        data = bytearray(b"".join(frames))
+        for _ in range(rng.randrange(6)):
+            place = rng.randrange(len(data))
+            if rng.random() < 0.5:
+                data[place] = rng.randrange(256)
+            elif rng.random() < 0.5:
+                del data[place : place + rng.randrange(1, 9)]
+            else:
+                data[place:place] = data[place : place + rng.randrange(1, 9)]
+        while data and not client.transport.is_closed:
+            piece = rng.randrange(1, len(data) + 1)
+            receive(client.connection, bytes(data[:piece]))
+            del data[:piece]
+            harness.loop.turn()
+        assert client.peer.principal == ANONYMOUS
+        harness.timers.advance(30_100)
+        harness.loop.turn()
+        assert client.transport.is_closed
+        client.lose()
+    assert "unforeseen" not in caplog.text
+    assert harness.open == 0 and harness.memory_pool.used == 0 and harness.partial_bytes == 0
+    assert harness.timers.pending == 0
 
 
 # ---------------------------------------------------------------------- again (KIP-368)
