@@ -113,7 +113,7 @@ def _measure(peer: Secured, what: str, configs: dict[str, Any], topic: str, coun
     words = [
         sys.executable,
         "-m",
-        "benchmarks.security_section",
+        "benchmarks.security_tls",
         what,
         topic,
         str(count),
