@@ -8,6 +8,7 @@ import logging
 import os
 import socket
 import ssl
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from random import Random
@@ -420,3 +421,16 @@ def test_certificates_are_reloaded(loop: str, tmp_path: Path, caplog: pytest.Log
         handshakes.close()
 
     run(main, loop)
+
+
+def test_client_certificates_need_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography.x509", None)
+
+    async def main() -> None:
+        with pytest.raises(
+            ConfigError, match=r"needs the package cryptography \(pip install 'odradek\[tls\]'\)"
+        ):
+            async with tls_listening(configs=MUTUAL):
+                pass
+
+    run(main)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import ssl
 
-from odradek.broker.config.listener_overrides import ListenerSsl
+from odradek.broker.config.listener_overrides import CLIENT_AUTH, ListenerSsl
 from odradek.broker.network.handshakes import Handshakes
 from odradek.broker.network.tls import CIPHERTEXT_BYTES
 from odradek.cluster.config_def import ConfigError
@@ -97,6 +97,15 @@ class ListenerTls:
 
 
 def _make(listener_name: str, settings: ListenerSsl) -> tuple[ssl.SSLContext, SslPrincipalMapper]:
+    if settings.names_principals and settings.configs.get(CLIENT_AUTH, "none").strip().lower() != "none":
+        try:
+            # Now, not in the first handshake: it takes a tenth of a second.
+            import cryptography.x509  # noqa: F401
+        except ImportError as error:
+            raise ConfigError(
+                f"listener {listener_name}: ssl.client.auth needs the package cryptography "
+                "(pip install 'odradek[tls]')"
+            ) from error
     try:
         return server_context(settings.configs), SslPrincipalMapper(settings.mapping_rules)
     except TlsConfigError as error:
