@@ -27,6 +27,7 @@ from .world import EXECUTOR_DELAY_S_MAX, Killed, VirtualClock
 
 if TYPE_CHECKING:
     from odradek.broker.network.dispatch import Dispatcher
+    from odradek.broker.network.listening import Listening
 
     from .sockets import End, Network
     from .world import MachineLoop, World
@@ -114,9 +115,9 @@ class SimulatedBroker(Broker):
         self.machine, self.machine_life = machine, machine.lives
         super().__init__(**more)
 
-    def _bind(self, dispatcher: Dispatcher) -> None:
-        listener = SimulatedListener(self.machine, dispatcher, self.config)
-        self.listeners.append(listener)
+    def _bind(self, listening: Listening) -> None:
+        listener = SimulatedListener(self.machine, self._dispatcher, self.config)
+        listening.listeners.append(listener)
         self._undo.append(("listener", listener.stop_accepting))
 
     def _use_controller_thread(self, replicas: Any) -> None:

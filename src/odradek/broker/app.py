@@ -356,7 +356,7 @@ class Broker:
         listening = self._listening = Listening(self.loop, lambda: self.config, self._undo)
         self.listeners = listening.listeners
         self._dispatcher = Dispatcher(self, self.handlers, self.slicer)
-        listening.open(self._dispatcher, partial(self._start_logins, self._dispatcher))
+        self._bind(listening)
         self._limit_connections()
         self._open_logs()
         self._open_metadata()
@@ -449,6 +449,9 @@ class Broker:
             ",".join(one.connection_string for one in self._registration().endpoints),
             len(self.replicas),
         )
+
+    def _bind(self, listening: Listening) -> None:
+        listening.open(self._dispatcher, partial(self._start_logins, self._dispatcher))
 
     def _open_request_log(self) -> None:
         if self._request_log_path is None:
