@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks import security_authorizer, security_tls
+from benchmarks import security_authorizer
 from benchmarks.clusters import own_version
 from benchmarks.results import Measure, Outcome
 from benchmarks.sections import Context
 
 PARTS: tuple[tuple[tuple[str, str], Callable[[Context], list[Measure]]], ...] = (
     (security_authorizer.CONTENDERS, security_authorizer.measure),
-    (security_tls.CONTENDERS, security_tls.measure),
 )
 """Of each part with what, and without; and what measures it."""
 
