@@ -18,6 +18,7 @@ import pytest
 
 from odradek.broker.config.listener_overrides import ListenerSsl
 from odradek.broker.network.handshakes import Handshakes
+from odradek.broker.network.piece_sender import PieceSender
 from odradek.broker.network.server import Listener
 from odradek.broker.network.tls_listener import ListenerTls
 from odradek.cluster.config_def import ConfigError
@@ -40,6 +41,9 @@ from .net import (
     run,
     settle,
 )
+from .test_sending import FetchesOfAFile
+from .test_sending import answer as answer_of_a_range
+from .test_sending import ask as ask_for_a_range
 
 LOOPS = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 
@@ -434,3 +438,30 @@ def test_client_certificates_need_a_package(monkeypatch: pytest.MonkeyPatch) -> 
                 pass
 
     run(main)
+
+
+@LOOPS
+def test_records_of_files_go_piece_by_piece(loop: str, tmp_path: Path) -> None:
+    """A peer that asks for much and does not read holds a piece of it; then all comes, in order."""
+    mib = 1024 * 1024
+    handler = FetchesOfAFile(tmp_path, 8 * mib)
+
+    async def main() -> None:
+        async with tls_listening({ApiKey.FETCH: handler}) as listener:
+            reader, writer = await open_stream(listener.port, CLIENT)
+            for number in range(4):
+                writer.write(ask_for_a_range(number, 0, 8 * mib))
+            await settle(lambda: handler.served > 0)
+            (connection,) = listener.connections
+            sender = connection._file_sender
+            assert isinstance(sender, PieceSender)
+            await settle(lambda: sender.left > 0)
+            assert connection._transport.get_write_buffer_size() < mib
+            for number in range(4):
+                assert await answer_of_a_range(reader) == (number, handler.content)
+            writer.write(ask_for_a_range(9, 5, 3 * mib, 2))
+            assert await answer_of_a_range(reader) == (9, handler.content[5 : 5 + 3 * mib])
+            writer.close()
+            await settle(lambda: not listener.connections)
+
+    run(main, loop)
