@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from odradek.util.acl import CLUSTER_NAME, ResourceType
+from odradek.util.acl import CLUSTER_NAME, SUPPORTED_OPERATIONS, ResourceType
 from odradek.util.acl import AclOperation as Operation
 
 if TYPE_CHECKING:
@@ -112,33 +112,5 @@ class Authorizer(Protocol):
         ...
 
 
-_O = Operation
-SUPPORTED_OPERATIONS: dict[ResourceType, tuple[Operation, ...]] = {
-    ResourceType.TOPIC: (
-        _O.READ,
-        _O.WRITE,
-        _O.CREATE,
-        _O.DESCRIBE,
-        _O.DELETE,
-        _O.ALTER,
-        _O.DESCRIBE_CONFIGS,
-        _O.ALTER_CONFIGS,
-    ),
-    ResourceType.GROUP: (_O.READ, _O.DESCRIBE, _O.DELETE, _O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS),
-    ResourceType.CLUSTER: (
-        _O.CREATE,
-        _O.CLUSTER_ACTION,
-        _O.DESCRIBE_CONFIGS,
-        _O.ALTER_CONFIGS,
-        _O.IDEMPOTENT_WRITE,
-        _O.ALTER,
-        _O.DESCRIBE,
-    ),
-    ResourceType.TRANSACTIONAL_ID: (_O.DESCRIBE, _O.WRITE, _O.TWO_PHASE_COMMIT),
-    ResourceType.DELEGATION_TOKEN: (_O.DESCRIBE,),
-    ResourceType.USER: (_O.CREATE_TOKENS, _O.DESCRIBE_TOKENS),
-}
-"""What can be done to a resource of each type."""
-
-GROUP_OPERATIONS_BEFORE_4_0 = (_O.READ, _O.DESCRIBE, _O.DELETE)
+GROUP_OPERATIONS_BEFORE_4_0 = (Operation.READ, Operation.DESCRIBE, Operation.DELETE)
 """Groups have configs since then."""

@@ -12,6 +12,7 @@ import click
 from odradek.cli.tool import Tool, bootstrap_option, client_configs, command_config_option, key_values
 from odradek.util.acl import (
     CLUSTER_NAME,
+    SUPPORTED_OPERATIONS,
     WILDCARD,
     AccessControlEntry,
     AccessControlEntryFilter,
@@ -27,33 +28,6 @@ from odradek.util.acl import (
     parse_pattern_type,
     parse_principal,
 )
-
-_O = AclOperation
-_SUPPORTED: Mapping[ResourceType, tuple[AclOperation, ...]] = {
-    ResourceType.TOPIC: (
-        _O.READ,
-        _O.WRITE,
-        _O.CREATE,
-        _O.DESCRIBE,
-        _O.DELETE,
-        _O.ALTER,
-        _O.DESCRIBE_CONFIGS,
-        _O.ALTER_CONFIGS,
-    ),
-    ResourceType.GROUP: (_O.READ, _O.DESCRIBE, _O.DELETE, _O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS),
-    ResourceType.CLUSTER: (
-        _O.CREATE,
-        _O.CLUSTER_ACTION,
-        _O.DESCRIBE_CONFIGS,
-        _O.ALTER_CONFIGS,
-        _O.IDEMPOTENT_WRITE,
-        _O.ALTER,
-        _O.DESCRIBE,
-    ),
-    ResourceType.TRANSACTIONAL_ID: (_O.DESCRIBE, _O.WRITE, _O.TWO_PHASE_COMMIT),
-    ResourceType.DELEGATION_TOKEN: (_O.DESCRIBE,),
-    ResourceType.USER: (_O.CREATE_TOKENS, _O.DESCRIBE_TOKENS),
-}
 
 Entries = dict[ResourcePatternFilter, list[AccessControlEntry]]
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -248,18 +222,28 @@ class _Words:
             )
         found: Entries = {}
         if not self.producer and not self.consumer:
-            operations = [parse_operation(text) for text in self.operation_texts] or [_O.ALL]
+            operations = [parse_operation(text) for text in self.operation_texts] or [AclOperation.ALL]
             found = {resource: self._made(*operations) for resource in resources}
         if self.producer:
-            _merge(found, resources, ResourceType.TOPIC, self._made(_O.WRITE, _O.DESCRIBE, _O.CREATE))
-            _merge(found, resources, ResourceType.TRANSACTIONAL_ID, self._made(_O.WRITE, _O.DESCRIBE))
+            _merge(
+                found,
+                resources,
+                ResourceType.TOPIC,
+                self._made(AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE),
+            )
+            _merge(
+                found,
+                resources,
+                ResourceType.TRANSACTIONAL_ID,
+                self._made(AclOperation.WRITE, AclOperation.DESCRIBE),
+            )
             if self.idempotent:
-                _merge(found, [_CLUSTER], ResourceType.CLUSTER, self._made(_O.IDEMPOTENT_WRITE))
+                _merge(found, [_CLUSTER], ResourceType.CLUSTER, self._made(AclOperation.IDEMPOTENT_WRITE))
         if self.consumer:
-            _merge(found, resources, ResourceType.TOPIC, self._made(_O.READ, _O.DESCRIBE))
-            _merge(found, resources, ResourceType.GROUP, self._made(_O.READ))
+            _merge(found, resources, ResourceType.TOPIC, self._made(AclOperation.READ, AclOperation.DESCRIBE))
+            _merge(found, resources, ResourceType.GROUP, self._made(AclOperation.READ))
         for resource, entries in found.items():
-            supported = (*_SUPPORTED[resource.resource_type], _O.ALL)
+            supported = (*SUPPORTED_OPERATIONS[resource.resource_type], AclOperation.ALL)
             if any(entry.operation not in supported for entry in entries):
                 raise click.UsageError(
                     f"ResourceType {resource.resource_type.name} only supports operations "

@@ -2,7 +2,7 @@
 
 An *entry* allows or denies a principal an operation from a host; a *pattern* names the resources that it is
 about: one by its name (LITERAL, `*` for all of a type), or all whose names begin so (PREFIXED). Both together
-    are a *binding*. The numbers of the enumerations go over the wire.
+are a *binding*. The numbers of the enumerations go over the wire.
 """
 
 from __future__ import annotations
@@ -70,6 +70,35 @@ class ResourceType(_Named):
     TRANSACTIONAL_ID = 5
     DELEGATION_TOKEN = 6
     USER = 7
+
+
+_O = AclOperation
+SUPPORTED_OPERATIONS: dict[ResourceType, tuple[AclOperation, ...]] = {
+    ResourceType.TOPIC: (
+        _O.READ,
+        _O.WRITE,
+        _O.CREATE,
+        _O.DESCRIBE,
+        _O.DELETE,
+        _O.ALTER,
+        _O.DESCRIBE_CONFIGS,
+        _O.ALTER_CONFIGS,
+    ),
+    ResourceType.GROUP: (_O.READ, _O.DESCRIBE, _O.DELETE, _O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS),
+    ResourceType.CLUSTER: (
+        _O.CREATE,
+        _O.CLUSTER_ACTION,
+        _O.DESCRIBE_CONFIGS,
+        _O.ALTER_CONFIGS,
+        _O.IDEMPOTENT_WRITE,
+        _O.ALTER,
+        _O.DESCRIBE,
+    ),
+    ResourceType.TRANSACTIONAL_ID: (_O.DESCRIBE, _O.WRITE, _O.TWO_PHASE_COMMIT),
+    ResourceType.DELEGATION_TOKEN: (_O.DESCRIBE,),
+    ResourceType.USER: (_O.CREATE_TOKENS, _O.DESCRIBE_TOKENS),
+}
+"""What can be done to a resource of each type."""
 
 
 class PatternType(_Named):

@@ -6,8 +6,8 @@ comes back when the login has run out (KIP-368): then only another login is take
 
     at the door   a login is under way; nothing else is answered, frames are small, and time is short
     open          the gate is not asked
-    expired       the login has run out; a SaslHandshake begins another one, any other request ends the
-connection
+    expired       the login has run out; a SaslHandshake begins another one, all else ends the connection
+
 Steps that may take their time are made by a thread; failures are answered late, as Kafka does, so that nobody
 tries passwords quickly. Meanwhile nothing more is taken up from the connection.
 """
