@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from odradek.sasl.jaas import JaasError, parse_jaas, parse_jaas_file, quote
-from odradek.sasl.logins import LoginError, PlainLogin, ScramLogin, login_of
+from odradek.sasl.logins import PlainLogin, ScramLogin, login_of
+from odradek.sasl.mechanisms import LoginError
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from odradek.client.errors import ConfigError
-from odradek.sasl.logins import Login, LoginError, login_of
+from odradek.sasl.logins import Login, login_of
+from odradek.sasl.mechanisms import LoginError
 from odradek.security.errors import TlsConfigError
 from odradek.security.ssl_contexts import SSL_CONFIGS, client_context
 

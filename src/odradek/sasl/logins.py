@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from odradek.errors import OdradekError
 from odradek.sasl.jaas import JaasError, LoginModule, parse_jaas
 from odradek.sasl.mechanisms import (
     GSSAPI,
@@ -18,6 +17,7 @@ from odradek.sasl.mechanisms import (
     SCRAM_SHA_256,
     SCRAM_SHA_512,
     ClientMechanism,
+    LoginError,
     SaslError,
 )
 from odradek.sasl.plain import PlainClient
@@ -32,10 +32,6 @@ _MODULE_OF = {
 }
 MECHANISMS = tuple(_MODULE_OF)
 """What a client can log in by."""
-
-
-class LoginError(OdradekError):
-    """There is no login in the configs, or none that is known here."""
 
 
 class Login(Protocol):

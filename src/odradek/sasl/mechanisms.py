@@ -15,6 +15,10 @@ OAUTHBEARER = "OAUTHBEARER"
 GSSAPI = "GSSAPI"
 
 
+class LoginError(OdradekError):
+    """There is no login in the configs, or none that is known here."""
+
+
 class SaslError(OdradekError):
     """A step of an exchange failed.
 

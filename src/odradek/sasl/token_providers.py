@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from odradek.sasl.http import HttpError, fetch_json
-from odradek.sasl.logins import LoginError
-from odradek.sasl.mechanisms import OAUTHBEARER, ClientMechanism, SaslError
+from odradek.sasl.mechanisms import OAUTHBEARER, ClientMechanism, LoginError, SaslError
 from odradek.sasl.oauthbearer import OAuthBearerClient
 
 TokenProvider = Callable[[], str]

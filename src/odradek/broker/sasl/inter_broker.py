@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from odradek.broker.config.listener_overrides import listener_config
 from odradek.broker.sasl.settings import MODULE_OF, server_module
 from odradek.cluster.config_def import ConfigError
-from odradek.sasl.logins import Login, LoginError, login_of
+from odradek.sasl.logins import Login, login_of
+from odradek.sasl.mechanisms import LoginError
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
