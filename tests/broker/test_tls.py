@@ -309,6 +309,38 @@ def test_damaged_bytes_close_that_connection_alone(loop: str) -> None:
     run(main, loop)
 
 
+@LOOPS
+def test_what_comes_with_the_farewell_is_taken_up(loop: str) -> None:
+    """A producer with acks=0 says good-bye in the same breath as its last request."""
+    asked: list[int] = []
+
+    def count(context: Any, message: HeartbeatRequest) -> HeartbeatResponse:
+        asked.append(message.generation_id)
+        return HeartbeatResponse()
+
+    async def main() -> None:
+        async with tls_listening({ApiKey.HEARTBEAT: count}) as listener:
+            reader, writer = await open_stream(listener.port)
+            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            session = CLIENT.wrap_bio(incoming, outgoing, server_hostname="localhost")
+            while True:
+                try:
+                    session.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    writer.write(outgoing.read())
+                    incoming.write(await reader.read(65536))
+            session.write(heartbeat(1) + heartbeat(2))
+            with contextlib.suppress(ssl.SSLWantReadError):
+                session.unwrap()
+            writer.write(outgoing.read())
+            await settle(lambda: not listener.connections)
+            assert len(asked) == 2
+            writer.close()
+
+    run(main, loop)
+
+
 def _client_hello() -> bytes:
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     session = CLIENT.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")

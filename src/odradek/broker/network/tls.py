@@ -290,13 +290,13 @@ class TlsLayer:
         while self._may_read and self._state == OPEN:
             buffer = connection.get_buffer(-1)
             size, filled = len(buffer), 0
-            wants_more = False
+            wants_more = is_farewell = False
             try:
                 while filled < size:
                     got: int = session.read(size - filled, buffer[filled:])
                     if not got:
-                        self._said_goodbye()
-                        return
+                        is_farewell = True
+                        break
                     filled += got
                     if not incoming.pending and not session.pending():
                         wants_more = True
@@ -304,14 +304,16 @@ class TlsLayer:
             except (ssl.SSLWantReadError, ssl.SSLSyscallError):
                 wants_more = True
             except ssl.SSLError as error:
-                if error.reason is None or "ZERO_RETURN" in str(error):
-                    self._said_goodbye()
-                else:
+                is_farewell = error.reason is None or "ZERO_RETURN" in str(error)
+                if not is_farewell:
                     self._send()  # the alert
                     connection.abort(f"malformed TLS: {explain(error)}", warn=True)
-                return
+                    return
             if filled:
                 connection.buffer_updated(filled)
+            if is_farewell:
+                self._said_goodbye()
+                return
             if wants_more:
                 break
         if self._state == OPEN and self._outgoing.pending:
