@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -21,6 +22,7 @@ from odradek.broker.process.workers import SharedStore
 from odradek.client import Admin, Consumer, NewTopic, Producer, TopicPartition
 from odradek.client.types import PartitionInfo
 from odradek.errors import UnknownTopicOrPartitionError
+from ports import free_port
 
 COMMAND = [sys.executable, "-m", "odradek", "server"]
 LIMIT_S = 90
@@ -293,11 +295,14 @@ def refused(data: Path, *arguments: str) -> str:
 
 def test_a_port_in_use_stops_all_and_is_named(tmp_path: Path) -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+        while True:
+            first = free_port()
+            with contextlib.suppress(OSError):
+                taken.bind(("127.0.0.1", first + 1))
+                break
         taken.listen()
-        said = refused(tmp_path, "--port", str(port - 1), "--workers", "2")
-    assert f"port {port} on 127.0.0.1 is in use: another process listens there" in said
+        said = refused(tmp_path, "--port", str(first), "--workers", "2")
+    assert f"port {first + 1} on 127.0.0.1 is in use: another process listens there" in said
     assert "worker 1 did not start; it has said why. All workers were stopped." in said
 
 
