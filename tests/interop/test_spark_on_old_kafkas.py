@@ -55,8 +55,8 @@ def table(spark: Any, servers: str, topic: str) -> list[tuple[Any, ...]]:
     return sorted((r.partition, r.offset, bytes(r.key), bytes(r.value), r.timestampType) for r in rows)
 
 
-def test_a_batch_is_written_and_read(spark: Any, kafka: kafka_peer.RealKafka) -> None:
-    servers = kafka.bootstrap_servers
+def write(spark: Any, servers: str) -> None:
+    """Write `ROWS` records to the topic `rows`, half of them to each partition."""
     frame = spark.range(ROWS).selectExpr(
         "cast(id as string) as key", "concat('value-', id) as value", "cast(id % 2 as int) as partition"
     )
@@ -68,6 +68,11 @@ def test_a_batch_is_written_and_read(spark: Any, kafka: kafka_peer.RealKafka) ->
         .mode("append")
         .save()
     )
+
+
+def test_a_batch_is_written_and_read(spark: Any, kafka: kafka_peer.RealKafka) -> None:
+    servers = kafka.bootstrap_servers
+    write(spark, servers)
     rows = table(spark, servers, "rows")
     assert [(r[0], r[1]) for r in rows] == [(p, o) for p in range(2) for o in range(ROWS // 2)]
     assert {(r[2], r[3], r[0]) for r in rows} == {(b"%d" % i, b"value-%d" % i, i % 2) for i in range(ROWS)}
@@ -98,6 +103,8 @@ def test_a_stream_copies_a_topic_and_goes_on(spark: Any, kafka: kafka_peer.RealK
             .awaitTermination()
         )
 
+    if not table(spark, servers, "rows"):
+        write(spark, servers)
     started_in_time(copy)
     assert table(spark, servers, "copy") == table(spark, servers, "rows")
     with odradek.Producer(bootstrap_servers=servers, linger_ms=100) as producer:
