@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def build() -> Path:
     if compiler is None:
         raise LoadFailedError("no C compiler on this machine")
     BINARY.parent.mkdir(exist_ok=True)
-    fresh = BINARY.with_name(f"load.{os.getpid()}")
+    fresh = BINARY.with_name(f"load.{os.getpid()}.{threading.get_ident()}")
     words = [compiler, "-O2", "-std=gnu11", "-Wall", "-Wextra", "-o", str(fresh), *map(str, sources)]
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode:
