@@ -189,6 +189,12 @@ class Observer:
         committed.isr = tuple(f"b{one}" for one in state.isr)
         committed.leader = f"b{state.leader}"
         committed.lossy &= before & set(committed.isr)
+        # Taken in by a wish of before, while its machine is dark: it deserved that when it had its pages.
+        committed.lossy |= {
+            host
+            for host, machine in self._machines.items()
+            if host in committed.isr and machine.has_lost_pages
+        }
         self._check_isr(*key, committed, f"the ISR became {state.isr}, led by {state.leader}")
 
     def power_lost(self, host: str) -> None:
