@@ -160,6 +160,18 @@ def test_a_partition_is_sent_again_when_its_error_has_gone(client: Client) -> No
     assert not chosen
 
 
+def test_a_follower_is_told_the_high_watermark_again_after_it_has_cut_its_log(client: Client) -> None:
+    """It takes nothing else from an answer that says where the logs part."""
+    session_id = client.full(one("t"))
+    parted = answer()
+    parted.diverging_epoch = EpochEndOffset(epoch=1)
+    client.answer(client.open(session_id, 1), parted)
+    _, _, chosen = client.answer(client.open(session_id, 2), answer())
+    assert len(chosen) == 1
+    _, _, chosen = client.answer(client.open(session_id, 3), answer())
+    assert not chosen
+
+
 def test_requests_add_change_and_forget_partitions(client: Client) -> None:
     session_id = client.full(one("t", 0), one("t", 1))
     context = client.open(session_id, 1, [one("t", 1, offset=5), one("u", 0, offset=9)], [("t", 0)])

@@ -56,7 +56,7 @@ class FetchedPartition:
         wanted: what the last request that named the partition says of it.
         replica: what `topic` means on this broker, kept by whoever has looked it up.
         high_watermark, log_start_offset: what the session's last response said. The former is -1 after an
-            error, so that the partition is sent again when the error has gone.
+            error, and when the follower had to cut its log, so that the partition is sent again.
         found_bytes, appended_bytes, seen_end: of the request that waits: what was visible when it was read
             first, the replica's `appended_bytes` at that time, and the offset up to which it could see.
     """
@@ -101,10 +101,16 @@ class FetchedPartition:
         if answer.error_code != 0:
             self.high_watermark = -1
             changed = True
-        diverging = answer.diverging_epoch
-        if diverging is not None and diverging.epoch >= 0:
+        if _diverges(answer):
+            # The follower cuts its log and takes nothing else from it: it has not been told.
+            self.high_watermark = -1
             changed = True
         return changed
+
+
+def _diverges(answer: PartitionData) -> bool:
+    diverging = answer.diverging_epoch
+    return diverging is not None and diverging.epoch >= 0
 
 
 Answers = list[tuple[FetchedPartition, "PartitionData"]]
@@ -164,7 +170,7 @@ class FetchSession:
     def add_answered(self, partition: FetchedPartition, answer: PartitionData) -> None:
         """Take in a partition of the full fetch that opened the session, with what was answered."""
         self._partitions[self._key(partition)] = partition
-        partition.high_watermark = answer.high_watermark
+        partition.high_watermark = -1 if _diverges(answer) else answer.high_watermark
         partition.log_start_offset = answer.log_start_offset
 
     def select(self, answers: Answers) -> Answers:
