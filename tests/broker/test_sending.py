@@ -295,6 +295,28 @@ def test_other_transports_get_the_bytes(loop: str, tmp_path: Path, monkeypatch: 
     run(main, loop)
 
 
+@LOOPS
+@pytest.mark.parametrize("by_the_kernel", [True, False])
+def test_a_peer_that_reads_a_long_answer_is_not_idle(
+    loop: str, by_the_kernel: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handler = FetchesOfAFile(tmp_path, 32 * MIB)
+    if not by_the_kernel:
+        monkeypatch.setattr("odradek.broker.network.connection.can_send_ranges", lambda _: False)
+
+    async def main() -> None:
+        async with served(handler) as (listener, reader, writer):
+            writer.write(ask(1, 0, 32 * MIB))
+            await settle(lambda: bool(listener.connections) and only(listener)._sending is not None)
+            connection = only(listener)
+            connection.active_at = 0.0
+            await reader.readexactly(16 * MIB)
+            assert connection.active_at > 0
+            await reader.readexactly(16 * MIB)
+
+    run(main, loop)
+
+
 class SlowDisk:
     """Stands in for `send_range`: waits until it is told to go on."""
 

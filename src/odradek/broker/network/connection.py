@@ -467,7 +467,7 @@ class Connection:
                     error,
                 )
             if sender is None:
-                sender = self._file_sender = PieceSender(self, transport)
+                sender = self._file_sender = PieceSender(self, self._loop, transport)
         sender.send(buffers)
         if sender.left:
             self._sending = sender

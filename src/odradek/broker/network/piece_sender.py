@@ -34,10 +34,26 @@ class PieceSender:
         left: bytes that the transport has not got yet; 0 when it is idle.
     """
 
-    __slots__ = ("_connection", "_parts", "_position", "_stopped", "_transport", "_writelines", "left")
+    __slots__ = (
+        "_connection",
+        "_loop",
+        "_parts",
+        "_position",
+        "_stopped",
+        "_transport",
+        "_writelines",
+        "left",
+    )
 
-    def __init__(self, connection: SendingConnection, transport: asyncio.Transport) -> None:
+    def __init__(
+        self, connection: SendingConnection, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport
+    ) -> None:
+        """
+        Args:
+            connection, loop, transport: whose answers are sent, and where.
+        """
         self._connection = connection
+        self._loop = loop
         self._transport = transport
         self._writelines = gathering_write(transport)
         self._parts: deque[Any] = deque()
@@ -79,6 +95,8 @@ class PieceSender:
                     pieces.append(piece)
                     size += len(piece)
                 if pieces:
+                    # The peer has taken what came before: it is not idle.
+                    self._connection.active_at = self._loop.time()
                     self._writelines(pieces)
                 if self._stopped:
                     return False
