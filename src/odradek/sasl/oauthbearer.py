@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from odradek.sasl.mechanisms import OAUTHBEARER, ClientMechanism, SaslError, SaslRefusal, ServerMechanism
+from odradek.sasl.names import NAME, unescaped
 
-_NAME = r"(?:[^=,\x00\x80-\U0010ffff]|=2C|=3D)+"
 _FIRST = re.compile(
-    rf"n,(?:a=(?P<authzid>{_NAME}))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x20-\x7e \t\r\n]+\x01)+)\x01"
+    rf"n,(?:a=(?P<authzid>{NAME}))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x20-\x7e \t\r\n]+\x01)+)\x01"
 )
 _AUTH = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_.a-zA-Z0-9]+)")
 _EXTENSION = re.compile(r"[A-Za-z]+")
@@ -117,8 +117,7 @@ def _read_first(response: bytes) -> tuple[str, str]:
         raise SaslError("Invalid OAUTHBEARER client first message: 'auth' not specified")
     if bearer["scheme"].lower() != "bearer":
         raise SaslError("Invalid scheme in OAUTHBEARER client first message")
-    authzid = (found["authzid"] or "").replace("=2C", ",").replace("=3D", "=")
-    return authzid, bearer["token"]
+    return unescaped(found["authzid"] or ""), bearer["token"]
 
 
 class OAuthBearerClient(ClientMechanism):

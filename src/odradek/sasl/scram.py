@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from odradek.sasl import scram_messages as messages
 from odradek.sasl.mechanisms import ClientMechanism, SaslError, SaslRefusal, ServerMechanism
+from odradek.sasl.names import escaped
 from odradek.sasl.scram_credentials import HASHES, MIN_ITERATIONS, ScramCredential
 
 MAX_CLIENT_ITERATIONS = 1_000_000
@@ -205,7 +206,7 @@ class ScramClient(ClientMechanism):
         state, self._state = self._state, _OVER
         if state == _START:
             extension = f",{_TOKEN_AUTH}=true" if self._is_token else ""
-            self._bare = f"n={messages.escaped(self._username)},r={self._nonce}{extension}"
+            self._bare = f"n={escaped(self._username)},r={self._nonce}{extension}"
             self._state = _FIRST
             # The next step hashes the password.
             self.blocks = True

@@ -12,15 +12,15 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from odradek.sasl.mechanisms import SaslError
+from odradek.sasl.names import NAME, unescaped
 
-_NAME = r"(?:[^=,\x00\x80-\U0010ffff]|=2C|=3D)+"
-_VALUE = r"[^,\x00\x80-\U0010ffff]+"
+_VALUE = r"[\x01-\x2b\x2d-\x7f]+"
 _PRINTABLE = r"[\x21-\x2b\x2d-\x7e]+"
 _BASE64 = r"[A-Za-z0-9/+]*={0,2}"
 _EXTENSIONS = rf"(?:,[A-Za-z]+={_VALUE})*"
 
 _CLIENT_FIRST = re.compile(
-    rf"(?P<header>n,(?:a=(?P<authzid>{_NAME}))?,)(?P<bare>(?:m={_VALUE},)?n=(?P<name>{_NAME}),"
+    rf"(?P<header>n,(?:a=(?P<authzid>{NAME}))?,)(?P<bare>(?:m={_VALUE},)?n=(?P<name>{NAME}),"
     rf"r=(?P<nonce>{_PRINTABLE})(?P<extensions>{_EXTENSIONS}))"
 )
 _SERVER_FIRST = re.compile(
@@ -112,16 +112,6 @@ def read_server_final(message: bytes) -> bytes:
 def encoded(data: bytes) -> str:
     """Base64, as SCRAM has it."""
     return b64encode(data).decode()
-
-
-def escaped(name: str) -> str:
-    """A name as it goes into a message."""
-    return name.replace("=", "=3D").replace(",", "=2C")
-
-
-def unescaped(name: str) -> str:
-    """A name out of a message."""
-    return name.replace("=2C", ",").replace("=3D", "=")
 
 
 def _match(pattern: re.Pattern[str], message: bytes, what: str) -> re.Match[str]:
