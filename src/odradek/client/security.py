@@ -11,16 +11,19 @@ TLS lies below the connection, which sees the bytes inside. SASL is a state abov
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from odradek.client.errors import ConfigError
-from odradek.sasl.logins import Login, login_of
 from odradek.sasl.mechanisms import LoginError
 from odradek.security.errors import TlsConfigError
-from odradek.security.ssl_contexts import SSL_CONFIGS, client_context
+from odradek.security.ssl_configs import SSL_CONFIGS
+
+if TYPE_CHECKING:
+    import ssl
+
+    from odradek.sasl.logins import Login
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -99,6 +102,8 @@ class SecurityConfig:
         if not self.uses_tls:
             return None
         if not self._made:
+            from odradek.security.ssl_contexts import client_context
+
             try:
                 self._made.append(client_context(self.configs))
             except TlsConfigError as error:
@@ -110,6 +115,8 @@ class SecurityConfig:
         if not self.uses_sasl:
             return None
         if not self._logins:
+            from odradek.sasl.logins import login_of
+
             configs = {_ALIASES.get(name, name): value for name, value in self.configs.items()}
             mechanism = configs.get("sasl.mechanism")
             if not mechanism:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from odradek.security.ssl_contexts import SSL_CONFIGS
+from odradek.security.ssl_configs import SSL_CONFIGS
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig

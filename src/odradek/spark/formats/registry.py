@@ -12,15 +12,16 @@ import json
 import logging
 import os
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from odradek.spark.formats.errors import RegistryError, UnknownSchemaError
 from odradek.spark.formats.options import RegistryOptions
+
+if TYPE_CHECKING:
+    import urllib.error
 
 log = logging.getLogger(__name__)
 
@@ -141,6 +142,10 @@ class RegistryClient:
         ) from problem
 
     def _once(self, method: str, url: str, path: str, what: str, body: Any) -> Any:
+        # Every worker imports this module, most of them for formats without a registry.
+        import urllib.error
+        import urllib.request
+
         address, user_info = _split_user(url, self._options.user_info)
         headers = {"Accept": f"{CONTENT_TYPE}, application/json"}
         if user_info:
