@@ -12,11 +12,10 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from odradek._tree cimport (
-    BAD_BRANCH, BAD_LENGTH, BAD_MAGIC, BAD_SYMBOL, BINARY, DATE, DECIMAL, DEEPEST, DOUBLE, DURATION, FLOAT, INT64,
-    LARGEST, LIST, MAP, NEED_SCHEMA, OUT_OF_MEMORY, OUT_OF_RANGE, STRING, STRUCT, TIMESTAMP, TOO_DEEP, TOO_LARGE,
-    TRAILING, TRUNCATED, UNRESOLVED, WRONG_KIND, Node, Records, Tree, end_list, int128, mark, push_bytes,
-    push_decimal, push_double, push_float, push_int8, push_int64, push_integer, push_null, push_scaled, push_text,
-    truncate,
+    BAD_BRANCH, BAD_LENGTH, BAD_MAGIC, BAD_SYMBOL, BINARY, BOOL, DECIMAL, DEEPEST, DOUBLE, DURATION, FLOAT,
+    LARGEST, LIST, MAP, OUT_OF_MEMORY, OUT_OF_RANGE, STRING, STRUCT, TIMESTAMP, TOO_DEEP, TOO_LARGE, TRAILING,
+    TRUNCATED, UNRESOLVED, WRONG_KIND, Node, Records, Tree, end_list, int128, make_null, mark, push_bytes,
+    push_decimal, push_double, push_float, push_int8, push_integer, push_null, push_scaled, push_text,
 )
 
 cdef enum:
@@ -344,9 +343,9 @@ cdef class Plan:
             elif step.op == REAL64:
                 fits = kind == DOUBLE
             elif step.op == BOOLEAN:
-                fits = kind == 1
+                fits = kind == BOOL
             elif step.op in (INT, LONG):
-                fits = step.target.width > 0 and kind != 1 and step.b > 0
+                fits = step.target.width > 0 and kind != BOOL and step.b > 0
             if not fits:
                 raise ValueError(f"step {i} cannot fill a column of kind {kind}")
 
@@ -377,9 +376,9 @@ def decode_avro(Tree tree not None, Records records not None, int64_t start, pla
             if push_null(tree.root):
                 raise MemoryError
             continue
-        input.start = records.data + records.offsets[records.first + row]
+        input.start = records.start(row)
         input.at = input.start
-        input.end = records.data + records.offsets[records.first + row + 1]
+        input.end = records.end(row)
         input.where = tree.root
         input.empty = 0
         problem = 0
@@ -412,10 +411,6 @@ def decode_avro(Tree tree not None, Records records not None, int64_t start, pla
                 problem = TRAILING
                 input.where = tree.root
         if problem:
-            if problem == OUT_OF_MEMORY:
-                raise MemoryError
-            truncate(tree.root, first + row - start)
-            if push_null(tree.root):
-                raise MemoryError
+            make_null(tree.root, first + row - start, problem)
             problems.append((row, problem, input.at - input.start, input.where.number))
     return rows, None, problems

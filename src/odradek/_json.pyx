@@ -11,11 +11,11 @@ from libc.string cimport memcmp, memcpy
 
 from odradek._times cimport read_date, read_timestamp
 from odradek._tree cimport (
-    BAD_BASE64, BAD_MAGIC, BAD_NUMBER, BAD_TIME, BINARY, BOOL, DATE, DECIMAL, DEEPEST, DOUBLE, FLOAT, LIST, MAP,
-    NOT_UTF8, NULL_KEY, OUT_OF_MEMORY, OUT_OF_RANGE, STRING, STRUCT, SYNTAX, TIMESTAMP, TOO_DEEP, TRAILING,
-    TRUNCATED, WRONG_KIND, INT8, INT16, INT32, INT64, DURATION, Bytes, Node, Records, Tree, end_bytes, end_list,
-    int128, is_utf8, mark, push_bytes, push_decimal, push_double, push_float, push_int8, push_int32, push_int64,
-    push_integer, push_null, room, truncate,
+    BAD_BASE64, BAD_MAGIC, BAD_NUMBER, BAD_TIME, BINARY, BOOL, DATE, DECIMAL, DEEPEST, DOUBLE, DURATION, FLOAT,
+    LIST, MAP, NOT_UTF8, OUT_OF_MEMORY, OUT_OF_RANGE, STRING, STRUCT, SYNTAX, TIMESTAMP, TOO_DEEP, TRAILING,
+    TRUNCATED, WRONG_KIND, Bytes, Node, Records, Tree, end_bytes, end_list, int128, is_utf8, make_null, mark,
+    push_bytes, push_decimal, push_double, push_float, push_int32, push_int64, push_int8, push_integer, push_null,
+    room, truncate,
 )
 
 cdef extern from "Python.h":
@@ -725,9 +725,9 @@ def decode_json(Tree tree not None, Records records not None, int64_t start, bin
                 if push_null(tree.root):
                     raise MemoryError
                 continue
-            text.start = records.data + records.offsets[records.first + row]
+            text.start = records.start(row)
             text.at = text.start
-            text.end = records.data + records.offsets[records.first + row + 1]
+            text.end = records.end(row)
             text.where = tree.root
             if framed and (text.end - text.at < 5 or text.at[0] != 0):
                 problem = BAD_MAGIC
@@ -737,11 +737,7 @@ def decode_json(Tree tree not None, Records records not None, int64_t start, bin
                 with nogil:
                     problem = push_document(&text, tree.root)
             if problem:
-                if problem == OUT_OF_MEMORY:
-                    raise MemoryError
-                truncate(tree.root, first + row - start)
-                if push_null(tree.root):
-                    raise MemoryError
+                make_null(tree.root, first + row - start, problem)
                 problems.append((row, problem, text.at - text.start, text.where.number))
     finally:
         free(text.scratch.memory)

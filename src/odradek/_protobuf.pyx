@@ -8,15 +8,15 @@ the last scalar counts, messages are merged, of a `oneof` the last member counts
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 from odradek._tree cimport (
-    BAD_LENGTH, BAD_MAGIC, BAD_TAG, BINARY, BOOL, DECIMAL, DEEPEST, DOUBLE, DURATION, FLOAT, INT32, INT64, LIST, MAP,
-    MISSING_FIELD, OUT_OF_MEMORY, STRING, STRUCT, TIMESTAMP, TOO_DEEP, TOO_LARGE, TRUNCATED, UNRESOLVED, Node,
-    Records, Tree, end_list, int128, mark, push_bytes, push_decimal, push_double, push_float, push_int8, push_integer,
-    push_null, push_scaled, push_text, truncate,
+    BAD_LENGTH, BAD_MAGIC, BAD_TAG, BINARY, BOOL, DECIMAL, DEEPEST, DOUBLE, DURATION, FLOAT, INT32, INT64, LIST,
+    MAP, MISSING_FIELD, OUT_OF_MEMORY, STRING, STRUCT, TIMESTAMP, TOO_DEEP, TOO_LARGE, TRUNCATED, UNRESOLVED,
+    Node, Records, Tree, end_list, int128, make_null, mark, push_bytes, push_decimal, push_double, push_float,
+    push_int8, push_integer, push_null, push_scaled, push_text, truncate,
 )
 
 cdef enum:
@@ -631,9 +631,9 @@ def decode_protobuf(Tree tree not None, Records records not None, int64_t start,
             if push_null(tree.root):
                 raise MemoryError
             continue
-        begin = records.data + records.offsets[records.first + row]
+        begin = records.start(row)
         input.at = begin
-        input.end = records.data + records.offsets[records.first + row + 1]
+        input.end = records.end(row)
         input.where = tree.root
         problem = 0
         if framed:
@@ -657,11 +657,7 @@ def decode_protobuf(Tree tree not None, Records records not None, int64_t start,
                 problem = push_message(&input, plan.messages, 0)
             release(&input)
         if problem:
-            if problem == OUT_OF_MEMORY:
-                raise MemoryError
-            truncate(tree.root, first + row - start)
-            if push_null(tree.root):
-                raise MemoryError
+            make_null(tree.root, first + row - start, problem)
             # Of a merged message the place cannot be told.
             problems.append((row, problem, input.at - begin if begin <= input.at <= input.end else 0,
                              input.where.number))

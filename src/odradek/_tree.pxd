@@ -36,9 +36,8 @@ cdef enum:
     MAP = 16
 
 cdef enum:
-    # Why a record is malformed: `spark/formats/problems.py` has the words.
+    # Why a record is malformed: `spark/formats/kinds.py` has the same, and the words.
     OUT_OF_MEMORY = -1
-    FINE = 0
     TRUNCATED = 1
     TRAILING = 2
     SYNTAX = 3
@@ -56,9 +55,7 @@ cdef enum:
     BAD_TAG = 15
     MISSING_FIELD = 16
     BAD_MAGIC = 17
-    NULL_KEY = 18
     UNRESOLVED = 19
-    NEED_SCHEMA = 100
 
 cdef enum:
     DEEPEST = 100
@@ -114,6 +111,12 @@ cdef class Records:
         cdef int64_t at = self.first + row
         return self.validity != NULL and not (self.validity[at >> 3] >> (at & 7)) & 1
 
+    cdef inline const uint8_t *start(self, int64_t row) noexcept:
+        return self.data + self.offsets[self.first + row]
+
+    cdef inline const uint8_t *end(self, int64_t row) noexcept:
+        return self.data + self.offsets[self.first + row + 1]
+
 
 cdef inline int room(Bytes *buffer, Py_ssize_t more) noexcept nogil:
     """Room for `more` bytes after `size`."""
@@ -146,52 +149,37 @@ cdef inline int mark(Node *node, uint8_t valid) noexcept nogil:
     return 0
 
 
-cdef inline int push_int8(Node *node, int8_t value) noexcept nogil:
-    if room(&node.values, 1):
+cdef inline int push_fixed(Node *node, const void *value, Py_ssize_t width) noexcept nogil:
+    """One more row, whose value has so many bytes."""
+    if room(&node.values, width):
         return OUT_OF_MEMORY
-    node.values.memory[node.values.size] = <uint8_t>value
-    node.values.size += 1
+    memcpy(node.values.memory + node.values.size, value, width)
+    node.values.size += width
     return mark(node, 1)
+
+
+cdef inline int push_int8(Node *node, int8_t value) noexcept nogil:
+    return push_fixed(node, &value, 1)
 
 
 cdef inline int push_int16(Node *node, int16_t value) noexcept nogil:
-    if room(&node.values, 2):
-        return OUT_OF_MEMORY
-    memcpy(node.values.memory + node.values.size, &value, 2)
-    node.values.size += 2
-    return mark(node, 1)
+    return push_fixed(node, &value, 2)
 
 
 cdef inline int push_int32(Node *node, int32_t value) noexcept nogil:
-    if room(&node.values, 4):
-        return OUT_OF_MEMORY
-    memcpy(node.values.memory + node.values.size, &value, 4)
-    node.values.size += 4
-    return mark(node, 1)
+    return push_fixed(node, &value, 4)
 
 
 cdef inline int push_int64(Node *node, int64_t value) noexcept nogil:
-    if room(&node.values, 8):
-        return OUT_OF_MEMORY
-    memcpy(node.values.memory + node.values.size, &value, 8)
-    node.values.size += 8
-    return mark(node, 1)
+    return push_fixed(node, &value, 8)
 
 
 cdef inline int push_float(Node *node, float value) noexcept nogil:
-    if room(&node.values, 4):
-        return OUT_OF_MEMORY
-    memcpy(node.values.memory + node.values.size, &value, 4)
-    node.values.size += 4
-    return mark(node, 1)
+    return push_fixed(node, &value, 4)
 
 
 cdef inline int push_double(Node *node, double value) noexcept nogil:
-    if room(&node.values, 8):
-        return OUT_OF_MEMORY
-    memcpy(node.values.memory + node.values.size, &value, 8)
-    node.values.size += 8
-    return mark(node, 1)
+    return push_fixed(node, &value, 8)
 
 
 cdef inline int128 power10(int exponent) noexcept nogil:
@@ -207,11 +195,7 @@ cdef inline int push_int128(Node *node, int128 value) noexcept nogil:
     cdef int128 limit = power10(node.precision)
     if value >= limit or value <= -limit:
         return OUT_OF_RANGE
-    if room(&node.values, 16):
-        return OUT_OF_MEMORY
-    memcpy(node.values.memory + node.values.size, &value, 16)
-    node.values.size += 16
-    return mark(node, 1)
+    return push_fixed(node, &value, 16)
 
 
 cdef inline int push_scaled(Node *node, int64_t value, int64_t factor, int64_t divisor) noexcept nogil:
@@ -277,15 +261,20 @@ cdef inline int push_decimal(Node *node, int128 value, int scale) noexcept nogil
     return push_int128(node, value * factor)
 
 
-cdef inline int end_bytes(Node *node) noexcept nogil:
-    """One more row, whose bytes are in `values` already."""
-    if node.values.size > LARGEST:
+cdef inline int push_end(Node *node, int64_t end, uint8_t valid) noexcept nogil:
+    """One more row, which ends there in `values` or in the children."""
+    if end > LARGEST:
         return TOO_LARGE
     if room(&node.offsets, 4):
         return OUT_OF_MEMORY
-    (<int32_t *>(node.offsets.memory + node.offsets.size))[0] = <int32_t>node.values.size
+    (<int32_t *>(node.offsets.memory + node.offsets.size))[0] = <int32_t>end
     node.offsets.size += 4
-    return mark(node, 1)
+    return mark(node, valid)
+
+
+cdef inline int end_bytes(Node *node) noexcept nogil:
+    """One more row, whose bytes are in `values` already."""
+    return push_end(node, node.values.size, 1)
 
 
 cdef inline int push_bytes(Node *node, const uint8_t *data, Py_ssize_t length) noexcept nogil:
@@ -306,14 +295,7 @@ cdef inline int push_text(Node *node, const uint8_t *data, Py_ssize_t length) no
 
 cdef inline int end_list(Node *node) noexcept nogil:
     """One more row of a list or a map, whose elements are in the children already."""
-    cdef int64_t end = node.children[0].rows
-    if end > LARGEST:
-        return TOO_LARGE
-    if room(&node.offsets, 4):
-        return OUT_OF_MEMORY
-    (<int32_t *>(node.offsets.memory + node.offsets.size))[0] = <int32_t>end
-    node.offsets.size += 4
-    return mark(node, 1)
+    return push_end(node, node.children[0].rows, 1)
 
 
 cdef inline int push_null(Node *node) noexcept nogil:
@@ -328,11 +310,7 @@ cdef inline int push_null(Node *node) noexcept nogil:
             if push_null(node.children[i]):
                 return OUT_OF_MEMORY
     else:
-        if room(&node.offsets, 4):
-            return OUT_OF_MEMORY
-        (<int32_t *>(node.offsets.memory + node.offsets.size))[0] = (
-            <int32_t *>(node.offsets.memory + node.offsets.size - 4))[0]
-        node.offsets.size += 4
+        return push_end(node, (<int32_t *>(node.offsets.memory + node.offsets.size - 4))[0], 0)
     return mark(node, 0)
 
 
@@ -362,6 +340,16 @@ cdef inline void truncate(Node *node, int64_t rows) noexcept nogil:
         return
     for i in range(node.count):
         truncate(node.children[i], end)
+
+
+cdef inline int make_null(Node *root, int64_t rows, int problem) except -1:
+    """Take back what a malformed record has pushed, and make its row, the one after `rows`, null."""
+    if problem == OUT_OF_MEMORY:
+        raise MemoryError
+    truncate(root, rows)
+    if push_null(root):
+        raise MemoryError
+    return 0
 
 
 cdef inline bint is_utf8(const uint8_t *data, Py_ssize_t length) noexcept nogil:

@@ -7,7 +7,6 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, P
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memset
 
 cdef dict WIDTHS = {
     BOOL: 1, INT8: 1, INT16: 2, INT32: 4, INT64: 8, FLOAT: 4, DOUBLE: 8, DECIMAL: 16, DATE: 4, TIMESTAMP: 8,
@@ -242,11 +241,11 @@ def decode_fixed(Tree tree not None, Records records not None, int width):
     for row in range(records.length):
         if records.is_null(row):
             problem = push_null(node)
-        elif records.offsets[records.first + row + 1] - records.offsets[records.first + row] != width:
+        elif records.end(row) - records.start(row) != width:
             problems.append((row, BAD_LENGTH, 0, 0))
             problem = push_null(node)
         else:
-            data = records.data + records.offsets[records.first + row]
+            data = records.start(row)
             value = 0
             for i in range(width):
                 value = value << 8 | data[i]
@@ -286,9 +285,8 @@ def decode_text(Tree tree not None, Records records not None):
         if records.is_null(row):
             problem = push_null(node)
         else:
-            data = records.data + records.offsets[records.first + row]
-            problem = push_text(node, data, records.offsets[records.first + row + 1]
-                                - records.offsets[records.first + row])
+            data = records.start(row)
+            problem = push_text(node, data, records.end(row) - data)
             if problem > 0:
                 problems.append((row, problem, 0, 0))
                 problem = push_null(node)

@@ -34,9 +34,7 @@ BAD_BRANCH = 14
 BAD_TAG = 15
 MISSING_FIELD = 16
 BAD_MAGIC = 17
-NULL_KEY = 18
 UNRESOLVED = 19
-NEED_SCHEMA = 100
 
 DEEPEST = 100
 LARGEST = 0x7FFFFFFF
@@ -59,7 +57,6 @@ WORDS = {
     BAD_TAG: "a field's number or wire type is wrong",
     MISSING_FIELD: "a required field is missing",
     BAD_MAGIC: "it does not begin with the registry's byte 0 and the id of a schema",
-    NULL_KEY: "a key of a map is null",
     UNRESOLVED: "the writer's schema does not resolve to the reader's",
 }
 """What `Tree`'s decoders report, for people."""
