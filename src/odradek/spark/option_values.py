@@ -2,8 +2,14 @@
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from odradek.spark.durations import duration_ms
+
+
+def text_of(value: Any) -> str:
+    """A value as the text that Spark makes of an option's or a setting's."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class Given:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from odradek.spark.java import find_java
+from odradek.spark.option_values import text_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,8 +75,8 @@ def session(
 
     Raises `JavaNotFoundError` if there is no Java to run Spark with.
     """
-    given = {name: _text(value) for name, value in (conf or {}).items()}
-    given.update({name.replace("_", "."): _text(value) for name, value in settings.items()})
+    given = {name: text_of(value) for name, value in (conf or {}).items()}
+    given.update({name.replace("_", "."): text_of(value) for name, value in settings.items()})
     _prepare_environment(master or given.get("spark.master") or os.environ.get("MASTER"))
     from pyspark.sql import SparkSession
 
@@ -119,7 +120,3 @@ def _prepare_environment(master: str | None) -> None:
         # Spark names its host by its address; where that resolves to nothing it waits for a name server.
         # Executors on other machines would look for the driver on their own.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.spark.connections import first_contact_ms, open_reader, unreachable
 from odradek.spark.kafka_configs import BOOTSTRAP_SERVERS
+from odradek.spark.option_values import text_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +60,7 @@ def tables(
     views = []
     for topic in names:
         said = ", ".join(
-            f"{_quoted(name)} = {_quoted(_text(value))}"
+            f"{_quoted(name)} = {_quoted(text_of(value))}"
             for name, value in {**given, "subscribe": topic}.items()
         )
         views.append(prefix + topic)
@@ -94,7 +95,3 @@ def _base_table(spark: "SparkSession", given: Mapping[str, Any], topic: str) -> 
 
 def _quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

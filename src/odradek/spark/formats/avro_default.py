@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+from odradek.records.varint import encode_varlong
 from odradek.spark.formats.avro_schema import NO_DEFAULT, AvroType
 from odradek.spark.formats.errors import SchemaError
 
@@ -21,15 +22,9 @@ def encode_default(schema: AvroType, value: Any) -> bytes:
 
 def zigzag(number: int) -> bytes:
     """A long."""
-    raw = (number << 1) ^ (number >> 63)
-    if not 0 <= raw < 1 << 64:
+    if not -(1 << 63) <= number < 1 << 63:
         raise ValueError("it does not fit 64 bits")
-    out = bytearray()
-    while raw >= 0x80:
-        out.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    out.append(raw)
-    return bytes(out)
+    return encode_varlong(number)
 
 
 def _encode(schema: AvroType, value: Any) -> bytes:

@@ -21,7 +21,7 @@ from odradek.spark.formats.avro_schema import (
 from odradek.spark.formats.errors import SchemaError, UnwritableRowError
 from odradek.spark.formats.layouts import subject_of
 from odradek.spark.formats.options import SideOptions
-from odradek.spark.formats.registry import RegistryClient
+from odradek.spark.formats.registry import RegistryClient, frame_of
 
 Convert = Callable[[Any], Any]
 _NAMES: dict[type, Any] = {
@@ -92,7 +92,7 @@ def encoding(options: SideOptions, data_type: Any, topics: tuple[str, ...]) -> A
     if options.register:
         text = options.schema or json.dumps(avro_of(data_type))
         _check(data_type, parse_schema(text), options.side)
-        return AvroEncoding(text, (), _frame(client.register(subject, "AVRO", text)))
+        return AvroEncoding(text, (), frame_of(client.register(subject, "AVRO", text)))
     if options.schema:
         raise ValueError(
             f"{options.side}.schema.register is false: the schema of the registry is used; leave "
@@ -103,11 +103,7 @@ def encoding(options: SideOptions, data_type: Any, topics: tuple[str, ...]) -> A
         raise SchemaError(f"the newest schema of the subject '{subject}' is of type {found.kind}")
     references = tuple(text for _, text in found.references)
     _check(data_type, parse_schema(found.text, references), options.side)
-    return AvroEncoding(found.text, references, _frame(found.id))
-
-
-def _frame(schema_id: int) -> bytes:
-    return b"\x00" + schema_id.to_bytes(4, "big")
+    return AvroEncoding(found.text, references, frame_of(found.id))
 
 
 def _loaded(text: str) -> Any:

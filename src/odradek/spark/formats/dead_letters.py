@@ -46,6 +46,8 @@ class DeadLetters(AbstractContextManager["DeadLetters"]):
         """Send the malformed ones of `rows`; `problems`: (side, why) by row. Raises `KafkaError`."""
         import pyarrow as pa
 
+        from odradek.records.columns import HEADERS_TYPE
+
         if self._writer is None:
             self._open = borrowed_writer(self._configs)
             self._writer = self._open.__enter__()
@@ -55,9 +57,12 @@ class DeadLetters(AbstractContextManager["DeadLetters"]):
             [*(bad.column("headers")[at].as_py() or ()), *self._reasons(offset, problems[number])]
             for at, (number, offset) in enumerate(zip(numbers, bad.column("offset").to_pylist(), strict=True))
         ]
-        kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
         letters = pa.record_batch(
-            {"key": bad.column("key"), "value": bad.column("value"), "headers": pa.array(headers, kind)}
+            {
+                "key": bad.column("key"),
+                "value": bad.column("value"),
+                "headers": pa.array(headers, HEADERS_TYPE),
+            }
         )
         self._writer.write_columns(letters, self._topic)
 

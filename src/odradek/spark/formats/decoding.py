@@ -11,7 +11,7 @@ from odradek.spark.formats.errors import SchemaError, UnknownSchemaError
 from odradek.spark.formats.kernels import avro_kernel, json_kernel, protobuf_kernel, records_of, tree_kernel
 from odradek.spark.formats.layouts import AvroLayout, ProtobufLayout
 from odradek.spark.formats.options import WIDTHS
-from odradek.spark.formats.registry import RegistryClient
+from odradek.spark.formats.registry import RegistryClient, frame_of
 from odradek.spark.formats.tree import arrow_array, describe, paths
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class _Avro(_ByWriter):
         return ran
 
     def _header(self, key: int) -> bytes:
-        return b"\x00" + key.to_bytes(4, "big")
+        return frame_of(key)
 
     def _own_plan(self) -> Any:
         reader = self._reader()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pyspark.sql import types as spark
 
 from odradek.spark.formats import avro_encoding, json_encoding, protobuf_encoding
+from odradek.spark.formats.columns import HEADERS_MAP_TYPE
 from odradek.spark.formats.ddl import parse_ddl
 from odradek.spark.formats.errors import SchemaError
 from odradek.spark.formats.options import SCALARS, STRUCTURED, SideOptions
@@ -132,7 +133,7 @@ def typed_write(sides: Mapping[str, SideOptions], schema: Any, topic: str | None
     used = {name for side in written for name in side.columns} | set(sides)
     headers_map = "headers" in schema.fieldNames() and isinstance(schema["headers"].dataType, spark.MapType)
     if headers_map:
-        wanted = spark.MapType(spark.StringType(), spark.BinaryType()).simpleString()
+        wanted = HEADERS_MAP_TYPE.simpleString()
         if schema["headers"].dataType.simpleString() != wanted:
             raise ValueError(f"headers attribute must be a {wanted}, or an array of key and value")
     plain = tuple(
@@ -184,8 +185,14 @@ def _headers(headers: pa.Array) -> pa.Array:
     """A map as the list that a record has."""
     import pyarrow as pa
 
+    from odradek.records.columns import HEADERS_TYPE
+
     entries = pa.StructArray.from_arrays([headers.keys, headers.items], names=["key", "value"])
-    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     return pa.Array.from_buffers(
-        kind, len(headers), headers.buffers()[:2], headers.null_count, headers.offset, children=[entries]
+        HEADERS_TYPE,
+        len(headers),
+        headers.buffers()[:2],
+        headers.null_count,
+        headers.offset,
+        children=[entries],
     )

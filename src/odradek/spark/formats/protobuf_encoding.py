@@ -8,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from odradek.records.varint import encode_varlong
 from odradek.spark.formats import protobuf_schema as schema
 from odradek.spark.formats.errors import SchemaError, UnwritableRowError
 from odradek.spark.formats.layouts import ProtobufLayout, layout_of, subject_of
 from odradek.spark.formats.options import SideOptions
-from odradek.spark.formats.registry import RegistryClient
+from odradek.spark.formats.registry import RegistryClient, frame_of
 
 Fill = Callable[[Any, Any], None]
 """Puts a value into a message."""
@@ -74,7 +75,7 @@ def encoding(options: SideOptions, data_type: Any, topics: tuple[str, ...]) -> P
             f"{options.side}.schema.register is false: the schema of the registry is used; leave "
             f"{options.side}.schema out"
         )
-    return ProtobufEncoding(layout, data_type, b"\x00" + number.to_bytes(4, "big") + indexes_of(descriptor))
+    return ProtobufEncoding(layout, data_type, frame_of(number) + indexes_of(descriptor))
 
 
 def _registrable(descriptor: Any, side: str) -> str:
@@ -95,15 +96,7 @@ def indexes_of(descriptor: Any) -> bytes:
         beside = above.nested_types if above is not None else descriptor.file.message_types_by_name.values()
         path.insert(0, [one.full_name for one in beside].index(descriptor.full_name))
         descriptor = above
-    return b"\x00" if path == [0] else b"".join(_varint(2 * one) for one in [len(path), *path])
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*out, number])
+    return b"\x00" if path == [0] else b"".join(map(encode_varlong, [len(path), *path]))
 
 
 def _check(descriptor: Any, data_type: Any, path: str) -> None:

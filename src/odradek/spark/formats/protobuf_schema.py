@@ -11,6 +11,7 @@ import base64
 import binascii
 import tempfile
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ DOUBLE, FLOAT, INT64, UINT64, INT32, FIXED64, FIXED32, BOOL, STRING, GROUP, MESS
     range(1, 15)
 )
 SFIXED32, SFIXED64, SINT32, SINT64 = range(15, 19)
+_WELL_KNOWN = ("any", "descriptor", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers")
 _PLAIN: dict[int, Any] = {
     DOUBLE: spark.DoubleType(),
     FLOAT: spark.FloatType(),
@@ -136,30 +138,12 @@ class Messages:
 
 def _well_known(name: str) -> Any:
     """One of the files that come with protobuf."""
-    from google.protobuf import (
-        any_pb2,
-        descriptor_pb2,
-        duration_pb2,
-        empty_pb2,
-        field_mask_pb2,
-        struct_pb2,
-        timestamp_pb2,
-        wrappers_pb2,
-    )
+    from google.protobuf import descriptor_pb2
 
-    modules = (
-        any_pb2,
-        descriptor_pb2,
-        duration_pb2,
-        empty_pb2,
-        field_mask_pb2,
-        struct_pb2,
-        timestamp_pb2,
-        wrappers_pb2,
-    )
-    for module in modules:
-        if module.DESCRIPTOR.name == name:
-            return descriptor_pb2.FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+    for one in _WELL_KNOWN:
+        if name == f"google/protobuf/{one}.proto":
+            file = import_module(f"google.protobuf.{one}_pb2").DESCRIPTOR
+            return descriptor_pb2.FileDescriptorProto.FromString(file.serialized_pb)
     raise SchemaError(
         f"the protobuf schema imports '{name}', which is not there. Make the descriptor file with "
         "protoc --include_imports --descriptor_set_out=FILE"

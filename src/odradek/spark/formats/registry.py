@@ -47,6 +47,11 @@ class RegisteredSchema:
     version: int = 0
 
 
+def frame_of(schema_id: int) -> bytes:
+    """The bytes before a record that say by which schema it was written (Confluent's wire format)."""
+    return b"\x00" + schema_id.to_bytes(4, "big")
+
+
 _by_id: dict[tuple[int, tuple[str, ...]], dict[int, RegisteredSchema]] = {}
 
 
