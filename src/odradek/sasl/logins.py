@@ -12,26 +12,15 @@ from typing import Protocol
 from odradek.sasl.jaas import JaasError, LoginModule, parse_jaas
 from odradek.sasl.mechanisms import (
     GSSAPI,
+    MODULE_OF,
     OAUTHBEARER,
     PLAIN,
-    SCRAM_SHA_256,
-    SCRAM_SHA_512,
     ClientMechanism,
     LoginError,
     SaslError,
 )
 from odradek.sasl.plain import PlainClient
 from odradek.sasl.scram import SaltedPasswords, ScramClient
-
-_MODULE_OF = {
-    PLAIN: "PlainLoginModule",
-    SCRAM_SHA_256: "ScramLoginModule",
-    SCRAM_SHA_512: "ScramLoginModule",
-    OAUTHBEARER: "OAuthBearerLoginModule",
-    GSSAPI: "Krb5LoginModule",
-}
-MECHANISMS = tuple(_MODULE_OF)
-"""What a client can log in by."""
 
 
 class Login(Protocol):
@@ -102,16 +91,8 @@ def _kerberos_login(options: Mapping[str, str], configs: Mapping[str, str]) -> L
         raise LoginError(str(error)) from error
 
 
-def module_for(mechanism: str, jaas: str) -> LoginModule:
-    """The login module of a mechanism in a `sasl.jaas.config`.
-
-    Raises:
-        LoginError: there is none, or the mechanism is not known, or the text is no JAAS config.
-    """
-    wanted = _MODULE_OF.get(mechanism)
-    if wanted is None:
-        known = ", ".join(MECHANISMS)
-        raise LoginError(f"sasl.mechanism={mechanism} is not known here; {known} are")
+def _module_for(mechanism: str, jaas: str) -> LoginModule:
+    wanted = MODULE_OF[mechanism]
     try:
         modules = parse_jaas(jaas)
     except JaasError as error:
@@ -144,8 +125,10 @@ def login_of(
         LoginError: something is missing, or not known.
     """
     mechanism = mechanism.upper()
+    if mechanism not in MODULE_OF:
+        raise LoginError(f"sasl.mechanism={mechanism} is not known here; {', '.join(MODULE_OF)} are")
     if module is None and jaas:
-        module = module_for(mechanism, jaas)
+        module = _module_for(mechanism, jaas)
     options = {} if module is None else module.options
     if mechanism == OAUTHBEARER:
         from odradek.sasl.token_providers import oauth_login_of
@@ -153,14 +136,12 @@ def login_of(
         return oauth_login_of(options, configs or {})
     if mechanism == GSSAPI:
         return _kerberos_login(options, configs or {})
-    if mechanism not in _MODULE_OF:
-        raise LoginError(f"sasl.mechanism={mechanism} is not known here; {', '.join(MECHANISMS)} are")
     username = options.get("username") if username is None else username
     password = options.get("password") if password is None else password
     if not username or not password:
         raise LoginError(
             f"sasl.mechanism={mechanism} needs a username and a password: in sasl.jaas.config "
-            f'("…{_MODULE_OF[mechanism]} required username=\\"…\\" password=\\"…\\";"), or as '
+            f'("…{MODULE_OF[mechanism]} required username=\\"…\\" password=\\"…\\";"), or as '
             "sasl_plain_username and sasl_plain_password"
         )
     if mechanism == PLAIN:

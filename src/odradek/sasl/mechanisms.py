@@ -14,6 +14,15 @@ SCRAM_SHA_512 = "SCRAM-SHA-512"
 OAUTHBEARER = "OAUTHBEARER"
 GSSAPI = "GSSAPI"
 
+MODULE_OF = {
+    PLAIN: "PlainLoginModule",
+    SCRAM_SHA_256: "ScramLoginModule",
+    SCRAM_SHA_512: "ScramLoginModule",
+    OAUTHBEARER: "OAuthBearerLoginModule",
+    GSSAPI: "Krb5LoginModule",
+}
+"""Mechanism → its login module, without the package; these are the mechanisms that are known here."""
+
 
 class LoginError(OdradekError):
     """There is no login in the configs, or none that is known here."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.broker.config.listener_overrides import listener_config
-from odradek.broker.sasl.settings import MODULE_OF, server_module
 from odradek.cluster.config_def import ConfigError
-from odradek.sasl.logins import Login, login_of
-from odradek.sasl.mechanisms import LoginError
+from odradek.sasl.mechanisms import MODULE_OF, LoginError
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
+    from odradek.sasl.logins import Login
 
 
 def inter_broker_login(config: BrokerConfig, listener: str) -> Login | None:
@@ -27,6 +26,9 @@ def inter_broker_login(config: BrokerConfig, listener: str) -> Login | None:
     protocols = {one.listener: one.security_protocol for one in config.listener_endpoints}
     if not protocols.get(listener, listener).startswith("SASL_"):
         return None
+    from odradek.broker.sasl.settings import server_module
+    from odradek.sasl.logins import login_of
+
     mechanism = listener_config(config, listener, "sasl.mechanism.inter.broker.protocol") or ""
     enabled = (listener_config(config, listener, "sasl.enabled.mechanisms") or "").replace(" ", "").split(",")
     if mechanism not in enabled or mechanism not in MODULE_OF:

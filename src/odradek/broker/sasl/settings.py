@@ -14,25 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from odradek.broker.config.listener_overrides import listener_config
 from odradek.cluster.config_def import ConfigError
 from odradek.sasl.jaas import JaasError, LoginModule, parse_jaas, parse_jaas_file
-from odradek.sasl.mechanisms import GSSAPI, OAUTHBEARER, PLAIN, SaslError, ServerMechanism
+from odradek.sasl.mechanisms import GSSAPI, MODULE_OF, OAUTHBEARER, PLAIN, SaslError, ServerMechanism
 from odradek.sasl.plain import PlainServer
 from odradek.sasl.scram import FindCredential, ScramServer
 from odradek.sasl.scram_credentials import HASHES
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
-
-_PLAIN_MODULE = "PlainLoginModule"
-_SCRAM_MODULE = "ScramLoginModule"
-_OAUTH_MODULE = "OAuthBearerLoginModule"
-_KERBEROS_MODULE = "Krb5LoginModule"
-MODULE_OF = {
-    PLAIN: _PLAIN_MODULE,
-    **dict.fromkeys(HASHES, _SCRAM_MODULE),
-    OAUTHBEARER: _OAUTH_MODULE,
-    GSSAPI: _KERBEROS_MODULE,
-}
-"""Mechanism → its login module; the mechanisms are those that a broker can have."""
 
 _USER = "user_"
 
