@@ -13,10 +13,13 @@ from odradek.broker.interbroker.channel import ChannelBroken
 from odradek.broker.interbroker.transport import AsyncioChannel, AsyncioTransport
 from odradek.cluster.nodes import Endpoint
 from odradek.errors import ProtocolError, UnsupportedVersionError
+from odradek.sasl.logins import Login, PlainLogin
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import decode_request_header, encode_response
 from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from odradek.wire.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+from odradek.wire.messages.sasl_authenticate import SaslAuthenticateResponse
+from odradek.wire.messages.sasl_handshake import SaslHandshakeResponse
 from odradek.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -33,7 +36,10 @@ def respond(writer: asyncio.StreamWriter, header: Any, message: Any) -> None:
 
 
 async def with_server(
-    serve: Serve, use: Callable[[AsyncioChannel], Awaitable[None]], timeout_ms: int = 60_000
+    serve: Serve,
+    use: Callable[[AsyncioChannel], Awaitable[None]],
+    timeout_ms: int = 60_000,
+    login: Login | None = None,
 ) -> None:
     serving: set[asyncio.Task[None] | None] = set()
 
@@ -47,8 +53,10 @@ async def with_server(
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    transport = AsyncioTransport(asyncio.get_running_loop())
-    channel = transport.channel(7, lambda: Endpoint("PLAINTEXT", "127.0.0.1", port), "broker-1", timeout_ms)
+    transport = AsyncioTransport(asyncio.get_running_loop(), login)
+    protocol = "PLAINTEXT" if login is None else "SASL_PLAINTEXT"
+    endpoint = Endpoint(protocol, "127.0.0.1", port, protocol)
+    channel = transport.channel(7, lambda: endpoint, "broker-1", timeout_ms)
     try:
         await use(channel)
     finally:
@@ -170,6 +178,42 @@ def test_versions_are_asked_once_for_each_connection() -> None:
         (ApiKey.CONTROLLED_SHUTDOWN, 2),
         (ApiKey.CONTROLLED_SHUTDOWN, 2),
     ]
+
+
+def test_versions_that_a_login_has_asked_for_are_not_asked_for_again() -> None:
+    keys: list[int] = []
+    answers: dict[int, Any] = {
+        ApiKey.API_VERSIONS: ApiVersionsResponse(
+            api_keys=[
+                ApiVersion(api_key=int(key), min_version=0, max_version=most)
+                for key, most in (
+                    (ApiKey.SASL_HANDSHAKE, 1),
+                    (ApiKey.SASL_AUTHENTICATE, 2),
+                    (ApiKey.CONTROLLED_SHUTDOWN, 2),
+                )
+            ]
+        ),
+        ApiKey.SASL_HANDSHAKE: SaslHandshakeResponse(mechanisms=["PLAIN"]),
+        ApiKey.SASL_AUTHENTICATE: SaslAuthenticateResponse(auth_bytes=b""),
+        ApiKey.UPDATE_METADATA: UpdateMetadataResponse(),
+        ApiKey.CONTROLLED_SHUTDOWN: ControlledShutdownResponse(),
+    }
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            try:
+                header = await read_request(reader)
+            except asyncio.IncompleteReadError:
+                return
+            keys.append(header.api_key)
+            respond(writer, header, answers[header.api_key])
+
+    async def use(channel: AsyncioChannel) -> None:
+        await channel.send(UpdateMetadataRequest(live_brokers=[]), 6)
+        await channel.send_negotiated(ControlledShutdownRequest(), 3)
+
+    asyncio.run(with_server(serve, use, login=PlainLogin("admin", "secret")))
+    assert keys == list(answers)
 
 
 def test_a_closed_channel_sends_nothing() -> None:

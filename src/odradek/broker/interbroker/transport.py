@@ -65,6 +65,14 @@ class AsyncioTransport:
         )
 
 
+def _versions_in(answer: ApiVersionsResponse, broker_id: int) -> dict[int, range]:
+    if answer.error_code:
+        raise ProtocolError(
+            f"broker {broker_id} does not tell its versions: {ErrorCode(answer.error_code).name}"
+        )
+    return {one.api_key: range(one.min_version, one.max_version + 1) for one in answer.api_keys}
+
+
 class _Asked:
     """A request that was sent, or waits to be."""
 
@@ -148,13 +156,7 @@ class AsyncioChannel:
             wire = self._wire
             if wire is None:
                 raise ChannelBroken(f"the connection to broker {self.broker_id} broke")
-            if served.error_code:
-                raise ProtocolError(
-                    f"broker {self.broker_id} does not tell its versions: {ErrorCode(served.error_code).name}"
-                )
-            wire.versions = {
-                one.api_key: range(one.min_version, one.max_version + 1) for one in served.api_keys
-            }
+            wire.versions = _versions_in(served, self.broker_id)
         key = int(request.API_KEY)
         theirs = wire.versions.get(key, range(0))
         version = min(newest, theirs.stop - 1)
@@ -223,7 +225,7 @@ class AsyncioChannel:
             )
         if self._login is not None and endpoint.security_protocol.startswith("SASL"):
             try:
-                await wire.log_in(self._login.start(endpoint.host), self._client_id)
+                await wire.log_in(self._login.start(endpoint.host), self._client_id, self.broker_id)
             except OdradekError:
                 wire.give_up()
                 raise
@@ -316,8 +318,8 @@ class _Wire(asyncio.BufferedProtocol):
         """Return whether the login runs out soon, and nothing is under way."""
         return self._loop.time() >= self._good_until and not self._under_way
 
-    async def log_in(self, mechanism: ClientMechanism, client_id: str) -> None:
-        """Log in, before anything else is sent.
+    async def log_in(self, mechanism: ClientMechanism, client_id: str, broker_id: int) -> None:
+        """Log in, before anything else is sent; `versions` are known from then on.
 
         Raises:
             KafkaError: the broker refuses the login.
@@ -326,11 +328,8 @@ class _Wire(asyncio.BufferedProtocol):
         """
         asked = encode_request(ApiKey.API_VERSIONS, 0, 0, client_id, ApiVersionsRequest())
         _, served = decode_response(await self._exchange(asked), ApiKey.API_VERSIONS, 0)
-        versions = {
-            one.api_key: range(one.min_version, one.max_version + 1)
-            for one in cast(ApiVersionsResponse, served).api_keys
-        }
-        authenticator = SaslClientAuthenticator(mechanism, client_id, versions)
+        self.versions = _versions_in(cast(ApiVersionsResponse, served), broker_id)
+        authenticator = SaslClientAuthenticator(mechanism, client_id, self.versions)
         parts = authenticator.begin()
         while parts:
             step = authenticator.take(await self._exchange(parts))
