@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,9 +22,12 @@ from odradek import (
 from odradek.broker.app import StartError
 from odradek.client.errors import SslAuthenticationError
 from odradek.client.raw import RawReader, RawWriter
-from odradek.errors import KafkaError
+from odradek.errors import InvalidRequestError, KafkaError
 from odradek.testing import Broker, Cluster, Security
 from odradek.testing.certificates import CertificateAuthority
+
+if TYPE_CHECKING:
+    from odradek.broker.services import BrokerServices
 
 MIB = 1024 * 1024
 
@@ -55,6 +59,20 @@ def test_all_clients_over_mutual_tls() -> None:
 
         asyncio.run(in_a_loop())
         assert broker.call(lambda b: {one.name for one in b.listeners}) == {"SSL"}
+
+
+class _WrongAcls(Security):
+    async def add_acls(self, broker: BrokerServices) -> None:
+        """Fail, as an ACL that cannot be does."""
+        raise InvalidRequestError("no such ACL")
+
+
+def test_a_broker_whose_acls_cannot_be_is_stopped(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequestError, match="no such ACL"), Broker(data=tmp_path, security=_WrongAcls()):
+        pass
+    # Its folder is nobody's any more.
+    with Broker(data=tmp_path):
+        pass
 
 
 def _without_servers(configs: dict[str, str]) -> dict[str, str]:

@@ -174,12 +174,12 @@ class Broker(InBlock):
         }
         broker = self._make(properties)
         await broker.start()
-        if self.security is not None:
-            self.security.add_users(broker)
-            await self.security.add_acls(broker)
-        self.broker = broker
-        ready.set()
         try:
+            if self.security is not None:
+                self.security.add_users(broker)
+                await self.security.add_acls(broker)
+            self.broker = broker
+            ready.set()
             await self._finished.wait()
         finally:
             await self._stop(broker)
