@@ -14,7 +14,6 @@ Readers in other threads may look at any time: each pattern's entries are replac
 
 from __future__ import annotations
 
-import ipaddress
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -31,6 +30,7 @@ from odradek.util.acl import (
     ResourceType,
     parse_principal,
 )
+from odradek.util.hosts import same_host
 
 _O = AclOperation
 
@@ -277,20 +277,6 @@ def _about(pattern: ResourcePattern, entry: AccessControlEntry) -> _About:
 def _is_below(name: str, prefixes: set[str]) -> bool:
     """Return whether a name, or all that begins with it, is denied by a prefix."""
     return bool(prefixes) and any(name[:length] in prefixes for length in range(len(name) + 1))
-
-
-def same_host(text: str) -> str:
-    """One form for all the ways in which an IPv6 address can be written; other texts as they are.
-
-    Kafka has but one form, too: `0:0:0:0:0:0:0:1`, as Java writes it.
-    """
-    if ":" not in text:
-        return text
-    try:
-        address = ipaddress.IPv6Address(text)
-    except ValueError:
-        return text
-    return str(address.ipv4_mapped or address)
 
 
 def _matching(pattern: ResourcePattern, entry: AccessControlEntry) -> str:

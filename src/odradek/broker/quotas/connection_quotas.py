@@ -9,12 +9,12 @@ Kafka: `ConnectionQuotas` of `SocketServer`.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.broker.quotas.client_quota_manager import FORGOTTEN_AFTER_MS, Windows
 from odradek.broker.quotas.rates import Average, Rate
+from odradek.util.hosts import same_host
 
 if TYPE_CHECKING:
     from odradek.util.clock import Clock
@@ -60,14 +60,8 @@ class _OfListener:
 
 
 def as_text(address: str) -> str:
-    """An address in the form that it is compared in: an IPv4 address is one, whichever socket it came by."""
-    if ":" not in address:
-        return address
-    try:
-        found = ipaddress.IPv6Address(address.partition("%")[0])
-    except ValueError:
-        return address
-    return str(found.ipv4_mapped or found)
+    """An address in the form that it is compared in, whichever interface it came by."""
+    return same_host(address.partition("%")[0])
 
 
 class ConnectionQuotas:
