@@ -55,12 +55,13 @@ async def listening(
     limits: NetworkLimits | None = None,
     versions: range = range(20),
     tls: ListenerTls | None = None,
+    host: str = "127.0.0.1",
 ) -> AsyncIterator[Listener]:
-    """A listener on a free port of 127.0.0.1."""
+    """A listener on a free port of an address, one that connections to 127.0.0.1 reach."""
     broker: Any = BrokerStandIn()
     table = {int(key): Handler(key, versions, function) for key, function in handlers.items()}
     listener = Listener(Dispatcher(broker, Handlers({}, table)), limits or NetworkLimits(), tls=tls)
-    listener.bind("127.0.0.1", 0)
+    listener.bind(host, 0)
     listener.start()
     try:
         yield listener

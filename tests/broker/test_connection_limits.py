@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 from typing import Any
 
 import pytest
 
+from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.network.connection_slots import ConnectionSlots
 from odradek.broker.network.dispatch import Dispatcher
-from odradek.broker.network.limits import NetworkLimits
+from odradek.broker.network.limits import NetworkLimits, network_limits
 from odradek.broker.network.server import Listener
 from odradek.broker.registry import Handler, Handlers
 from odradek.wire.api import ApiKey
@@ -94,6 +96,27 @@ def test_max_connections_per_ip() -> None:
             fourth[1].write(heartbeat(4))
             assert (await read_response(fourth[0], ApiKey.HEARTBEAT, 0))[0] == 4
             for _, writer in (second, third, fourth):
+                writer.close()
+
+    run(main)
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="there is no IPv6 here")
+def test_an_ipv4_address_is_one_by_whichever_socket_it_comes() -> None:
+    async def main() -> None:
+        config = BrokerConfig({"max.connections.per.ip.overrides": "127.0.0.1:1,0:0:0:0:0:0:0:1:1"})
+        async with listening({}, network_limits(config), host="::") as listener:
+            first = await connect(listener)
+            await settle(lambda: len(listener.connections) == 1)
+            assert next(iter(listener.connections)).peer.host == "127.0.0.1"
+            second = await connect(listener)
+            assert await read_eof(second[0]) == b""
+            third = await asyncio.open_connection("::1", listener.port)
+            await settle(lambda: len(listener.connections) == 2)
+            fourth = await asyncio.open_connection("::1", listener.port)
+            assert await read_eof(fourth[0]) == b""
+            assert listener.refused == 2
+            for _, writer in (first, second, third, fourth):
                 writer.close()
 
     run(main)

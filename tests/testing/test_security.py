@@ -68,7 +68,10 @@ class _WrongAcls(Security):
 
 
 def test_a_broker_whose_acls_cannot_be_is_stopped(tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequestError, match="no such ACL"), Broker(data=tmp_path, security=_WrongAcls()):
+    with (
+        pytest.raises(InvalidRequestError, match="no such ACL"),
+        Broker(data=tmp_path, security=_WrongAcls()),
+    ):
         pass
     # Its folder is nobody's any more.
     with Broker(data=tmp_path):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odradek.cluster.config_def import ConfigError
+from odradek.util.hosts import same_host
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
@@ -80,7 +81,7 @@ def network_limits(config: BrokerConfig) -> NetworkLimits:
         host, colon, limit = part.strip().rpartition(":")
         if not colon or not limit.isdigit():
             raise ConfigError(f"max.connections.per.ip.overrides: {part.strip()!r} is not host:number")
-        overrides.append((host, int(limit)))
+        overrides.append((same_host(host), int(limit)))
     return NetworkLimits(
         max_request_bytes=config.socket_request_max_bytes,
         max_connections=config.max_connections,

@@ -22,6 +22,7 @@ from odradek.broker.network.peer import Peer
 from odradek.broker.network.socket_protocol import SocketProtocol
 from odradek.broker.network.tls import TlsLayer
 from odradek.broker.network.write_turn import WriteTurn
+from odradek.util.hosts import same_host
 from odradek.util.repeats import Repeats
 from odradek.wire.framing import ReceiveBuffers
 
@@ -258,7 +259,7 @@ class Listener:
             self.loop.remove_reader(listening)
 
     async def _take(self, accepted: socket.socket, address: tuple[str, int]) -> None:
-        host, port = address[0], address[1]
+        host, port = same_host(address[0]), address[1]
         if self.connection_quotas is not None and not await self._is_in_time(accepted, host, port):
             return
         limit = self.slots.limit_of(host)
