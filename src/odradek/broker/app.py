@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 from odradek.broker.authorization import Authorizer
 from odradek.broker.auto_creation import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from odradek.broker.config.broker_config import BrokerConfig
-from odradek.broker.config.listener_overrides import listener_config
 from odradek.broker.config.protection import check_promises
 from odradek.broker.controller_thread import ControllerThread
 from odradek.broker.conversion.conversions import Conversions
@@ -353,11 +352,12 @@ class Broker:
         for name, instead in check_promises(self.config):
             log.warning("config asks for what is not there name=%s instead=%s", name, instead)
         self._open_request_log()
-        listening = self._listening = Listening(self.loop, lambda: self.config, self._undo)
+        listening = self._listening = Listening(
+            self.loop, lambda: self.config, self.quotas.connections, self._undo
+        )
         self.listeners = listening.listeners
         self._dispatcher = Dispatcher(self, self.handlers, self.slicer)
         self._bind(listening)
-        self._limit_connections()
         self._open_logs()
         self._open_metadata()
         self.replicas = ReplicaManager(
@@ -644,7 +644,6 @@ class Broker:
             self._log_defaults = self._make_log_defaults()
             self.replicas.reconfigure()
             self._listening.reconfigure()
-            self._limit_connections()
             if self._membership is not None:
                 self._membership.fetchers.resize(self.config.num_replica_fetchers)
             self._set_quota_rates()
@@ -665,14 +664,6 @@ class Broker:
             delays_answers = release is not None and not release.at_least("2.0")
             self.request_throttle = RequestThrottle(self.quotas, self.clock, delays_answers=delays_answers)
         self._dispatcher.throttle = self.request_throttle
-
-    def _limit_connections(self) -> None:
-        connections = self.quotas.connections
-        connections.per_second = self.config.max_connection_creation_rate
-        for listener in self.listeners:
-            listener.connection_quotas = connections
-            own = listener_config(self.config, listener.name, "max.connection.creation.rate")
-            connections.limit_listener(listener.name, connections.per_second if own is None else int(own))
 
     def _set_quota_rates(self) -> None:
         quotas = self.replicas.quotas

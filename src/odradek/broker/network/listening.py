@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from odradek.broker.network.handshakes import Handshakes
     from odradek.broker.network.login_gate import GateKeeper
     from odradek.broker.network.tls_listener import ListenerTls
+    from odradek.broker.quotas.connection_quotas import ConnectionQuotas
     from odradek.cluster.nodes import Endpoint
 
 _LOOK_AT_FILES_MS = 5_000
@@ -38,16 +39,19 @@ class Listening:
         self,
         loop: asyncio.AbstractEventLoop,
         config: Callable[[], BrokerConfig],
+        quotas: ConnectionQuotas,
         undo: list[tuple[str, Callable[[], object]]],
     ) -> None:
         """
         Args:
             loop: the event loop.
             config: the broker's, as they are now.
+            quotas: count how fast connections come.
             undo: gets what closes again what is opened.
         """
         self._loop = loop
         self._config = config
+        self._quotas = quotas
         self._undo = undo
         self._handshakes: Handshakes | None = None
         self.listeners: list[Listener] = []
@@ -111,13 +115,16 @@ class Listening:
 
     def _limit_listeners(self) -> None:
         """Take over what holds for single listeners (KIP-402, KIP-612)."""
-        config, slots = self._config(), self.slots
+        config, slots, quotas = self._config(), self.slots, self._quotas
         several = len(self.listeners) > 1
         slots.protected = config.inter_broker_listener if several else None
+        quotas.per_second = config.max_connection_creation_rate
         for listener in self.listeners:
             most = listener_config(config, listener.name, "max.connections")
             slots.most_at[listener.name] = NO_BOUND if most is None else int(most)
-            listener.is_protected = listener.name == slots.protected
+            rate = listener_config(config, listener.name, "max.connection.creation.rate")
+            quotas.limit_listener(listener.name, quotas.per_second if rate is None else int(rate))
+            listener.connection_quotas = quotas
 
     def reload_certificates(self) -> None:
         """Take over changed TLS configs, and what has changed in the files that they name."""

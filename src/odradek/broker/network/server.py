@@ -60,7 +60,6 @@ class Listener:
         connections: those that are open.
         accepted, refused: counters, for metrics.
         connection_quotas: how fast connections may come; None for as fast as they do.
-        is_protected: whether it is the listener between brokers, beside others.
         repeats, repeats_of_connections: log lines that peers can cause at will.
         sasl: how its connections log in; None where they need not.
     """
@@ -105,7 +104,6 @@ class Listener:
         self.accepted = 0
         self.refused = 0
         self.connection_quotas: ConnectionQuotas | None = None
-        self.is_protected = False
         # Those that came too fast, and are closed when they have waited.
         self._delayed: dict[socket.socket, asyncio.TimerHandle] = {}
         self.slots = slots or ConnectionSlots()
@@ -311,7 +309,8 @@ class Listener:
     async def _is_in_time(self, accepted: socket.socket, host: str, port: int) -> bool:
         """Wait while connections come too fast for the broker or the listener; whether this one is served."""
         assert self.connection_quotas is not None
-        arrival = self.connection_quotas.accepted(self.name, host, is_protected=self.is_protected)
+        is_protected = self.name == self.slots.protected
+        arrival = self.connection_quotas.accepted(self.name, host, is_protected=is_protected)
         if arrival.wait_ms:
             try:
                 await asyncio.sleep(arrival.wait_ms / 1000)
