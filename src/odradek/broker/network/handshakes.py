@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
-from collections.abc import Callable
-from queue import SimpleQueue
+from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 TIMEOUT_S = 30.0
@@ -54,7 +52,6 @@ class Handshakes:
             threads: at most so many at once; 0 for one less than there are processors, and at least one.
         """
         self._loop = loop
-        self._most = threads or max(1, (os.cpu_count() or 2) - 1)
         self.timeout_s = TIMEOUT_S
         self.most_waiting = MOST_WAITING
         self.finished = 0
@@ -63,9 +60,8 @@ class Handshakes:
         self._waiting: dict[ShakesHands, None] = {}
         """Those that wait for their peers, the longest silent first."""
         self._timer: asyncio.TimerHandle | None = None
-        self._work: SimpleQueue[ShakesHands | None] = SimpleQueue()
-        self._unfinished = 0
-        self._threads: list[threading.Thread] = []
+        most = threads or max(1, (os.cpu_count() or 2) - 1)
+        self._threads = ThreadPoolExecutor(most, thread_name_prefix="odradek-tls")
 
     def __len__(self) -> int:
         return len(self._deadlines)
@@ -79,12 +75,8 @@ class Handshakes:
     def submit(self, one: ShakesHands) -> None:
         """Have a step done: something has come."""
         self._waiting.pop(one, None)
-        self._unfinished += 1
-        if self._unfinished > len(self._threads) < self._most:
-            thread = threading.Thread(target=self._run, name="odradek-tls", daemon=True)
-            self._threads.append(thread)
-            thread.start()
-        self._work.put(one)
+        step = self._loop.run_in_executor(self._threads, one.step)
+        step.add_done_callback(lambda _: one.stepped())
 
     def waits(self, one: ShakesHands) -> None:
         """After a step: the peer has the word again."""
@@ -106,25 +98,7 @@ class Handshakes:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for _ in self._threads:
-            self._work.put(None)
-        for thread in self._threads:
-            thread.join()
-        self._threads.clear()
-
-    def _run(self) -> None:
-        take: Callable[[], ShakesHands | None] = self._work.get
-        while (one := take()) is not None:
-            one.step()
-            try:
-                self._loop.call_soon_threadsafe(self._stepped, one)
-            except RuntimeError:
-                return  # the loop is closed
-            del one
-
-    def _stepped(self, one: ShakesHands) -> None:
-        self._unfinished -= 1
-        one.stepped()
+        self._threads.shutdown()
 
     def _check_deadlines(self) -> None:
         self._timer = None
