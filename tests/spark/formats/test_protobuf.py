@@ -17,6 +17,7 @@ from google.protobuf import message_factory
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odradek.spark.formats.errors import SchemaError
 from odradek.spark.formats.protobuf_schema import Messages, files_of_set
 
 from .decoded import decode, side
@@ -229,6 +230,13 @@ def test_a_message_that_contains_itself(folder: Path) -> None:
     loop = Type(folder, "old", "old.Loop", columns="value.v")
     data = loop.make(v=3, next=loop.make(v=4)).SerializeToString()
     assert loop.read(data) == ([{"v": 3}], [])
+
+
+@pytest.mark.parametrize("indexes", [[-1], [0, -1], [99], [0, 2**70]])
+def test_indexes_that_no_message_has(folder: Path, indexes: list[int]) -> None:
+    messages = Messages(files_of_set((folder / "shop.desc").read_bytes()))
+    with pytest.raises(SchemaError, match="no message at the indexes"):
+        messages.at(indexes)
 
 
 def test_wrong_names_and_files(folder: Path, tmp_path: Path) -> None:

@@ -39,9 +39,8 @@ class Plan:
     Args:
         tree: whose columns are filled.
         messages: of `protobuf_plan.plan`: (column, fields), the whole message first. A field is (number,
-            type, column,
-            repeated, what is done where it is absent, oneof or -1, closed enum, message or -1, (number,
-            name) of an enum). An entry of a map is a message whose column is the map's.
+            type, column, repeated, what is done where it is absent, oneof or -1, closed enum, message or
+            -1, (number, name) of an enum). An entry of a map is a message whose column is the map's.
 
     Raises:
         ValueError: a field is not whole, or cannot fill its column.

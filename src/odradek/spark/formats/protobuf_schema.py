@@ -114,13 +114,13 @@ class Messages:
     def at(self, indexes: Sequence[int]) -> Any:
         """The descriptor at a path of indexes in the last file. Raises `SchemaError`."""
         found: Any = None
-        try:
-            types = list(self._pool.FindFileByName(self.files[-1]).message_types_by_name.values())
-            for index in indexes:
-                found = types[index]
-                types = list(found.nested_types)
-        except IndexError:
-            raise SchemaError(f"the protobuf schema has no message at the indexes {list(indexes)}") from None
+        types = list(self._pool.FindFileByName(self.files[-1]).message_types_by_name.values())
+        for index in indexes:
+            # They come out of records, so they may be negative.
+            if not 0 <= index < len(types):
+                raise SchemaError(f"the protobuf schema has no message at the indexes {list(indexes)}")
+            found = types[index]
+            types = list(found.nested_types)
         return found
 
     def all(self) -> list[Any]:
