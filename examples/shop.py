@@ -1,9 +1,9 @@
 """Fill the topics of the pipelines: `python examples/shop.py`.
 
-customers the changes of a table, keyed by customer: a JSON document with the new state, or null where the
-customer has gone; the topic is compacted, so that the last one of each key stays clicks what customers look
-at: {"customer": "c7", "page": "/tea", "time_ms": 1767225600000}, not quite in order, now and then broken,
-and stamped with their time
+- `customers`: the changes of a table, keyed by customer: a JSON document with the new state, or null where
+  the customer has gone; the topic is compacted, so that the last one of each key stays.
+- `clicks`: what customers look at: {"customer": "c7", "page": "/tea", "time_ms": 1767225600000}, not quite in
+  order, now and then broken, and stamped with their time.
 """
 
 import argparse
