@@ -45,9 +45,9 @@ def run(name: str, context: Context) -> Outcome:
     contenders = OTHERS.get(name, CONTENDERS)
     versions = {who: version("odradek") if "odradek" in who else CONNECTOR[0][2] for who in contenders}
     versions["pyspark"] = version("pyspark")
-    missing = _missing()
-    if missing:
-        return Outcome(name, TITLES[name], contenders, versions, [], skipped={"connector": missing})
+    skipped = missing()
+    if skipped:
+        return Outcome(name, TITLES[name], contenders, versions, [], skipped={"connector": skipped})
     latency = name.startswith("spark-latency")
     args = argparse.Namespace(
         scenario="latency" if latency else name.removeprefix("spark-"),
@@ -91,7 +91,8 @@ def _latency(found: dict[str, tuple[int, int, float]], bars: dict[str, float]) -
     ]
 
 
-def _missing() -> str | None:
+def missing() -> str | None:
+    """Why the connector cannot run here; None where it can."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
     from interop import kafka_peer
 

@@ -25,9 +25,9 @@ from benchmarks.results import Measure, Outcome
 from benchmarks.sections import Context
 from benchmarks.spark_load import CONNECTOR, BrokerProcess, make_topics
 from benchmarks.spark_peers import PARTITIONS, SOURCE, Bench, Compared
+from benchmarks.spark_section import CONTENDERS, missing
 
 AVRO = ("org.apache.spark", "spark-avro_2.13", "4.2.0")
-CONTENDERS = ["odradek", "connector", "connector, tuned"]
 TITLES = {
     "spark-json": "Spark: JSON of eight fields to typed columns, grouped",
     "spark-avro": "Spark: Avro with a registry's ids to typed columns, grouped",
@@ -195,12 +195,9 @@ def run(name: str, context: Context) -> Outcome:
     """A section."""
     versions = {"odradek": version("odradek"), "connector": CONNECTOR[0][2], "pyspark": version("pyspark")}
     versions["connector, tuned"] = versions["connector"]
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from interop import kafka_peer
-
-    missing = kafka_peer.missing_toolchain()
-    if missing:
-        return Outcome(name, TITLES[name], CONTENDERS, versions, [], skipped={"connector": missing})
+    skipped = missing()
+    if skipped:
+        return Outcome(name, TITLES[name], CONTENDERS, versions, [], skipped={"connector": skipped})
     rows = 300_000 if context.quick else 2_000_000
     found = measure(name.removeprefix("spark-"), rows, context.rounds)
     cpu_bars = {"connector": 0.5} if name == "spark-json" else {}

@@ -37,6 +37,16 @@ class Sight:
     sink_rows: int | None = None
 
     @property
+    def took_ms(self) -> int:
+        """How long the whole trigger took."""
+        return self.step_ms.get("triggerExecution", 0)
+
+    @property
+    def rates(self) -> str:
+        """Rows that come and are got through, for people."""
+        return f"{self.rows_per_second_in:,.0f} rows/s come, {self.rows_per_second_done:,.0f} rows/s done"
+
+    @property
     def most_behind(self) -> tuple[TopicPartition, int] | None:
         """The partition that is furthest behind."""
         return max(self.behind.items(), key=lambda one: (one[1], one[0]), default=None)
@@ -99,10 +109,9 @@ def offsets_behind_latest(source_progress: Any) -> dict[str, str]:
 
 def line_of(sight: Sight) -> str:
     """Return a report as a line for a log."""
-    took = sight.step_ms.get("triggerExecution", 0)
     parts = [
-        f"{sight.name} batch {sight.batch_id}: {sight.rows:,} rows in {took:,} ms",
-        f"{sight.rows_per_second_in:,.0f} rows/s come, {sight.rows_per_second_done:,.0f} rows/s done",
+        f"{sight.name} batch {sight.batch_id}: {sight.rows:,} rows in {sight.took_ms:,} ms",
+        sight.rates,
     ]
     most = sight.most_behind
     if most is not None:

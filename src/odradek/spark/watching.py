@@ -53,10 +53,9 @@ def _of(sight: Sight) -> "list[RenderableType]":
     from rich.table import Table
 
     steps = "  ".join(f"{step} {sight.step_ms[step]:,}" for step in _STEPS if step in sight.step_ms)
-    took = sight.step_ms.get("triggerExecution", 0)
     lines: list[RenderableType] = [
-        f"batch {sight.batch_id}: {sight.rows:,} rows in {took:,} ms ({steps})",
-        f"{sight.rows_per_second_in:,.0f} rows/s come, {sight.rows_per_second_done:,.0f} rows/s done",
+        f"batch {sight.batch_id}: {sight.rows:,} rows in {sight.took_ms:,} ms ({steps})",
+        sight.rates,
     ]
     if not sight.behind:
         return lines

@@ -9,6 +9,7 @@ Spark's own filter would have left. `where_parser.py` reads the text.
 import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from odradek.client.types import TopicPartition
@@ -97,12 +98,10 @@ class Where:
 
         `rows` has columns `offset` (int64) and `timestamp` (timestamp in µs).
         """
-        mask = None
-        for condition in self.conditions:
-            if condition.column in ("offset", "timestamp"):
-                holds = _holds(condition, rows)
-                mask = holds if mask is None else _and(mask, holds)
-        return rows if mask is None else rows.filter(mask)
+        import pyarrow.compute as pc
+
+        masks = [_holds(one, rows) for one in self.conditions if one.column in ("offset", "timestamp")]
+        return rows.filter(reduce(pc.and_, masks)) if masks else rows
 
     def _selects(self, tp: TopicPartition) -> bool:
         values = {"topic": tp.topic, "partition": tp.partition}
@@ -126,9 +125,3 @@ def _holds(condition: Condition, rows: "pa.RecordBatch") -> Any:
         return getattr(pc, _ARROW[condition.operator])(column, pa.scalar(condition.values[0], pa.int64()))
     among = pc.is_in(column, value_set=pa.array(condition.values, pa.int64()))
     return among if condition.operator == "in" else pc.invert(among)
-
-
-def _and(one: Any, other: Any) -> Any:
-    import pyarrow.compute as pc
-
-    return pc.and_(one, other)
