@@ -246,18 +246,23 @@ def _count(broker: Broker, name: str) -> float:
     return sum(value for (_, metric, _), value in broker.metrics().items() if metric == name)
 
 
-@pytest.mark.filterwarnings("ignore:.*_text is deprecated:DeprecationWarning")
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_kafka_python_logs_in(broker: Broker, mechanism: str) -> None:
-    from kafka import KafkaConsumer, KafkaProducer
-
-    login: Any = {
+def _login_in_python(broker: Broker, mechanism: str) -> dict[str, Any]:
+    """As kafka-python and aiokafka name it."""
+    return {
         "bootstrap_servers": broker.bootstrap_servers,
         "security_protocol": "SASL_PLAINTEXT",
         "sasl_mechanism": mechanism,
         "sasl_plain_username": "alice",
         "sasl_plain_password": USERS["alice"],
     }
+
+
+@pytest.mark.filterwarnings("ignore:.*_text is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_kafka_python_logs_in(broker: Broker, mechanism: str) -> None:
+    from kafka import KafkaConsumer, KafkaProducer
+
+    login = _login_in_python(broker, mechanism)
     topic = f"kafka-python-{mechanism}"
     producer = KafkaProducer(**login)
     producer.send(topic, b"hello").get(30)
@@ -271,13 +276,7 @@ def test_kafka_python_logs_in(broker: Broker, mechanism: str) -> None:
 def test_aiokafka_logs_in(broker: Broker, mechanism: str) -> None:
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-    login: Any = {
-        "bootstrap_servers": broker.bootstrap_servers,
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": mechanism,
-        "sasl_plain_username": "alice",
-        "sasl_plain_password": USERS["alice"],
-    }
+    login = _login_in_python(broker, mechanism)
     topic = f"aiokafka-{mechanism}"
 
     async def main() -> None:

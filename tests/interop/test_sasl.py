@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import shutil
 import subprocess
 import sys
 import time
@@ -15,7 +14,8 @@ from typing import Any
 import pytest
 from tests.sasl.tokens import ISSUER, Provider, write_jwks
 
-from interop import kafka_peer, programs
+from interop import kafka_peer
+from interop.secured_programs import NAMES, secured_program
 from interop.test_spark_connector import connector_jars
 from odradek import Admin, Consumer, Producer
 from odradek.broker.config.password_encoder import PasswordEncoder
@@ -115,25 +115,23 @@ def test_java_shows_tokens(version: str, unsecured: Broker, tmp_path: Path) -> N
     assert produce_and_consume(version, unsecured.bootstrap_servers, file, f"java-{version}") == ["hello"]
 
 
-def _program(name: str) -> programs.Program:
-    tool = {"franzsasl": "go", "kafkajssasl": "node"}[name]
-    if shutil.which(tool) is None:
-        pytest.skip(f"not on this machine: {tool}")
-    return programs.go_program(name) if tool == "go" else programs.node_program(name)
+def _words(broker: Broker, mechanism: str, password: str, topic: str) -> tuple[str, ...]:
+    login = ("--mechanism", mechanism, "--user", "alice", "--password", password)
+    return (*login, broker.bootstrap_servers, topic)
 
 
 @pytest.mark.parametrize("mechanism", [*MECHANISMS, "OAUTHBEARER"])
-@pytest.mark.parametrize("name", ["franzsasl", "kafkajssasl"])
+@pytest.mark.parametrize("name", NAMES)
 def test_programs_log_in(name: str, mechanism: str, broker: Broker) -> None:
     password = token() if mechanism == "OAUTHBEARER" else USERS["alice"]
-    words = (broker.bootstrap_servers, mechanism, "alice", password, f"{name}-{mechanism}")
-    assert _program(name).run(*words) == "hello"
+    words = _words(broker, mechanism, password, f"{name}-{mechanism}")
+    assert secured_program(name).run(*words) == "hello"
 
 
 def test_a_program_with_a_wrong_password(broker: Broker) -> None:
-    words = (broker.bootstrap_servers, "SCRAM-SHA-256", "alice", "wrong", "never")
+    words = _words(broker, "SCRAM-SHA-256", "wrong", "never")
     with pytest.raises(AssertionError, match=r"(?i)authentication|SASL"):
-        _program("kafkajssasl").run(*words)
+        secured_program("kafkajssecured").run(*words)
 
 
 @pytest.mark.usefixtures("kafka_toolchain")

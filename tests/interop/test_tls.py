@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 import ssl
 import uuid
 from collections.abc import Iterator
@@ -13,7 +12,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interop import kafka_peer, programs
+from interop import kafka_peer
+from interop.secured_programs import NAMES, secured_program
 from interop.test_sasl import produce_and_consume, write_properties
 from odradek import Admin, Consumer, Producer
 from odradek.client.errors import SslAuthenticationError
@@ -126,15 +126,13 @@ def test_java_that_does_not_trust_us(
     assert "did not accept this side's certificate" in caplog.text
 
 
-@pytest.mark.parametrize("name", ["franztls", "kafkajstls"])
+@pytest.mark.parametrize("name", NAMES)
 def test_programs(name: str, secured: Secured) -> None:
-    tool = {"franztls": "go", "kafkajstls": "node"}[name]
-    if shutil.which(tool) is None:
-        pytest.skip(f"not on this machine: {tool}")
-    program = programs.go_program(name) if tool == "go" else programs.node_program(name)
-    own = (str(secured.files.certificate), str(secured.files.key)) if secured.mutual else ("-", "-")
-    words = (secured.broker.bootstrap_servers, str(secured.files.ca), *own, a_topic())
-    assert program.run(*words) == "hello"
+    files = secured.files
+    trusted = ("--ca", str(files.ca))
+    own = ("--certificate", str(files.certificate), "--key", str(files.key)) if secured.mutual else ()
+    words = (*trusted, *own, secured.broker.bootstrap_servers, a_topic())
+    assert secured_program(name).run(*words) == "hello"
 
 
 def test_librdkafka(secured: Secured) -> None:
