@@ -268,6 +268,18 @@ def test_what_cannot_be_read_now_is_read_later(world: World, monkeypatch: pytest
     assert acl("a", READ) not in set(world.authorizer.index.bindings())
 
 
+def test_a_node_that_cannot_be_read_keeps_no_other_change_back(world: World) -> None:
+    store = MemoryStore(world.server)
+    store.set(acls_path(ResourcePattern(ResourceType.TOPIC, "a")), b"nonsense")
+    store.create("/kafka-acl-changes/acl_changes_", b"TOPIC:a", sequence=True)
+    denied = acl("b", WRITE, deny=True)
+    store.set(acls_path(denied.pattern), encode_acls([denied.entry]))
+    store.create("/kafka-acl-changes/acl_changes_", b"TOPIC:b", sequence=True)
+    found = set(world.authorizer.index.bindings())
+    assert denied in found and acl("b", WRITE) not in found
+    assert acl("a", READ) in found
+
+
 def test_a_store_that_cannot_be_written(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise StoreUnavailable("/", "the disk is full")

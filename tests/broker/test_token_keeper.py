@@ -174,3 +174,14 @@ def test_tokens_of_older_kafkas_are_read_and_broken_ones_passed_over(
     assert (token.owner, token.requester) == ("User:a", "User:a")
     with pytest.raises(NodeFormatError):
         tokens.decode_token("/x", b'{"version":9}')
+
+
+def test_a_token_that_cannot_be_read_keeps_no_other_back(server: MemoryServer, clock: ManualClock) -> None:
+    one, other = keeper(server, clock), keeper(server, clock)
+    broken, _ = one.create("User:a", "User:a", [], -1)
+    store = MemoryStore(server)
+    store.set(tokens.token_path(broken.token_id), b"nonsense")
+    store.create(f"{tokens.CHANGES}/token_change_", broken.token_id.encode(), sequence=True)
+    token, _ = one.create("User:b", "User:b", [], -1)
+    assert other.find(token.token_id, "SCRAM-SHA-256") is not None
+    assert other.find(broken.token_id, "SCRAM-SHA-256") is None

@@ -15,6 +15,7 @@ from odradek.cluster import acls
 from odradek.cluster.acl_nodes import CHANGES
 from odradek.cluster.acls import AclChange, AclNotices, VersionedAcls
 from odradek.cluster.event_queue import EventQueue
+from odradek.cluster.nodes import NodeFormatError
 from odradek.cluster.store import MetadataStore, StoreError, WatchEvent
 from odradek.errors import InvalidRequestError, KafkaError, UnknownServerError
 from odradek.util.acl import (
@@ -117,14 +118,18 @@ class AclKeeper:
         try:
             self._unread |= dict.fromkeys(self._notices.fresh(store, self._clock.now_ms()))
             self._read_changed(store)
-            self._unseen = False
+            self._unseen = bool(self._unread)
         except StoreError as error:
             log.warning("changed ACLs cannot be read yet: %s", error)
 
     def _read_changed(self, store: MetadataStore) -> None:
-        while self._unread:
-            pattern = next(iter(self._unread))
-            versioned = acls.load_pattern(store, pattern)
+        for pattern in list(self._unread):
+            try:
+                versioned = acls.load_pattern(store, pattern)
+            except NodeFormatError as error:
+                # What was known of it stays, and the other changes are not kept back.
+                log.warning("changed ACLs cannot be read yet: %s", error)
+                continue
             self._take(pattern, versioned)
             del self._unread[pattern]
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from odradek.cluster import delegation_tokens as tokens
 from odradek.cluster.delegation_tokens import TokenInformation, TokenNotices, secret_of
+from odradek.cluster.nodes import NodeFormatError
 from odradek.cluster.store import MetadataStore, StoreError, WatchEvent
 from odradek.errors import (
     DelegationTokenExpiredError,
@@ -123,7 +124,7 @@ class TokenKeeper:
             self._unread |= dict.fromkeys(self._notices.fresh(store, self._clock.now_ms()))
             while self._unread:
                 token_id = next(iter(self._unread))
-                information = tokens.load_token(store, token_id) if "/" not in token_id else None
+                information = _readable(store, token_id)
                 if information is None:
                     self._kept.pop(token_id, None)
                 else:
@@ -257,3 +258,14 @@ class TokenKeeper:
         tokens.remove_token(self._access.store, information.token_id)
         self._kept.pop(information.token_id, None)
         log.info("delegation token ended token_id=%s owner=%s", information.token_id, information.owner)
+
+
+def _readable(store: MetadataStore, token_id: str) -> TokenInformation | None:
+    """A token that a notice names; None also for a node that holds something else: see `load_tokens`."""
+    if "/" in token_id:
+        return None
+    try:
+        return tokens.load_token(store, token_id)
+    except NodeFormatError as error:
+        log.warning("a delegation token is passed over: %s", error)
+        return None
