@@ -8,7 +8,7 @@ import pytest
 
 from cli.conftest import RunTool
 from odradek import Admin
-from odradek.cli.configs import java_double
+from odradek.util.java_text import java_double
 
 
 def test_configs_of_a_topic(tool: RunTool, admin: Admin, name: str) -> None:
@@ -228,6 +228,8 @@ def test_what_cannot_be_is_refused_in_kafkas_words(tool: RunTool, words: tuple[s
         (1e-5, "1.0E-5"),
         (-2.5e10, "-2.5E10"),
         (123456789012345680.0, "1.2345678901234568E17"),
+        (51255482385.67197, "5.125548238567197E10"),
+        (13944062929963.682, "1.3944062929963682E13"),
     ],
 )
 def test_numbers_are_written_as_java_does(number: float, text: str) -> None:

@@ -13,7 +13,6 @@ from odradek.cluster.config_def import (
     ConfigKey,
     ConfigType,
     incremental,
-    java_double,
     to_text,
 )
 from odradek.cluster.topic_config import (
@@ -23,6 +22,7 @@ from odradek.cluster.topic_config import (
     parse_topic_configs,
     validate_topic_configs,
 )
+from odradek.util.java_text import java_double
 
 from .golden import cluster_lines
 

@@ -22,6 +22,7 @@ from odradek.cli.tool import (
     read_properties,
 )
 from odradek.errors import KafkaError, OdradekError, ResourceNotFoundError
+from odradek.util.java_text import java_double
 
 if TYPE_CHECKING:
     from odradek import Admin
@@ -459,21 +460,6 @@ def _in_words(entity: Iterable[tuple[str, str | None]]) -> str:
 
 def _quota_values(values: Mapping[str, float]) -> str:
     return ", ".join(f"{key}={java_double(value)}" for key, value in sorted(values.items()))
-
-
-def java_double(value: float) -> str:
-    """A number as Java writes it: `1024.0`, `1.0E7`."""
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return repr(float(value))
-    digits, _, exponent = f"{value!r}".partition("e")
-    mantissa, power = digits, int(exponent or 0)
-    sign = "-" if mantissa.startswith("-") else ""
-    whole, _, fraction = mantissa.lstrip("-").partition(".")
-    fraction = fraction.rstrip("0") if fraction else ""
-    number = (whole + fraction).lstrip("0")
-    power += len(whole) - 1 if whole != "0" else -(len(fraction) - len(number)) - 1
-    number = number.rstrip("0") or "0"
-    return f"{sign}{number[0]}.{number[1:] or '0'}E{power}"
 
 
 def _credential_lines(admin: Admin, users: Sequence[str]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from odradek.errors import OdradekError
+from odradek.util.java_text import java_double
 
 ConfigValue = bool | int | float | str | list[str] | None
 
@@ -158,23 +159,6 @@ def to_text(value: ConfigValue) -> str | None:
     if isinstance(value, float):
         return java_double(value)
     return str(value)
-
-
-def java_double(value: float) -> str:
-    """A double as Java prints it: `0.5`, `100.0`, `1.7976931348623157E308`."""
-    magnitude = abs(value)
-    if magnitude == 0.0 or 1e-3 <= magnitude < 1e7:
-        text = repr(value)
-        return text if "." in text else f"{text}.0"
-    if value != value or magnitude == float("inf"):
-        return "NaN" if value != value else ("Infinity" if value > 0 else "-Infinity")
-    mantissa, _, exponent = f"{value!r}".partition("e")
-    if not exponent:
-        mantissa, _, exponent = f"{value:.16e}".partition("e")
-        mantissa = repr(float(mantissa))
-    if "." not in mantissa:
-        mantissa += ".0"
-    return f"{mantissa}E{int(exponent)}"
 
 
 def at_least(minimum: float) -> Validator:
