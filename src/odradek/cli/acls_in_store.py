@@ -37,12 +37,13 @@ class AclsInStore:
 
     def describe_acls(self, wanted: AclBindingFilter) -> list[AclBinding]:
         """See `Admin.describe_acls`."""
+        return [binding for binding in self._load() if wanted.matches(binding)]
+
+    def _load(self) -> list[AclBinding]:
         return [
             AclBinding(pattern, entry)
             for pattern, versioned in acls.load_acls(self._store).items()
-            if wanted.pattern.matches(pattern)
             for entry in versioned.entries
-            if wanted.entry.matches(entry)
         ]
 
     def create_acls(self, bindings: Iterable[AclBinding]) -> None:
@@ -56,7 +57,8 @@ class AclsInStore:
 
     def delete_acls(self, filters: list[AclBindingFilter]) -> list[list[AclBinding]]:
         """See `Admin.delete_acls`."""
-        removed = [self.describe_acls(one) for one in filters]
+        present = self._load()
+        removed = [[binding for binding in present if one.matches(binding)] for one in filters]
         gone: dict[ResourcePattern, set[AccessControlEntry]] = {}
         for binding in (one for some in removed for one in some):
             gone.setdefault(binding.pattern, set()).add(binding.entry)

@@ -8,7 +8,7 @@ are a *binding*. The numbers of the enumerations go over the wire.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 WILDCARD = "*"
 """All names, or all hosts."""
@@ -27,6 +27,14 @@ class _Named(IntEnum):
     def pascal_name(self) -> str:
         """As in nodes and in what tools take: `DescribeConfigs`, `TransactionalId`."""
         return "".join(part.capitalize() for part in self.name.split("_"))
+
+    @classmethod
+    def of_number(cls, number: int) -> Self:
+        """The member of a number on the wire; UNKNOWN for one that only other releases have."""
+        try:
+            return cls(number)
+        except ValueError:
+            return cls(0)
 
 
 class AclOperation(_Named):

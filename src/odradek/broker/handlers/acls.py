@@ -189,15 +189,15 @@ def _check(creation: AclCreation) -> KafkaError | None:
 def _binding(creation: AclCreation) -> AclBinding:
     return AclBinding(
         ResourcePattern(
-            _known(ResourceType, creation.resource_type),
+            ResourceType.of_number(creation.resource_type),
             creation.resource_name,
-            _known(PatternType, creation.resource_pattern_type),
+            PatternType.of_number(creation.resource_pattern_type),
         ),
         AccessControlEntry(
             creation.principal,
             creation.host,
-            _known(AclOperation, creation.operation),
-            _known(AclPermissionType, creation.permission_type),
+            AclOperation.of_number(creation.operation),
+            AclPermissionType.of_number(creation.permission_type),
         ),
     )
 
@@ -205,25 +205,17 @@ def _binding(creation: AclCreation) -> AclBinding:
 def _filter(asked: DescribeAclsRequest | DeleteAclsFilter) -> AclBindingFilter:
     return AclBindingFilter(
         ResourcePatternFilter(
-            _known(ResourceType, asked.resource_type_filter),
+            ResourceType.of_number(asked.resource_type_filter),
             asked.resource_name_filter,
-            _known(PatternType, asked.pattern_type_filter),
+            PatternType.of_number(asked.pattern_type_filter),
         ),
         AccessControlEntryFilter(
             asked.principal_filter,
             asked.host_filter,
-            _known(AclOperation, asked.operation),
-            _known(AclPermissionType, asked.permission_type),
+            AclOperation.of_number(asked.operation),
+            AclPermissionType.of_number(asked.permission_type),
         ),
     )
-
-
-def _known(kind: Callable[[int], T], number: int) -> T:
-    """The member of an enumeration; UNKNOWN for a number that it does not have."""
-    try:
-        return kind(number)
-    except ValueError:
-        return kind(0)
 
 
 def _describe(entry: AccessControlEntry) -> AclDescription:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from odradek.client.aio.admin_base import AdminBase, check, failure, raise_first
 from odradek.client.errors import UnsupportedByBrokerError
@@ -22,8 +22,6 @@ from odradek.wire.api import ApiKey
 from odradek.wire.messages import create_acls, delete_acls
 from odradek.wire.messages.describe_acls import DescribeAclsRequest
 
-_E = TypeVar("_E")
-
 EVERYTHING = AclBindingFilter()
 
 
@@ -39,24 +37,11 @@ class AclAdmin(AdminBase):
         """
 
         def message(version: int) -> DescribeAclsRequest:
-            pattern, entry = wanted
-            return DescribeAclsRequest(
-                resource_type_filter=int(pattern.resource_type),
-                resource_name_filter=pattern.name,
-                pattern_type_filter=_filtered(pattern.pattern_type, version),
-                principal_filter=entry.principal,
-                host_filter=entry.host,
-                operation=int(entry.operation),
-                permission_type=int(entry.permission_type),
-            )
+            return DescribeAclsRequest(**_filter_fields(wanted, version))
 
         response = await self._any("describe ACLs", message, ApiKey.DESCRIBE_ACLS)
         check(response.error_code, "ACLs", response.error_message)
-        return [
-            _binding(resource, entry, resource.pattern_type)
-            for resource in response.resources
-            for entry in resource.acls
-        ]
+        return [_binding(resource, entry) for resource in response.resources for entry in resource.acls]
 
     async def create_acls(self, bindings: Iterable[AclBinding]) -> None:
         """Add ACLs; those that are there already stay.
@@ -90,7 +75,9 @@ class AclAdmin(AdminBase):
         """
 
         def message(version: int) -> delete_acls.DeleteAclsRequest:
-            return delete_acls.DeleteAclsRequest(filters=[_deletion(one, version) for one in filters])
+            return delete_acls.DeleteAclsRequest(
+                filters=[delete_acls.DeleteAclsFilter(**_filter_fields(one, version)) for one in filters]
+            )
 
         response = await self._any("delete ACLs", message, ApiKey.DELETE_ACLS)
         problems: dict[Any, KafkaError] = {}
@@ -100,7 +87,7 @@ class AclAdmin(AdminBase):
                 problems[one] = failure(one.pattern, result.error_code, result.error_message)
             removed.append([])
             for acl in result.matching_acls:
-                binding = _binding(acl, acl, acl.pattern_type)
+                binding = _binding(acl, acl)
                 if acl.error_code:
                     problems[binding] = failure(binding.pattern, acl.error_code, acl.error_message)
                 else:
@@ -126,17 +113,18 @@ def _creation(binding: AclBinding, version: int) -> create_acls.AclCreation:
     )
 
 
-def _deletion(wanted: AclBindingFilter, version: int) -> delete_acls.DeleteAclsFilter:
+def _filter_fields(wanted: AclBindingFilter, version: int) -> dict[str, Any]:
+    """The fields of a filter, which DescribeAcls and DeleteAcls have in common."""
     pattern, entry = wanted
-    return delete_acls.DeleteAclsFilter(
-        resource_type_filter=int(pattern.resource_type),
-        resource_name_filter=pattern.name,
-        pattern_type_filter=_filtered(pattern.pattern_type, version),
-        principal_filter=entry.principal,
-        host_filter=entry.host,
-        operation=int(entry.operation),
-        permission_type=int(entry.permission_type),
-    )
+    return {
+        "resource_type_filter": int(pattern.resource_type),
+        "resource_name_filter": pattern.name,
+        "pattern_type_filter": _filtered(pattern.pattern_type, version),
+        "principal_filter": entry.principal,
+        "host_filter": entry.host,
+        "operation": int(entry.operation),
+        "permission_type": int(entry.permission_type),
+    }
 
 
 def _filtered(pattern_type: PatternType, version: int) -> int:
@@ -150,25 +138,17 @@ def _filtered(pattern_type: PatternType, version: int) -> int:
     return int(PatternType.LITERAL)
 
 
-def _binding(resource: Any, entry: Any, pattern_type: int) -> AclBinding:
+def _binding(resource: Any, entry: Any) -> AclBinding:
     return AclBinding(
         ResourcePattern(
-            _known(ResourceType, resource.resource_type),
+            ResourceType.of_number(resource.resource_type),
             resource.resource_name,
-            _known(PatternType, pattern_type),
+            PatternType.of_number(resource.pattern_type),
         ),
         AccessControlEntry(
             entry.principal,
             entry.host,
-            _known(AclOperation, entry.operation),
-            _known(AclPermissionType, entry.permission_type),
+            AclOperation.of_number(entry.operation),
+            AclPermissionType.of_number(entry.permission_type),
         ),
     )
-
-
-def _known(kind: Callable[[int], _E], number: int) -> _E:
-    """The member of an enumeration; UNKNOWN for one that only newer brokers have."""
-    try:
-        return kind(number)
-    except ValueError:
-        return kind(0)
