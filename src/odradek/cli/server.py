@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -162,7 +162,6 @@ def _scram_users(words: tuple[str, ...], workers: int) -> list[NewUser]:
         return [read_user(one) for one in words]
     except ScramWordError as error:
         _refuse(f"--add-scram: {error}. Nothing was started.")
-        return []
 
 
 def _run_workers(
@@ -226,6 +225,6 @@ def _say_ready(address: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
-def _refuse(message: str) -> None:
+def _refuse(message: str) -> NoReturn:
     print(f"odradek server: {message}", file=sys.stderr)
     sys.exit(1)
