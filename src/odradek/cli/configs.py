@@ -22,6 +22,7 @@ from odradek.cli.tool import (
     read_properties,
 )
 from odradek.errors import KafkaError, OdradekError, ResourceNotFoundError
+from odradek.sasl.scram_credentials import HASHES, MIN_ITERATIONS
 from odradek.util.java_text import java_double
 
 if TYPE_CHECKING:
@@ -57,8 +58,7 @@ CLIENT_QUOTAS = frozenset(
     {"producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"}
 )
 IP_QUOTAS = frozenset({"connection_creation_rate"})
-MECHANISMS = frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"})
-DEFAULT_ITERATIONS = 4096
+MECHANISMS = frozenset(HASHES)
 
 #: Flag → the entity type that it stands for; those of `SHORT_DEFAULTS` for its default.
 SHORT = {
@@ -324,10 +324,10 @@ def _credential(mechanism: str, text: str) -> tuple[int, str]:
     if found is None:
         # Not the value: it may be a password.
         raise OdradekError(f"Invalid credential property {mechanism}: it is not [iterations=N,]password=…")
-    iterations = int(found[1]) if found[1] not in (None, "", "-1") else DEFAULT_ITERATIONS
-    if iterations < DEFAULT_ITERATIONS:
+    iterations = int(found[1]) if found[1] not in (None, "", "-1") else MIN_ITERATIONS
+    if iterations < MIN_ITERATIONS:
         raise OdradekError(
-            f"Iterations {iterations} is less than the minimum {DEFAULT_ITERATIONS} required for {mechanism}"
+            f"Iterations {iterations} is less than the minimum {MIN_ITERATIONS} required for {mechanism}"
         )
     return iterations, found[2]
 

@@ -70,10 +70,13 @@ class ScramCredential(NamedTuple):
             fields[name] = value
         if fields.keys() != _FIELDS:
             raise ValueError("not a SCRAM credential")
-        salt, stored_key, server_key = (
-            b64decode(fields[name], validate=True) for name in ("salt", "stored_key", "server_key")
-        )
-        return cls(salt, stored_key, server_key, int(fields["iterations"]))
+        try:
+            salt, stored_key, server_key = (
+                b64decode(fields[name], validate=True) for name in ("salt", "stored_key", "server_key")
+            )
+            return cls(salt, stored_key, server_key, int(fields["iterations"]))
+        except ValueError:
+            raise ValueError("not a SCRAM credential") from None
 
     def to_text(self) -> str:
         """Kafka's form."""

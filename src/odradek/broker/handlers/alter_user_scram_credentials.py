@@ -16,7 +16,7 @@ from odradek.broker.config.entities import write_entity_config
 from odradek.broker.controller_thread import on_controller_thread
 from odradek.broker.registry import handler
 from odradek.cluster.paths import sanitize
-from odradek.cluster.scram import MAX_ITERATIONS, MIN_ITERATIONS, mechanism_of
+from odradek.cluster.scram import mechanism_of
 from odradek.errors import (
     ClusterAuthorizationError,
     DuplicateResourceError,
@@ -26,6 +26,7 @@ from odradek.errors import (
     UnsupportedSaslMechanismError,
 )
 from odradek.errors.codes import ErrorCode
+from odradek.sasl.scram_credentials import MAX_ITERATIONS, MIN_ITERATIONS
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
