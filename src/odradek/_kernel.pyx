@@ -12,6 +12,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 
+from odradek._arrow cimport check_offsets, check_validity, is_valid
 from odradek._inline cimport murmur2_hash, varint_size, write_bytes, write_varint
 from odradek._scan cimport (
     HEADER_COUNT,
@@ -875,32 +876,12 @@ cdef class BinaryInput:
             PyObject_GetBuffer(validity, &self.validity_view, PyBUF_SIMPLE)
             self.has_validity = True
             self.validity = <const uint8_t *>self.validity_view.buf
-            if self.validity_view.len * 8 < self.first + length:
-                raise ValueError("the validity bits are too short")
+            check_validity(&self.validity_view, self.first, length)
         if data is not None:
             PyObject_GetBuffer(data, &self.data_view, PyBUF_SIMPLE)
             self.has_data = True
             self.data = <const uint8_t *>self.data_view.buf
-        self.check(self.data_view.len if self.has_data else 0)
-
-    cdef check(self, int64_t data_length):
-        cdef int64_t i
-        cdef int64_t last
-        cdef bint bad = False
-        if self.length == 0:
-            return
-        if self.offsets_view.len < 4 * (self.first + self.length + 1):
-            raise ValueError("the offsets are too short")
-        with nogil:
-            last = self.offsets[self.first]
-            bad = last < 0
-            for i in range(self.first + 1, self.first + self.length + 1):
-                if self.offsets[i] < last:
-                    bad = True
-                    break
-                last = self.offsets[i]
-        if bad or last > data_length:
-            raise ValueError("the offsets do not fit the data")
+        check_offsets(&self.offsets_view, first, length, self.data_view.len if self.has_data else 0)
 
     def __dealloc__(self):
         if self.has_validity:
@@ -913,7 +894,7 @@ cdef class BinaryInput:
     cdef inline int64_t size(self, int64_t row) noexcept nogil:
         """Bytes of a row, -1 for null."""
         cdef int64_t at = self.first + row
-        if self.validity != NULL and not (self.validity[at >> 3] >> (at & 7)) & 1:
+        if not is_valid(self.validity, at):
             return -1
         return <int64_t>self.offsets[at + 1] - self.offsets[at]
 
@@ -1008,7 +989,6 @@ cdef class HeadersInput:
     cdef BinaryInput payloads
 
     def __cinit__(self, parts, int64_t length):
-        cdef int64_t i
         validity, offsets, first, child_length, names, payloads = parts
         self.has_validity = self.has_offsets = False
         self.validity = NULL
@@ -1022,16 +1002,8 @@ cdef class HeadersInput:
             PyObject_GetBuffer(validity, &self.validity_view, PyBUF_SIMPLE)
             self.has_validity = True
             self.validity = <const uint8_t *>self.validity_view.buf
-            if self.validity_view.len * 8 < self.first + length:
-                raise ValueError("the validity bits are too short")
-        if length and self.offsets_view.len < 4 * (self.first + length + 1):
-            raise ValueError("the offsets are too short")
-        if length:
-            for i in range(self.first, self.first + length):
-                if self.offsets[i] < 0 or self.offsets[i] > self.offsets[i + 1]:
-                    raise ValueError("the offsets do not fit the data")
-            if self.offsets[self.first + length] > child_length:
-                raise ValueError("the offsets do not fit the data")
+            check_validity(&self.validity_view, self.first, length)
+        check_offsets(&self.offsets_view, self.first, length, child_length)
         self.names = BinaryInput(names, child_length)
         self.payloads = BinaryInput(payloads, child_length)
 
@@ -1043,7 +1015,7 @@ cdef class HeadersInput:
 
     cdef inline int64_t count(self, int64_t row) noexcept nogil:
         cdef int64_t at = self.first + row
-        if self.validity != NULL and not (self.validity[at >> 3] >> (at & 7)) & 1:
+        if not is_valid(self.validity, at):
             return 0
         return <int64_t>self.offsets[at + 1] - self.offsets[at]
 

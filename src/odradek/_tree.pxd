@@ -10,6 +10,8 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport realloc
 from libc.string cimport memcpy, memset
 
+from odradek._arrow cimport is_valid
+
 cdef extern from *:
     """
     typedef __int128 odradek_int128;
@@ -108,8 +110,7 @@ cdef class Records:
     cdef int64_t length
 
     cdef inline bint is_null(self, int64_t row) noexcept:
-        cdef int64_t at = self.first + row
-        return self.validity != NULL and not (self.validity[at >> 3] >> (at & 7)) & 1
+        return not is_valid(self.validity, self.first + row)
 
     cdef inline const uint8_t *start(self, int64_t row) noexcept:
         return self.data + self.offsets[self.first + row]

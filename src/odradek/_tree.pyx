@@ -8,6 +8,8 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 
+from odradek._arrow cimport check_offsets, check_validity
+
 cdef dict WIDTHS = {
     BOOL: 1, INT8: 1, INT16: 2, INT32: 4, INT64: 8, FLOAT: 4, DOUBLE: 8, DECIMAL: 16, DATE: 4, TIMESTAMP: 8,
     DURATION: 8,
@@ -179,8 +181,6 @@ cdef class Records:
     """See the twin."""
 
     def __cinit__(self, validity, offsets, data, int64_t first, int64_t length):
-        cdef int64_t i
-        cdef int32_t last
         self.has_validity = self.has_offsets = self.has_data = False
         self.validity = NULL
         self.data = NULL
@@ -195,25 +195,12 @@ cdef class Records:
             PyObject_GetBuffer(validity, &self.validity_view, PyBUF_SIMPLE)
             self.has_validity = True
             self.validity = <const uint8_t *>self.validity_view.buf
-            if self.validity_view.len * 8 < first + length:
-                raise ValueError("the validity bits are too short")
+            check_validity(&self.validity_view, first, length)
         if data is not None:
             PyObject_GetBuffer(data, &self.data_view, PyBUF_SIMPLE)
             self.has_data = True
             self.data = <const uint8_t *>self.data_view.buf
-        if not length:
-            return
-        if self.offsets_view.len < 4 * (first + length + 1):
-            raise ValueError("the offsets are too short")
-        last = self.offsets[first]
-        if last < 0:
-            raise ValueError("an offset is negative")
-        for i in range(first + 1, first + length + 1):
-            if self.offsets[i] < last:
-                raise ValueError("offsets go back")
-            last = self.offsets[i]
-        if last > (self.data_view.len if self.has_data else 0):
-            raise ValueError("the data is too short")
+        check_offsets(&self.offsets_view, first, length, self.data_view.len if self.has_data else 0)
 
     def __dealloc__(self):
         if self.has_validity:

@@ -12,7 +12,7 @@ pytest.importorskip("pyspark")
 from hypothesis import given
 from hypothesis import strategies as st
 
-from .decoded import decoder
+from .decoded import KERNELS, decoder
 
 
 @pytest.mark.fuzz
@@ -68,3 +68,30 @@ def test_any_bytes(records: list[bytes | None], kind: str) -> None:
     for number, (record, row) in enumerate(zip(records, rows, strict=True)):
         malformed: Any = number in {one.row for one in problems}
         assert (row is None) == (record is None or malformed)
+
+
+@pytest.mark.parametrize(
+    ("validity", "offsets", "data", "first", "length", "said"),
+    [
+        (None, (0, 1), b"x", -1, 1, "negative offset or length"),
+        (None, (0, 1), b"x", 0, 2, "the offsets are too short"),
+        (b"\xff", (0,) * 11, b"", 0, 10, "the validity bits are too short"),
+        (None, (-1, 1), b"x", 0, 1, "the offsets do not fit the data"),
+        (None, (0, 1, 0), b"x", 0, 2, "the offsets do not fit the data"),
+        (None, (0, 2), b"x", 0, 1, "the offsets do not fit the data"),
+        (None, (0, 1), None, 0, 1, "the offsets do not fit the data"),
+    ],
+)
+@pytest.mark.parametrize("modules", KERNELS)
+def test_buffers_that_are_no_array(
+    modules: dict[str, Any],
+    validity: bytes | None,
+    offsets: tuple[int, ...],
+    data: bytes | None,
+    first: int,
+    length: int,
+    said: str,
+) -> None:
+    packed = struct.pack(f"={len(offsets)}i", *offsets)
+    with pytest.raises(ValueError, match=said):
+        modules["tree_kernel"].Records(validity, packed, data, first, length)

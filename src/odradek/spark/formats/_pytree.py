@@ -231,10 +231,9 @@ class Records:
         if self._validity is not None and len(self._validity) * 8 < first + length:
             raise ValueError("the validity bits are too short")
         self._ends = struct.unpack_from(f"={length + 1}i", packed, 4 * first) if length else (0,)
-        if self._ends[0] < 0 or list(self._ends) != sorted(self._ends):
-            raise ValueError("offsets go back")
-        if self._ends[-1] > len(self._data):
-            raise ValueError("the data is too short")
+        rising = list(self._ends) == sorted(self._ends)
+        if self._ends[0] < 0 or not rising or self._ends[-1] > len(self._data):
+            raise ValueError("the offsets do not fit the data")
 
     def __len__(self) -> int:
         return self._length
