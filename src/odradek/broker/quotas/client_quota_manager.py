@@ -113,7 +113,6 @@ class ClientQuotaManager:
         self._clock = clock
         self._windows = windows
         self._longest_ms = longest_ms
-        # The longest unused first.
         self._sensors: dict[QuotaTags, ClientSensor] = {}
         self._by_client: dict[tuple[str, str], ClientSensor] = {}
         self._looked_through_ms = self.now_ms()
@@ -155,12 +154,11 @@ class ClientQuotaManager:
         now_ms = self.now_ms()
         if sensor is None:
             tags, bound = self.quotas.of(principal.partition(":")[2], client_id)
-            sensor = self._sensors.pop(tags, None)
+            sensor = self._sensors.get(tags)
             if sensor is None:
-                sensor = ClientSensor(tags, bound, self._windows, now_ms)
                 self.forget_unused(now_ms)
+                sensor = self._sensors[tags] = ClientSensor(tags, bound, self._windows, now_ms)
             sensor.bound = bound
-            self._sensors[tags] = sensor
             if len(self._by_client) >= 2 * MOST_SENSORS:
                 self._by_client.clear()
             self._by_client[principal, client_id] = sensor
