@@ -115,10 +115,8 @@ class Membership:
         self._controller = controller
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        listener = inter_broker_listener(config)
-        self._transport = access.transport or AsyncioTransport(
-            self._loop, inter_broker_login(config, listener), InterBrokerTls(lambda: self._config).context_for
-        )
+        listener = config.inter_broker_listener
+        self._transport = access.transport or between_brokers(self._loop, lambda: self._config)
         self.metadata = MetadataCache(controller.cluster_id, controller.image.configs)
         self.channels = InterBrokerChannels(self._transport, config, listener, lambda: self.metadata.image)
         self.channels.on_controller_refused = self._on_controller_refused
@@ -549,6 +547,15 @@ def _topics(store: MetadataStore) -> set[str]:
     return set(store.children(paths.TOPICS)).difference(store.children(paths.DELETE_TOPICS))
 
 
-def inter_broker_listener(config: BrokerConfig) -> str:
-    """The name of the listener that brokers talk to each other by."""
-    return config.inter_broker_listener
+def between_brokers(loop: asyncio.AbstractEventLoop, config: Callable[[], BrokerConfig]) -> AsyncioTransport:
+    """Real connections to other brokers: they log in, and are encrypted, as the configs say.
+
+    Args:
+        loop: of the connections.
+        config: of this broker, as it is now.
+
+    Raises `ConfigError`: see `inter_broker_login`.
+    """
+    now = config()
+    login = inter_broker_login(now, now.inter_broker_listener)
+    return AsyncioTransport(loop, login, InterBrokerTls(config).context_for)

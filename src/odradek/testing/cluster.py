@@ -14,10 +14,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.broker.app import Broker as AppBroker
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.interbroker.channel import ChannelBroken
-from odradek.broker.interbroker.tls import InterBrokerTls
-from odradek.broker.interbroker.transport import AsyncioTransport
-from odradek.broker.membership import ClusterAccess, inter_broker_listener
-from odradek.broker.sasl.inter_broker import inter_broker_login
+from odradek.broker.membership import ClusterAccess, between_brokers
 from odradek.cluster.memory import MemoryServer, MemoryStore
 from odradek.cluster.store import StoreUnavailable
 from odradek.testing.broker import Broker, create_topic
@@ -26,13 +23,14 @@ from odradek.testing.security import Security
 
 if TYPE_CHECKING:
     from odradek.broker.interbroker.channel import EndpointOf, InterBrokerChannel
+    from odradek.broker.interbroker.transport import AsyncioTransport
     from odradek.cluster.image import ClusterImage, PartitionImage
     from odradek.cluster.store import MetadataStore
 
 _WAIT_S = 30.0
 _LOOK_S = 0.005
 
-CLUSTER_DEFAULTS = {
+_DEFAULTS = {
     "default.replication.factor": "3",
     "offsets.topic.replication.factor": "3",
     "transaction.state.log.replication.factor": "3",
@@ -40,8 +38,13 @@ CLUSTER_DEFAULTS = {
     "replica.fetch.backoff.ms": "50",
     "controlled.shutdown.retry.backoff.ms": "100",
 }
-"""Where the brokers of a cluster in a test differ from those that are alone. There are no more replicas than
-brokers."""
+
+
+def cluster_defaults(brokers: int) -> dict[str, str]:
+    """Where the brokers of a cluster in a test differ from those that are alone. There are no more replicas
+    than brokers."""
+    replicas = str(min(3, brokers))
+    return {name: replicas if "factor" in name else text for name, text in _DEFAULTS.items()}
 
 
 def check_size(brokers: int, racks: Sequence[str]) -> None:
@@ -95,10 +98,7 @@ class Cluster(InBlock):
         self._session_timeout_ms = session_timeout_ms
         self.server = MemoryServer()
         self._cuts: set[tuple[int, int]] = set()
-        replicas = str(min(3, brokers))
-        self._config = {
-            **{name: replicas if "factor" in name else text for name, text in CLUSTER_DEFAULTS.items()},
-        }
+        self._config = cluster_defaults(brokers)
         self.security = Security.of(security)
         self._keywords = {**config, "security": self.security}
         self.brokers = [_Member(self, number) for number in range(brokers)]
@@ -334,9 +334,7 @@ class _Member(Broker):
         if self._cluster._racks:
             own["broker.rack"] = self._cluster._racks[self.number]
         config = BrokerConfig(own)
-        login = inter_broker_login(config, inter_broker_listener(config))
-        tls = InterBrokerTls(lambda: config).context_for
-        inner = AsyncioTransport(asyncio.get_running_loop(), login, tls)
+        inner = between_brokers(asyncio.get_running_loop(), lambda: config)
         transport = _FaultyTransport(inner, self._cluster, self.number)
         return AppBroker(config, cluster=ClusterAccess(self._open_store, transport))
 

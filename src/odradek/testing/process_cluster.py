@@ -27,7 +27,7 @@ from odradek.client import Admin, NewTopic
 from odradek.cluster.embedded import EmbeddedStore
 from odradek.cluster.store_server import StoreServer
 from odradek.errors import OdradekError
-from odradek.testing.cluster import CLUSTER_DEFAULTS, check_size
+from odradek.testing.cluster import check_size, cluster_defaults
 from odradek.testing.in_block import InBlock
 
 if TYPE_CHECKING:
@@ -75,11 +75,7 @@ class ProcessCluster(InBlock):
         check_keywords(config, ("brokers", "data", "session_timeout_ms", "racks"))
         self._given_data = Path(data) if data is not None else None
         self._session_timeout_ms = session_timeout_ms
-        replicas = str(min(3, brokers))
-        self._config = {
-            name: replicas if "factor" in name else text for name, text in CLUSTER_DEFAULTS.items()
-        }
-        self._config |= properties_from_keywords(config)
+        self._config = cluster_defaults(brokers) | properties_from_keywords(config)
         self._members = [_Process(number, racks[number] if racks else None) for number in range(brokers)]
         self._folder: Path | None = None
         self._store: EmbeddedStore | None = None
