@@ -1,8 +1,7 @@
 """Microseconds of each step of a produce and a fetch request, each alone on prepared input, and of the whole.
 
 The broker is a real one on a temporary folder; nothing goes over a socket: frames are given to the connection
-as its transport would, and a stand-in takes the answers. The steps are those of the ordinary way; where an
-API has a short cut, the whole is less than their sum.
+as its transport would, and a stand-in takes the answers.
 """
 
 from __future__ import annotations

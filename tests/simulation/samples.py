@@ -29,4 +29,4 @@ NOT_FOUND = (
     "stale-controller",
     "isr-without-epoch-start",
 )
-"""Mutants that none of the sample's seeds finds; docs/simulation.md says why."""
+"""Mutants that none of the sample's seeds finds: docs/simulation.md says which rule stands behind two."""

@@ -1,4 +1,4 @@
-"""A controller among several brokers: it may win the office, lose it, and find what another left undone.
+"""A controller among several brokers: it may become active, cease to be, and find what another left undone.
 
 A broker that is not the active controller knows, by the store, its configs and who the controller is; all
 else comes to it by UpdateMetadata. The active one has the whole image, and tells it to its control listeners,
