@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -332,3 +333,11 @@ def test_unsecured_tokens_are_what_kafka_makes_and_takes() -> None:
 def test_signed_and_broken_tokens_are_not_taken_as_unsecured(token: str) -> None:
     with pytest.raises(TokenRefused):
         UnsecuredValidator({}, lambda: NOW_S)(token)
+
+
+def test_keys_in_a_file_without_pyjwt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "jwks.json"
+    file.write_text(json.dumps({"keys": []}))
+    monkeypatch.setitem(sys.modules, "jwt", None)
+    with pytest.raises(SaslError, match=r"OAUTHBEARER needs PyJWT: pip install 'odradek\[oauth\]'"):
+        FileKeys(str(file))

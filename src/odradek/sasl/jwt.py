@@ -27,7 +27,12 @@ not among them."""
 MAX_TOKEN_CHARACTERS = 64 * 1024
 
 
-def _import_pyjwt() -> Any:
+def import_pyjwt() -> Any:
+    """The library.
+
+    Raises:
+        SaslError: it is missing.
+    """
     try:
         import jwt
         import jwt.algorithms
@@ -64,7 +69,7 @@ class JwtValidator:
         required_scope: Sequence[str] = (),
         now_s: Callable[[], float] = time.time,
     ) -> None:
-        self._jwt = _import_pyjwt()
+        self._jwt = import_pyjwt()
         self._keys = keys
         self._issuer = issuer
         self._audiences = tuple(audiences)

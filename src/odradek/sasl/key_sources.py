@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from odradek.sasl.http import HttpError, fetch_json
+from odradek.sasl.jwt import import_pyjwt
 from odradek.sasl.mechanisms import SaslError
 
 log = logging.getLogger(__name__)
@@ -43,10 +44,9 @@ def read_keys(content: Any) -> list[Key]:
     """Read a JWK set; what is no public key for signatures is left out.
 
     Raises:
-        SaslError: it is none, or has no key that can be used.
+        SaslError: it is none, or has no key that can be used; or PyJWT is missing.
     """
-    import jwt
-
+    jwt = import_pyjwt()
     entries = content.get("keys") if isinstance(content, dict) else None
     if not isinstance(entries, list):
         raise SaslError("not a JWK set: there is no list of keys")
