@@ -32,7 +32,7 @@ from odradek.cluster import paths
 from odradek.cluster.inter_broker_versions import writes_isr_itself
 from odradek.cluster.store import NodeExists, SessionExpired
 from odradek.errors import OdradekError
-from odradek.errors.codes import ErrorCode
+from odradek.errors.codes import error_name
 from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.controlled_shutdown import ControlledShutdownRequest
 
@@ -499,7 +499,7 @@ class Membership:
                     return
                 log.info(
                     "leaderships are not moved away yet error=%s partitions=%d",
-                    ErrorCode(response.error_code).name,
+                    error_name(response.error_code),
                     remaining,
                 )
             if left:

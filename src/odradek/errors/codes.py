@@ -219,3 +219,8 @@ class ErrorCode(enum.IntEnum):
         "The description of the topology could not be stored; the message says why.",
     )
     CONTROLLER_ID_NOT_REGISTERED = 136, "No controller of this id is registered."
+
+
+def error_name(code: int) -> str:
+    """The name of an error code, or its number where it has none."""
+    return ErrorCode(code).name if code in ErrorCode.__members__.values() else str(code)

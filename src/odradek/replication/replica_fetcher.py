@@ -30,7 +30,7 @@ from odradek.errors import (
     KafkaError,
     OffsetOutOfRangeError,
 )
-from odradek.errors.codes import ErrorCode
+from odradek.errors.codes import ErrorCode, error_name
 from odradek.replication.following import pieces_of
 from odradek.replication.leadership import ZERO_TOPIC_ID
 from odradek.replication.lookups import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
@@ -681,11 +681,6 @@ class ReplicaFetcher:
         """What was asked and not answered is not asked again at once."""
         for one, _ in self._asked.values():
             self._delay(one, monotonic_ms)
-
-
-def error_name(code: int) -> str:
-    """The name of an error code, or its number where it has none."""
-    return ErrorCode(code).name if code in ErrorCode.__members__.values() else str(code)
 
 
 def _pieces(records: Any) -> Iterator[Any]:

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from odradek.errors import OdradekError
-from odradek.errors.codes import ErrorCode
+from odradek.errors.codes import ErrorCode, error_name
 from odradek.util.repeats import Repeats
 from odradek.wire.errors import InvalidMessageError
 from odradek.wire.messages.alter_partition import (
@@ -199,7 +199,7 @@ class AlterPartitionManager:
                 logging.INFO,
                 None,
                 "the controller refuses to change in-sync replicas: %s",
-                ErrorCode(response.error_code).name,
+                error_name(response.error_code),
             )
             return False
         names = {wish.topic_id: key[0] for key, wish in wishes.items() if wish.topic_id != _NO_TOPIC_ID}

@@ -20,7 +20,7 @@ from odradek.cluster.broker_queues import BrokerQueues
 from odradek.cluster.control_requests import ControlRequest, ControlRequests, Requests, deleted_by
 from odradek.cluster.image import ClusterImage
 from odradek.errors import NotControllerError, OdradekError
-from odradek.errors.codes import ErrorCode
+from odradek.errors.codes import ErrorCode, error_name
 from odradek.util.repeats import Repeats
 from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -282,7 +282,7 @@ class ControllerChannelManager:
             remedy = ""
             if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
                 remedy = ": the principal of this broker has to be one of super.users there"
-            log.warning("broker %d answers %s with error %s%s", broker, name, _name(code), remedy)
+            log.warning("broker %d answers %s with error %s%s", broker, name, error_name(code), remedy)
         message = request.message
         if isinstance(message, LeaderAndIsrRequest):
             offline = _offline(message, response)
@@ -324,10 +324,3 @@ def _offline(request: LeaderAndIsrRequest, response: LeaderAndIsrResponse) -> li
 
 def _stopped(response: StopReplicaResponse) -> set[tuple[str, int]]:
     return {(one.topic_name, one.partition_index) for one in response.partition_errors if not one.error_code}
-
-
-def _name(code: int) -> str:
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return str(code)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from odradek.broker.interbroker.channel import ChannelBroken, EndpointOf
 from odradek.errors import OdradekError, ProtocolError, UnsupportedVersionError
-from odradek.errors.codes import ErrorCode
+from odradek.errors.codes import error_name
 from odradek.sasl.client_authenticator import SaslClientAuthenticator, Work
 from odradek.security.explain import explain
 from odradek.util.gathered_writes import gathering_write
@@ -68,7 +68,7 @@ class AsyncioTransport:
 def _versions_in(answer: ApiVersionsResponse, broker_id: int) -> dict[int, range]:
     if answer.error_code:
         raise ProtocolError(
-            f"broker {broker_id} does not tell its versions: {ErrorCode(answer.error_code).name}"
+            f"broker {broker_id} does not tell its versions: {error_name(answer.error_code)}"
         )
     return {one.api_key: range(one.min_version, one.max_version + 1) for one in answer.api_keys}
 
