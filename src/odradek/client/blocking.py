@@ -27,14 +27,11 @@ from odradek.client.errors import (
 )
 from odradek.client.types import TopicPartition
 from odradek.errors import KafkaError, OdradekError, ProtocolError, error_for
-from odradek.sasl.client_authenticator import Work
+from odradek.sasl.client_authenticator import RENEW_AT, Work
 from odradek.security.explain import explain
 from odradek.wire.api import ApiKey
 
 _SIZE = struct.Struct(">i")
-
-_RENEWAL_SHARE = 0.85
-"""The share of a login's life after which another one is begun."""
 
 
 def now_ms() -> float:
@@ -137,7 +134,7 @@ class BlockingConnection:
             self.close()
             raise
         if self.state.session_lifetime_ms:
-            self._renew_at_ms = now_ms() + _RENEWAL_SHARE * self.state.session_lifetime_ms
+            self._renew_at_ms = now_ms() + RENEW_AT * self.state.session_lifetime_ms
 
     def _deadline(self, timeout_ms: float | None = None) -> float:
         timeout_ms = timeout_ms if timeout_ms is not None else self._config.request_timeout_ms

@@ -31,6 +31,9 @@ from odradek.wire.messages.sasl_handshake import SaslHandshakeRequest
 Buffers = list[Any]
 
 _SIZE = struct.Struct(">i")
+RENEW_AT = 0.85
+"""The share of a login's life after which another one is begun, where the broker bounds it (KIP-368)."""
+
 _NEWEST_HANDSHAKE, _NEWEST_AUTHENTICATE = 1, 2
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import ssl
 import urllib.error
+import urllib.parse
 import urllib.request
 from typing import Any
 
@@ -24,7 +25,6 @@ def fetch_json(
     body: bytes | None = None,
     headers: dict[str, str] | None = None,
     timeout_ms: float = 10_000,
-    tls: ssl.SSLContext | None = None,
 ) -> Any:
     """GET, or POST with a body; redirects are not followed, since a body may hold a secret.
 
@@ -33,7 +33,6 @@ def fetch_json(
         body: of a form.
         headers: further ones.
         timeout_ms: of each wait for the other side.
-        tls: how certificates are checked; as the machine does if None.
 
     Raises:
         HttpError: no answer, an error, or no JSON.
@@ -45,7 +44,7 @@ def fetch_json(
     )
     handlers: list[urllib.request.BaseHandler] = [_NoRedirect()]
     if url.startswith("https://"):
-        handlers.append(urllib.request.HTTPSHandler(context=tls or ssl.create_default_context()))
+        handlers.append(urllib.request.HTTPSHandler(context=ssl.create_default_context()))
     opener = urllib.request.build_opener(*handlers)
     try:
         with opener.open(request, timeout=max(timeout_ms, 1) / 1000) as answer:
@@ -61,6 +60,11 @@ def fetch_json(
         return json.loads(text)
     except ValueError:
         raise HttpError(f"{url} did not answer with JSON") from None
+
+
+def path_of(url: str) -> str:
+    """The path of a file, out of its `file:` address."""
+    return urllib.request.url2pathname(urllib.parse.urlsplit(url).path)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

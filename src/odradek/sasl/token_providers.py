@@ -12,12 +12,11 @@ import math
 import threading
 import time
 import urllib.parse
-import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from odradek.sasl.http import HttpError, fetch_json
+from odradek.sasl.http import HttpError, fetch_json, path_of
 from odradek.sasl.mechanisms import OAUTHBEARER, ClientMechanism, LoginError, SaslError
 from odradek.sasl.oauthbearer import OAuthBearerClient
 
@@ -212,7 +211,7 @@ def _provider_of(options: Mapping[str, str], configs: Mapping[str, Any]) -> Toke
     url = configs.get("sasl.oauthbearer.token.endpoint.url")
     if url:
         if url.startswith("file:"):
-            return FileTokens(urllib.request.url2pathname(urllib.parse.urlsplit(url).path))
+            return FileTokens(path_of(url))
         client_id = options.get("clientId") or configs.get("sasl.oauthbearer.client.credentials.client.id")
         secret = options.get("clientSecret") or configs.get(
             "sasl.oauthbearer.client.credentials.client.secret"

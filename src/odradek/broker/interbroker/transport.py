@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from odradek.broker.interbroker.channel import ChannelBroken, EndpointOf
 from odradek.errors import OdradekError, ProtocolError, UnsupportedVersionError
 from odradek.errors.codes import error_name
-from odradek.sasl.client_authenticator import SaslClientAuthenticator, Work
+from odradek.sasl.client_authenticator import RENEW_AT, SaslClientAuthenticator, Work
 from odradek.security.explain import explain
 from odradek.util.gathered_writes import gathering_write
 from odradek.wire.api import ApiKey
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from odradek.sasl.mechanisms import ClientMechanism
 
 log = logging.getLogger(__name__)
-
-_RENEW_AT = 0.85
-"""The share of a login's life after which another connection is made, where the broker bounds it
-(KIP-368)."""
 
 TlsOf = Callable[["Endpoint"], "ssl.SSLContext | None"]
 
@@ -67,9 +63,7 @@ class AsyncioTransport:
 
 def _versions_in(answer: ApiVersionsResponse, broker_id: int) -> dict[int, range]:
     if answer.error_code:
-        raise ProtocolError(
-            f"broker {broker_id} does not tell its versions: {error_name(answer.error_code)}"
-        )
+        raise ProtocolError(f"broker {broker_id} does not tell its versions: {error_name(answer.error_code)}")
     return {one.api_key: range(one.min_version, one.max_version + 1) for one in answer.api_keys}
 
 
@@ -335,7 +329,7 @@ class _Wire(asyncio.BufferedProtocol):
             step = authenticator.take(await self._exchange(parts))
             parts = await self._loop.run_in_executor(None, step.run) if isinstance(step, Work) else step
         if authenticator.session_lifetime_ms:
-            self._good_until = self._loop.time() + _RENEW_AT * authenticator.session_lifetime_ms / 1000
+            self._good_until = self._loop.time() + RENEW_AT * authenticator.session_lifetime_ms / 1000
 
     async def _exchange(self, parts: list[Any]) -> bytes:
         self._awaited = self._loop.create_future()

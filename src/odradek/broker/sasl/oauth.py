@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import urllib.parse
-import urllib.request
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from odradek.cluster.config_def import ConfigError
+from odradek.sasl.http import path_of
 from odradek.sasl.jwt import JwtValidator
 from odradek.sasl.key_sources import FileKeys, KeySource, UrlKeys
 from odradek.sasl.mechanisms import SaslError, ServerMechanism
@@ -66,7 +65,7 @@ def oauth_maker(
 
 def _keys(url: str, text_of: Callable[[str], str | None]) -> KeySource:
     if url.startswith("file:"):
-        return FileKeys(urllib.request.url2pathname(urllib.parse.urlsplit(url).path))
+        return FileKeys(path_of(url))
     if not url.startswith(("https://", "http://")):
         raise SaslError(f"sasl.oauthbearer.jwks.endpoint.url={url} is neither https:… nor file:…")
     return UrlKeys(

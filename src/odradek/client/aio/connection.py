@@ -21,14 +21,14 @@ from odradek.client.errors import (
     SslAuthenticationError,
 )
 from odradek.errors import OdradekError, ProtocolError
-from odradek.sasl.client_authenticator import Work
+from odradek.sasl.client_authenticator import RENEW_AT, Work
 from odradek.security.explain import explain
 from odradek.util.gathered_writes import gathering_write
 
 log = logging.getLogger("odradek.client")
 
-RENEWAL_SHARE = (0.85, 0.95)
-"""The share of a login's life after which another one is begun, by chance between these, as in Kafka."""
+_RENEWAL_SPREAD = 0.1
+"""By chance a login is renewed later than at `RENEW_AT`, up to this share of its life, as in Kafka."""
 
 _SHUTDOWN_S = 0.5
 """How long a closing connection waits for the broker's farewell of TLS; Kafka's brokers send none."""
@@ -49,8 +49,9 @@ class Connection(asyncio.BufferedProtocol):
         approach: Approach = Opening.ASK,
     ) -> None:
         self.address = address
-        login = config.security.login()
-        mechanism = None if login is None else login.start(address.rpartition(":")[0])
+        self._host = address.rpartition(":")[0]
+        self._login = login = config.security.login()
+        mechanism = None if login is None else login.start(self._host)
         self.state = ConnectionState(config.client_id or None, approach, mechanism, address)
         self.closed = False
         self.hung_up = False
@@ -65,8 +66,6 @@ class Connection(asyncio.BufferedProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
         self._patience: asyncio.TimerHandle | None = None
-        self._login = login
-        self._host = address.rpartition(":")[0]
         self._held: list[Any] = []
         """Requests that wait for the end of another login."""
         self._renewal: asyncio.TimerHandle | None = None
@@ -143,7 +142,7 @@ class Connection(asyncio.BufferedProtocol):
         if held:
             self._writelines(held)
         if self.state.session_lifetime_ms:
-            share = random.uniform(*RENEWAL_SHARE)
+            share = RENEW_AT + random.uniform(0, _RENEWAL_SPREAD)
             self._renewal = self._loop.call_later(
                 share * self.state.session_lifetime_ms / 1000, self._log_in_again
             )
