@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from odradek.sasl.mechanisms import SaslError
 from odradek.sasl.oauthbearer import Token, TokenRefused
+from odradek.sasl.pyjwt import import_pyjwt
 
 if TYPE_CHECKING:
     from odradek.sasl.key_sources import KeySource
@@ -25,20 +25,6 @@ ALGORITHMS = (
 not among them."""
 
 MAX_TOKEN_CHARACTERS = 64 * 1024
-
-
-def import_pyjwt() -> Any:
-    """The library.
-
-    Raises:
-        SaslError: it is missing.
-    """
-    try:
-        import jwt
-        import jwt.algorithms
-    except ImportError as error:
-        raise SaslError("OAUTHBEARER needs PyJWT: pip install 'odradek[oauth]'") from error
-    return jwt
 
 
 class JwtValidator:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from odradek.sasl.http import HttpError, fetch_json
-from odradek.sasl.jwt import import_pyjwt
 from odradek.sasl.mechanisms import SaslError
+from odradek.sasl.pyjwt import import_pyjwt
 
 log = logging.getLogger(__name__)
 

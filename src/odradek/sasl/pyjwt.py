@@ -1,0 +1,21 @@
+"""The library that reads JWTs, which only the extra `oauth` installs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from odradek.sasl.mechanisms import SaslError
+
+
+def import_pyjwt() -> Any:
+    """The library.
+
+    Raises:
+        SaslError: it is missing.
+    """
+    try:
+        import jwt
+        import jwt.algorithms
+    except ImportError as error:
+        raise SaslError("OAUTHBEARER needs PyJWT: pip install 'odradek[oauth]'") from error
+    return jwt
