@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import forking
 from cluster_network import CLIENTS, ZOOKEEPER, Network
@@ -46,6 +47,11 @@ class ClusterProcesses:
         own: configs of one broker, by its id, over those.
         folders: data folders of each broker.
         network: have all connections go over a `Network`, where they can be cut and slowed.
+
+    Attributes:
+        ports: where each listens for clients.
+        bootstrap_servers: what clients are given.
+        client_configs: with what else they connect: nothing, or how to log in.
     """
 
     def __init__(
@@ -67,6 +73,8 @@ class ClusterProcesses:
         self._pids: dict[int, str] = {}
         self._asked = 0
         self._epochs: dict[tuple[str, int], int] = {}
+        self._configs: list[dict[str, str]] = []
+        self.client_configs: dict[str, Any] = {}
         served = []
         for broker, port in enumerate(self.ports):
             configs = {
@@ -81,9 +89,19 @@ class ClusterProcesses:
             if self._network is not None:
                 port = self._over_network(self._network, broker, port, configs)
             served.append(port)
-            text = "".join(f"{name}={value}\n" for name, value in configs.items())
-            (directory / f"{broker}.properties").write_text(text)
+            self._configs.append({})
+            self.configure(broker, configs)
         self.bootstrap_servers = ",".join(f"127.0.0.1:{port}" for port in served)
+
+    def configure(self, broker: int, configs: Mapping[str, str | None]) -> None:
+        """Change configs of a broker, as of its next start; None takes one away."""
+        own = self._configs[broker]
+        own |= {name: value for name, value in configs.items() if value is not None}
+        for name, value in configs.items():
+            if value is None:
+                own.pop(name, None)
+        text = "".join(f"{name}={value}\n" for name, value in own.items())
+        (self.directory / f"{broker}.properties").write_text(text)
 
     def _over_network(self, network: Network, broker: int, port: int, configs: dict[str, str]) -> int:
         """Have a broker be reached, and reach its ZooKeeper, over the network. Returns where clients do."""
@@ -214,7 +232,9 @@ class ClusterProcesses:
         self._asked += 1
         first = self._asked % len(servers)
         servers = servers[first:] + servers[:first]
-        with Admin(bootstrap_servers=servers, request_timeout_ms=request_timeout_ms) as admin:
+        with Admin(
+            self.client_configs, bootstrap_servers=servers, request_timeout_ms=request_timeout_ms
+        ) as admin:
             yield admin
 
     def partition(self, topic: str, index: int = 0) -> PartitionInfo:

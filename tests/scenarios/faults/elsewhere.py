@@ -20,10 +20,6 @@ ELSEWHERE = (
         "a cluster of brokers of both makes is an issue of its own, and comes later",
     ),
     (
-        "rolling restart with listeners and security added on the way",
-        "security of a cluster is an issue of its own, and comes later",
-    ),
-    (
         "quotas: produce, fetch, controller mutations",
         "tests/broker/test_client_quotas.py: each broker keeps its own rates; no fault takes part",
     ),

@@ -32,6 +32,7 @@ COLUMNS = ("fault", "workload", "operations", "acknowledged records", "anomalies
 ORDER = (
     "replication",
     "rolling_restart",
+    "rolling_security",
     "cuts",
     "zookeeper",
     "log_dirs",

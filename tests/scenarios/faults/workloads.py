@@ -84,6 +84,7 @@ class Writing:
         self._workload = workload
         self._progress = threading.Condition()
         self._ended = False
+        self._renewals = 0
         self._problems: list[BaseException] = []
         self._threads = [threading.Thread(target=self._run, args=(f"p{n}",)) for n in range(workload.writers)]
 
@@ -114,6 +115,10 @@ class Writing:
         while time.monotonic() < until:
             self.go_on(1)
 
+    def renew(self) -> None:
+        """Have all producers end, and others begin with the configs that clients have now."""
+        self._renewals += 1
+
     def forget_gaps(self) -> None:
         """Note the longest gap from now on."""
         with self._progress:
@@ -132,9 +137,10 @@ class Writing:
 
     def _live(self, me: str, life: str) -> None:
         """Write until told to end, or until the producer is of no more use."""
-        workload = self._workload
+        workload, renewals = self._workload, self._renewals
         more = {"transactional_id": me} if workload.transactional else {}
         with Producer(
+            self._cluster.client_configs,
             bootstrap_servers=self._cluster.bootstrap_servers,
             acks="all",
             enable_idempotence=workload.idempotent,
@@ -147,7 +153,7 @@ class Writing:
             if workload.transactional:
                 _again(producer.init_transactions)
             number = 0
-            while not self._ended:
+            while not self._ended and self._renewals == renewals:
                 sends = self._sends(life, number)
                 number += 1
                 if workload.transactional:
@@ -253,6 +259,8 @@ class Reading:
         self._me = me
         self._configs = configs
         self._ends: list[int] | None = None
+        self._renewals = 0
+        self._at = dict.fromkeys((TopicPartition(TOPIC, n) for n in range(self._count)), 0)
         self._progress = threading.Condition()
         self._problem: BaseException | None = None
         self.polled = 0
@@ -293,18 +301,29 @@ class Reading:
             with self._progress:
                 self._progress.notify_all()
 
+    def renew(self) -> None:
+        """Have another consumer go on where this one is, with the configs that clients have now."""
+        self._renewals += 1
+
     def _read(self) -> None:
-        partitions = [TopicPartition(TOPIC, n) for n in range(self._count)]
+        self._recorder.control(self._me, "assign", [name(n) for n in range(self._count)])
+        while not self._has_ended():
+            self._live(self._renewals)
+
+    def _live(self, renewals: int) -> None:
+        at = self._at
         with Consumer(
+            self._cluster.client_configs,
             bootstrap_servers=self._cluster.bootstrap_servers,
             isolation_level=self._workload.isolation,
             auto_offset_reset="earliest",
             **self._configs,
         ) as consumer:
-            consumer.assign(partitions)
-            self._recorder.control(self._me, "assign", [name(n) for n in range(self._count)])
-            at = dict.fromkeys(partitions, 0)
-            while not self._has_ended(at):
+            consumer.assign(list(at))
+            for partition, offset in at.items():
+                if offset:
+                    consumer.seek(partition, offset)
+            while not self._has_ended() and self._renewals == renewals:
                 self._recorder.invoke(self._me, "poll", [Poll()])
                 records = consumer.poll(100)
                 polled = [Record(name(one.partition), one.offset, one.value.decode()) for one in records]
@@ -315,9 +334,11 @@ class Reading:
                     self.polled += len(polled)
                     self._progress.notify_all()
 
-    def _has_ended(self, at: dict[TopicPartition, int]) -> bool:
+    def _has_ended(self) -> bool:
         ends = self._ends
-        return ends is not None and all(at[TopicPartition(TOPIC, n)] >= end for n, end in enumerate(ends))
+        return ends is not None and all(
+            self._at[TopicPartition(TOPIC, n)] >= end for n, end in enumerate(ends)
+        )
 
 
 def acknowledged_ends(recorder: Recorder, partitions: int, since: int) -> list[int]:
