@@ -159,26 +159,29 @@ def test_kafkas_tool_makes_users(broker: Broker, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("kafka_toolchain")
 def test_sparks_connector_logs_in(broker: Broker, unsecured: Broker) -> None:
     pytest.importorskip("pyspark")
-    logins = [
-        {f"kafka.{name}": str(value) for name, value in broker.client_configs("alice", mechanism).items()}
-        for mechanism in MECHANISMS
-    ]
+    logins = [broker.client_configs("alice", mechanism) for mechanism in MECHANISMS]
     shown = {
         "bootstrap.servers": unsecured.bootstrap_servers,
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "OAUTHBEARER",
         "sasl.jaas.config": f'{OAUTH} unsecuredLoginStringClaim_sub="alice";',
     }
-    logins.append({f"kafka.{name}": value for name, value in shown.items()})
+    assert connector_copies([*logins, shown]) == [list(range(20))] * (len(logins) + 1)
+
+
+def connector_copies(logins: list[dict[str, Any]]) -> list[list[int]]:
+    """What Spark's connector has read of 20 numbers that it has written, with the configs of each login."""
+    given = [{f"kafka.{name}": str(value) for name, value in login.items()} for login in logins]
     job = Path(__file__).with_name("spark_connector_sasl_job.py")
     done = subprocess.run(
-        [sys.executable, str(job), connector_jars(), json.dumps(logins)],
+        [sys.executable, str(job), connector_jars(), json.dumps(given)],
         capture_output=True,
         text=True,
         timeout=300,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    assert json.loads(done.stdout.splitlines()[-1]) == [list(range(20))] * len(logins)
+    found: list[list[int]] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 # ---------------------------------------------------------------------- real Kafka

@@ -14,7 +14,7 @@ import pytest
 
 from interop import kafka_peer
 from interop.secured_programs import NAMES, secured_program
-from interop.test_sasl import produce_and_consume, write_properties
+from interop.test_sasl import connector_copies, produce_and_consume, write_properties
 from odradek import Admin, Consumer, Producer
 from odradek.client.errors import SslAuthenticationError
 from odradek.testing import Broker, Security
@@ -124,6 +124,26 @@ def test_java_that_does_not_trust_us(
         )
     assert "failed authentication peer=127.0.0.1" in caplog.text
     assert "did not accept this side's certificate" in caplog.text
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("kafka_toolchain")
+def test_sparks_connector(tmp_path: Path) -> None:
+    """Mutual, with PEM in options and with stores of Java's, and with a login inside TLS."""
+    pytest.importorskip("pyspark")
+    mutual = Security(client_auth="required")
+    login = Security(users={"alice": "s3cret"}, tls=True)
+    with Broker(security=mutual) as first, Broker(security=login) as second:
+        files = write_files(mutual.authority, mutual.certificate("alice"), tmp_path)
+        stores = java_configs(Secured(first, files, True), pem=False)
+        found = connector_copies(
+            [
+                first.client_configs("alice"),
+                {**stores, "bootstrap.servers": first.bootstrap_servers},
+                second.client_configs("alice", "SCRAM-SHA-512"),
+            ]
+        )
+    assert found == [list(range(20))] * 3
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -153,6 +153,15 @@ def dynamic(spark: Any, servers: str, folder: Path) -> list[int]:
     return numbers
 
 
+def secured(spark: Any, folder: Path) -> list[str]:
+    """Write and read with the options in a file of the folder; the values read."""
+    options = json.loads((folder / "options.json").read_text())
+    rows = spark.range(20).selectExpr("CAST(id AS STRING) AS value").repartition(4)
+    rows.write.format("odradek").mode("append").options(**options, topic="secured").save()
+    found = spark.read.format("odradek").options(**options, subscribe="secured", minPartitions="4").load()
+    return [bytes(row.value).decode() for row in found.collect()]
+
+
 def endless(spark: Any, servers: str, folder: Path) -> None:
     """Copy at least once until it is killed; a query that failed is started again, as by whoever runs it."""
     from pyspark.errors import StreamingQueryException
@@ -186,6 +195,8 @@ def perform(scenario: str, master: str, servers: str, folder: Path) -> Any:
             return read(spark, servers, folder)
         if scenario == "dynamic":
             return dynamic(spark, servers, folder)
+        if scenario == "secured":
+            return secured(spark, folder)
         if scenario == "endless":
             return endless(spark, servers, folder)
         name, _, guarantee = scenario.partition(":")

@@ -137,6 +137,21 @@ def test_executors_come_and_go_with_the_work(run: Driver, servers: str, tmp_path
     assert values(servers, "target", "read_committed") == EXPECTED
 
 
+def test_executors_get_logins_and_certificates_by_options_alone(run: Driver, tmp_path: Path) -> None:
+    """A client's key, its certificate and the authority's as PEM in options: no file has to be anywhere."""
+    from odradek.testing import Broker, Security
+
+    security = Security(users={"alice": "s3cret"}, client_auth="required")
+    with Broker(security=security) as broker:
+        configs = broker.client_configs("alice", "SCRAM-SHA-512")
+        assert configs["security.protocol"] == "SASL_SSL" and "PRIVATE KEY" in configs["ssl.keystore.key"]
+        (tmp_path / "options.json").write_text(
+            json.dumps({f"kafka.{name}": value for name, value in configs.items()})
+        )
+        found = run("secured", broker.bootstrap_servers, tmp_path)
+    assert sorted(map(int, found)) == list(range(20))
+
+
 def test_a_stream_loses_nothing_when_executors_machines_and_its_driver_die(
     cluster: SparkCluster, servers: str, tmp_path: Path
 ) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from odradek import Producer
+from odradek import Admin, Producer
+from odradek.spark import tables
 from odradek.testing import Broker, Security
 
 pytestmark = pytest.mark.spark
@@ -60,3 +61,44 @@ def test_a_wrong_password_is_told_and_not_shown(spark: Any, secured: Broker) -> 
     with pytest.raises(Exception, match="Authentication failed: Invalid username or password") as raised:
         spark.read.format("odradek").options(**given).load().collect()
     assert "wr0ng" not in str(raised.value)
+
+
+def test_all_that_a_stream_can_do_it_does_over_sasl_and_tls(
+    spark: Any, secured: Broker, tmp_path: Path
+) -> None:
+    """Transactions, their coordinator, dead letters and a group's offsets; authorities as PEM in an option."""
+    login = secured.client_configs("alice", "SCRAM-SHA-256")
+    assert "-----BEGIN CERTIFICATE-----" in login["ssl.truststore.certificates"]
+    values = [b'{"id": %d}' % number for number in range(10)]
+    with Producer(login) as producer:
+        for value in (*values, b"no document"):
+            producer.send("orders", value=value).result(30)
+    given = options(secured, "SCRAM-SHA-256")
+    reader = spark.readStream.format("odradek").options(**given).option("subscribe", "orders")
+    typed = {"value.format": "json", "value.schema": "id BIGINT", "mode": "DROPMALFORMED"}
+    reader = reader.options(**typed, startingOffsets="earliest", deadLetterTopic="dead")
+    frame = reader.option("commitOffsetsToGroup", "sight").load()
+    writer = (
+        frame.selectExpr("CAST(value.id AS STRING) AS value").writeStream.format("odradek").options(**given)
+    )
+    writer = writer.options(topic="copies", deliveryGuarantee="exactly-once")
+    query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert not any(word in str(query.lastProgress) for word in ("s3cret", "BEGIN CERTIFICATE"))
+    committed = {"kafka.isolation.level": "read_committed", "startingOffsets": "earliest"}
+    read = spark.read.format("odradek").options(**given, **committed)
+    assert sorted(int(row.value) for row in read.option("subscribe", "copies").load().collect()) == [
+        *range(10)
+    ]
+    assert [bytes(row.value) for row in read.option("subscribe", "dead").load().collect()] == [b"no document"]
+    with Admin(login) as admin:
+        offsets = admin.list_group_offsets("sight")
+    assert sum(one.offset for one in offsets.values()) == 11
+
+
+def test_views_of_all_topics_behind_a_login(spark: Any, secured: Broker) -> None:
+    secured.create_topic("viewed")
+    given = options(secured, "PLAIN")
+    servers = given.pop("kafka.bootstrap.servers")
+    assert tables(spark, servers, pattern="^viewed$", prefix="secured_", options=given) == ["secured_viewed"]
+    assert spark.sql("SELECT count(*) AS n FROM secured_viewed").collect()[0].n == 0

@@ -65,15 +65,15 @@ def check_reachable(configs: Mapping[str, str]) -> None:
     if (os.getpid(), servers) in _reached:
         return
     try:
-        with open_reader(_connecting(configs), first_contact_ms(configs)) as reader:
+        with open_reader(connecting(configs), first_contact_ms(configs)) as reader:
             reader.connect()
     except NoBrokersAvailableError as problem:
         raise unreachable(configs, problem) from problem
     _reached.add((os.getpid(), servers))
 
 
-def _connecting(configs: Mapping[str, str]) -> dict[str, str]:
-    """Those of a producer's configs that a reader knows too."""
+def connecting(configs: Mapping[str, str]) -> dict[str, str]:
+    """Those of a reader's or writer's configs that every client knows: how brokers are reached."""
     names = {field.name for field in fields(CommonConfig)}
     return {
         name: value

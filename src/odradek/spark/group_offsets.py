@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from odradek.client.types import OffsetAndMetadata, TopicPartition
 from odradek.errors import OdradekError
-from odradek.spark.kafka_configs import BOOTSTRAP_SERVERS
+from odradek.spark.connections import connecting
 from odradek.spark.options import SourceOptions
 
 if TYPE_CHECKING:
@@ -39,11 +39,8 @@ class GroupOffsets:
             if self._admin is None:
                 from odradek.client import Admin
 
-                self._admin = Admin(
-                    bootstrap_servers=self._options.client[BOOTSTRAP_SERVERS],
-                    default_api_timeout_ms=_TIMEOUT_MS,
-                    request_timeout_ms=_TIMEOUT_MS,
-                )
+                timeouts = {"default.api.timeout.ms": _TIMEOUT_MS, "request.timeout.ms": _TIMEOUT_MS}
+                self._admin = Admin({**connecting(self._options.client), **timeouts})
             commits = {tp: OffsetAndMetadata(offset) for tp, offset in offsets.items()}
             self._admin.alter_group_offsets(group_id, commits)
             self._committed = dict(offsets)
