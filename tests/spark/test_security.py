@@ -66,7 +66,7 @@ def test_a_wrong_password_is_told_and_not_shown(spark: Any, secured: Broker) -> 
 def test_all_that_a_stream_can_do_it_does_over_sasl_and_tls(
     spark: Any, secured: Broker, tmp_path: Path
 ) -> None:
-    """Transactions, their coordinator, dead letters and a group's offsets; authorities as PEM in an option."""
+    """Transactions, their coordinator, dead letters and a group's offsets; an authority as PEM."""
     login = secured.client_configs("alice", "SCRAM-SHA-256")
     assert "-----BEGIN CERTIFICATE-----" in login["ssl.truststore.certificates"]
     values = [b'{"id": %d}' % number for number in range(10)]
