@@ -752,58 +752,6 @@ def test_what_could_not_be_followed_is_looked_at_again() -> None:
     world.check()
 
 
-def _create(controller: ClusterController) -> None:
-    controller.create_topics([NewTopic("new", assignment={i: [1, 2] for i in range(7)})])
-
-
-def _delete(controller: ClusterController) -> None:
-    controller.delete_topics(["t"])
-
-
-def _reassign(controller: ClusterController) -> None:
-    for index in range(3):
-        controller.reassign("t", index, [3, 2])
-
-
-def _lose_a_broker(controller: ClusterController) -> None:
-    controller.on_broker_refused(2)
-
-
-def _leave(controller: ClusterController) -> None:
-    controller.controlled_shutdown(2)
-
-
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("work", [_create, _delete, _reassign, _lose_a_broker, _leave])
-def test_the_controllers_death_at_any_write(
-    work: Callable[[ClusterController], None], after: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Small ones, so that there are many places to die at.
-    monkeypatch.setattr(contested_controller, "WRITES_PER_TRANSACTION", 2)
-    died = 0
-    for n in range(1, 40):
-        world = World((1, 2, 3))
-        world.create("t", [1, 2], [2, 1], [3, 1])
-        world.stores[1].writes_left, world.stores[1].after = n, after
-        world.do(1, work)
-        died += 1 not in world.controllers
-        world.settle()
-        assert world.active.broker_id == (1 if 1 in world.controllers else 2), n
-        if 1 not in world.controllers:
-            world.begin(1)
-        world.everybody_catches_up()
-        world.check()
-        topics = world.active.image.topics
-        assert not world.active.image.marked, n
-        assert not any(is_moving(p) for topic in topics.values() for p in topic.partitions.values()), n
-        if work is _delete and n > 1:
-            assert "t" not in topics
-        if work is _create and "new" in topics:
-            assert len(topics["new"].partitions) == 7
-            assert {p.leader for p in topics["new"].partitions.values()} <= {1, 2}
-    assert died >= 1
-
-
 @each_seed(15)
 def test_a_random_life_of_a_cluster_ends_well(seed: int) -> None:
     rng = random.Random(seed)

@@ -33,3 +33,18 @@ def read(cluster: Cluster, topic: str, expected: int) -> list[bytes]:
 
         cluster.wait_until(poll)
         return values
+
+
+def read_alone(cluster: Cluster, topic: str, expected: int = 1) -> list[bytes]:
+    """Read partition 0 from its beginning without a group, whose coordinator may be away."""
+    with Consumer(bootstrap_servers=cluster.bootstrap_servers) as consumer:
+        consumer.assign([(topic, 0)])
+        consumer.seek_to_beginning((topic, 0))
+        values: list[bytes] = []
+
+        def poll() -> bool:
+            values.extend(bytes(record.value) for record in consumer.poll(100))
+            return len(values) >= expected
+
+        cluster.wait_until(poll)
+        return values
