@@ -77,7 +77,9 @@ class Given:
             if name in allowed or name.startswith(("kafka.", "__")):
                 continue
             near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-            hint = f"did you mean '{names[near[0]]}'?" if near else f"Known are {', '.join(names.values())}."
+            # Those of TLS are many, and Kafka's own names.
+            common = ", ".join(one for one in names.values() if ".ssl." not in one)
+            hint = f"did you mean '{names[near[0]]}'?" if near else f"Known are {common}."
             raise ValueError(
                 f"Unknown option '{name}'. {hint} A config of the Kafka client is written 'kafka.<its name>'."
             )

@@ -12,8 +12,11 @@ import re
 import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from odradek.testing.security import Security
 
 _MOST_BYTES = 16 << 20
 
@@ -56,20 +59,33 @@ class SchemaRegistry:
 
     Args:
         user_info: `user:password` that requests have to bring (HTTP's basic authentication), or empty.
+        security: with `tls` or a `client_auth`, whose certificates it has, and whom it lets in (https); None:
+            http.
 
     Attributes:
         url: where it is.
         requests: what it was asked, as "GET /subjects".
     """
 
-    def __init__(self, user_info: str = "") -> None:
+    def __init__(self, user_info: str = "", security: Security | None = None) -> None:
         self._store = _Store()
         self.requests: list[str] = []
         self.failures = 0
         """So many of the next requests are answered with HTTP 503."""
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self, self._store, user_info))
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._security = security
+        self._user_info = user_info
+        self._server = _Server(("127.0.0.1", 0), _handler(self, self._store, user_info))
+        scheme = "http"
+        if security is not None and security.uses_tls:
+            from odradek.security.ssl_contexts import server_context
+
+            scheme = "https"
+            # Each connection shakes hands in its own thread.
+            configs = {**security.server_configs(), "ssl.client.auth": security.client_auth}
+            self._server.socket = server_context(configs).wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
+        self.url = f"{scheme}://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.02,), name="schema-registry", daemon=True
         )
@@ -83,6 +99,21 @@ class SchemaRegistry:
         body = {"schema": schema, "schemaType": kind, "references": list(references)}
         return self._store.register(subject, body)
 
+    def options(self, client: str | None = None) -> dict[str, str]:
+        """The options of a Spark source or sink that uses it: address, login, certificates as PEM.
+
+        `client`: the name in the certificate that is shown, where clients have to show some.
+        """
+        found = {"schema.registry.url": self.url}
+        if self._user_info:
+            found["schema.registry.basic.auth.user.info"] = self._user_info
+        if self._security is not None and self._security.uses_tls:
+            given = self._security.authority.trust()
+            if client is not None:
+                given |= self._security.certificate(client).configs()
+            found |= {f"schema.registry.{name}": value for name, value in given.items()}
+        return found
+
     def close(self) -> None:
         """Stop."""
         self._server.shutdown()
@@ -94,6 +125,13 @@ class SchemaRegistry:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: clients hang up, and tests try bad handshakes."""
 
 
 def _handler(registry: SchemaRegistry, store: _Store, user_info: str) -> type[BaseHTTPRequestHandler]:

@@ -101,12 +101,18 @@ class Security:
             issued[name] = self.authority.issue(name)
         return issued[name]
 
-    def _tls_of_broker(self) -> dict[str, str]:
+    def server_configs(self) -> dict[str, str]:
+        """`ssl.*` of a server: its key and certificate, and whom it trusts."""
         if "broker" not in self._made:
             self._made["broker"] = self.authority.issue("broker", hosts=self.hosts)
-        configs = {**self._made["broker"].configs(), **self.authority.trust()}
+        return {**self._made["broker"].configs(), **self.authority.trust()}
+
+    def _tls_of_broker(self) -> dict[str, str]:
         # Under the listener's prefix it also counts where there are logins.
-        return {**configs, f"listener.name.{self.protocol.lower()}.ssl.client.auth": self.client_auth}
+        return {
+            **self.server_configs(),
+            f"listener.name.{self.protocol.lower()}.ssl.client.auth": self.client_auth,
+        }
 
     def broker_configs(self, port: int) -> dict[str, str]:
         """The broker's configs."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import urllib.request
+from pathlib import Path
 
 import pytest
 
 from odradek.spark.formats import registry as registry_module
 from odradek.spark.formats.errors import RegistryError, UnknownSchemaError
-from odradek.spark.formats.options import RegistryOptions
+from odradek.spark.formats.options import RegistryOptions, source_sides
 from odradek.spark.formats.registry import RegistryClient
-from odradek.testing import SchemaRegistry
+from odradek.spark.option_values import Given
+from odradek.testing import SchemaRegistry, Security
 
 LONG, STRING = '"long"', '"string"'
 
@@ -78,6 +80,63 @@ def test_users() -> None:
             client(inside.replace("secret", "wrong")).version("t-value", 1)
         assert "wrong" not in str(caught.value)
         assert "secret" not in repr(RegistryOptions((registry.url,), "me:secret word"))
+
+
+def behind_tls(options: dict[str, str]) -> RegistryClient:
+    """The client that the options of a Spark source make."""
+    sides = source_sides(Given({"value.format": "avro", **options}))
+    registry = sides["value"].registry
+    assert registry is not None
+    assert "PRIVATE KEY" not in repr(registry)
+    return RegistryClient(registry, sleep=lambda _: None)
+
+
+def test_behind_tls_with_an_authority_of_its_own() -> None:
+    with SchemaRegistry("me:secret", Security(tls=True)) as registry:
+        assert registry.url.startswith("https://")
+        number = registry.register("t-value", LONG)
+        assert behind_tls(registry.options()).by_id(number).text == LONG
+        with pytest.raises(RegistryError, match=r"HTTP 401"):
+            options = {**registry.options(), "value.schema.registry.basic.auth.user.info": "me:wrong"}
+            behind_tls(options).version("t-value", 1)
+        with pytest.raises(RegistryError, match=r"TLS failed: .*not accepted.*schema\.registry\.ssl"):
+            client(registry.url).version("t-value", 1)
+
+
+def test_it_may_want_certificates_of_clients(tmp_path: Path) -> None:
+    security = Security(client_auth="required")
+    with SchemaRegistry(security=security) as registry:
+        registry.register("t-value", LONG)
+        assert behind_tls(registry.options("alice")).version("t-value", 1).text == LONG
+        stores = {
+            "value.schema.registry.ssl.keystore.type": "PKCS12",
+            "value.schema.registry.ssl.keystore.location": str(
+                security.certificate("bob").write_pkcs12(tmp_path / "bob.p12", "changeit")
+            ),
+            "value.schema.registry.ssl.keystore.password": "changeit",
+        }
+        assert behind_tls({**registry.options(), **stores}).version("t-value", 1).text == LONG
+        with pytest.raises(RegistryError, match=r"TLS failed"):
+            behind_tls(registry.options()).version("t-value", 1)
+
+
+def test_its_name_is_looked_for_in_its_certificate() -> None:
+    with SchemaRegistry(security=Security(tls=True, hosts=("registry.example.org",))) as registry:
+        registry.register("t-value", LONG)
+        with pytest.raises(RegistryError, match=r"TLS failed: .*127\.0\.0\.1"):
+            behind_tls(registry.options()).version("t-value", 1)
+        unchecked = {"schema.registry.ssl.endpoint.identification.algorithm": ""}
+        assert behind_tls({**registry.options(), **unchecked}).version("t-value", 1).text == LONG
+
+
+def test_certificates_that_cannot_be_read_are_told_by_the_option() -> None:
+    options = {
+        "value.schema.registry.url": "https://127.0.0.1:1",
+        "value.schema.registry.ssl.truststore.type": "PEM",
+        "value.schema.registry.ssl.truststore.location": "/does/not/exist.pem",
+    }
+    with pytest.raises(RegistryError, match=r"schema\.registry\.ssl\.truststore\.location: /does/not/exist"):
+        behind_tls(options).version("t-value", 1)
 
 
 def test_it_is_asked_again_and_elsewhere() -> None:

@@ -85,6 +85,18 @@ def test_members() -> None:
             "value.schema.registry.basic.auth.user.info must be user:password",
         ),
         (
+            {
+                "value.format": "avro",
+                "schema.registry.url": "http://h",
+                "schema.registry.ssl.truststore.type": "PEM",
+            },
+            "schema.registry.ssl.truststore.type is for TLS: value.schema.registry.url must begin with https",
+        ),
+        (
+            {"value.format": "avro", "value.schema": "x", "value.schema.registry.ssl.keystore.key": "k"},
+            "value.schema.registry.ssl.keystore.key is for schemas of a registry: say where it is",
+        ),
+        (
             {"value.format": "avro", "schema.registry.url": "http://h", "value.schema.version": "new"},
             "value.schema.version must be a number or 'latest', got 'new'",
         ),

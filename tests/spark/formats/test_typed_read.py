@@ -177,19 +177,16 @@ def avro(*fields: Any) -> dict[str, Any]:
 
 def test_avro_of_a_registry_whose_schema_evolves(spark: Any, new_topic: Any, read: Any) -> None:
     pytest.importorskip("fastavro")
-    from odradek.testing import SchemaRegistry
+    from odradek.testing import SchemaRegistry, Security
 
     first = avro(("id", "int"), ("name", "string"))
     second = avro(("id", "long"), ("name", "string"), ("city", ["null", "string"], None))
     topic = new_topic()
-    with SchemaRegistry("user:secret") as registry:
+    with SchemaRegistry("user:secret", Security(client_auth="required")) as registry:
         one = registry.register(f"{topic.name}-value", json.dumps(first))
-        options = {
-            "value.format": "avro",
-            "value.schema.registry.url": registry.url,
-            "schema.registry.basic.auth.user.info": "user:secret",
-            "columns": "value.*, offset, _corrupt",
-        }
+        # Over TLS, with a certificate of the client's, which comes to the tasks as text.
+        asked = registry.options("alice")
+        options = {**asked, "value.format": "avro", "columns": "value.*, offset, _corrupt"}
         topic.produce([framed(one, first, {"id": 1, "name": "a"})])
         early = read(subscribe=topic.name, **options)
         assert early.columns == ["id", "name", "offset", "_corrupt"]

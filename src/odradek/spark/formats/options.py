@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from odradek.security.ssl_configs import SSL_CONFIGS
 from odradek.spark.option_values import Given
 
 SIDES = ("key", "value")
@@ -33,15 +34,9 @@ STRUCTURED = ("json", "avro", "protobuf")
 FORMATS = ("binary", "bytes", *SCALARS, *STRUCTURED)
 UNITS_US = {"s": 1_000_000, "ms": 1000, "us": 1}
 
-_OF_A_SIDE = (
-    "format",
-    "schema",
-    "schema.message",
-    "schema.registry.url",
-    "schema.registry.basic.auth.user.info",
-    "schema.subject",
-)
-_SHARED = ("schema.registry.url", "schema.registry.basic.auth.user.info")
+_REGISTRY_SSL = tuple(f"schema.registry.{name}" for name in sorted(SSL_CONFIGS))
+_SHARED = ("schema.registry.url", "schema.registry.basic.auth.user.info", *_REGISTRY_SSL)
+_OF_A_SIDE = ("format", "schema", "schema.message", "schema.subject", *_SHARED)
 SOURCE_OPTIONS = (
     *(f"{side}.{name}" for side in SIDES for name in (*_OF_A_SIDE, "schema.version", "timestamp.unit")),
     *_SHARED,
@@ -63,11 +58,13 @@ class RegistryOptions:
         urls: tried one after the other.
         user_info: `user:password` of HTTP's basic authentication, or empty.
         timeout_ms: how long one answer may take.
+        ssl: (name, value) of Kafka's `ssl.*` configs, for https.
     """
 
     urls: tuple[str, ...]
     user_info: str = field(default="", repr=False)
     timeout_ms: int = 10_000
+    ssl: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -200,7 +197,7 @@ def _refuse_what_is_not_of(given: Given, side: str, kind: str) -> None:
 def _registry(given: Given, side: str) -> RegistryOptions | None:
     urls = given.text(f"{side}.schema.registry.url") or given.text("schema.registry.url")
     if not urls:
-        for name in ("schema.subject", "schema.version"):
+        for name in ("schema.subject", "schema.version", *_REGISTRY_SSL):
             if f"{side}.{name}" in given:
                 raise ValueError(
                     f"{side}.{name} is for schemas of a registry: say where it is with "
@@ -215,7 +212,24 @@ def _registry(given: Given, side: str) -> RegistryOptions | None:
     user_info = given.text(f"{side}.{name}") or given.text(name) or ""
     if user_info and ":" not in user_info:
         raise ValueError(f"{side}.{name} must be user:password")
-    return RegistryOptions(found, user_info)
+    return RegistryOptions(found, user_info, ssl=_registry_ssl(given, side, found))
+
+
+def _registry_ssl(given: Given, side: str, urls: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """The `ssl.*` configs of one side: its own, else the shared ones, each for itself."""
+    found = {}
+    for name in _REGISTRY_SSL:
+        value = given.text(f"{side}.{name}")
+        if value is None:
+            value = given.text(name)
+        if value is not None:
+            found[name.removeprefix("schema.registry.")] = value
+    if found and not any(url.startswith("https://") for url in urls):
+        raise ValueError(
+            f"schema.registry.{next(iter(found))} is for TLS: {side}.schema.registry.url must begin with "
+            f"https://, got '{urls[0]}'"
+        )
+    return tuple(found.items())
 
 
 def _file(side: str, path: str, what: str) -> bytes:

@@ -21,6 +21,7 @@ from odradek.spark.formats.errors import RegistryError, UnknownSchemaError
 from odradek.spark.formats.options import RegistryOptions
 
 if TYPE_CHECKING:
+    import ssl
     import urllib.error
 
 log = logging.getLogger(__name__)
@@ -69,6 +70,7 @@ class RegistryClient:
         self._options = options
         self._sleep = sleep
         self._known = _by_id.setdefault((os.getpid(), options.urls), {})
+        self._context: ssl.SSLContext | None = None
 
     def by_id(self, schema_id: int, *, serialized: bool = False) -> RegisteredSchema:
         """The schema of an id; `serialized`: a protobuf one as its descriptor, if it can be had."""
@@ -160,8 +162,10 @@ class RegistryClient:
             data = json.dumps(body).encode()
             headers["Content-Type"] = CONTENT_TYPE
         request = urllib.request.Request(address + path, data, headers, method=method)
+        context = self._ssl_context() if address.startswith("https:") else None
         try:
-            with urllib.request.urlopen(request, timeout=self._options.timeout_ms / 1000) as answer:
+            timeout_s = self._options.timeout_ms / 1000
+            with urllib.request.urlopen(request, timeout=timeout_s, context=context) as answer:
                 text = answer.read(_MOST_BYTES + 1)
         except urllib.error.HTTPError as refused:
             with refused:
@@ -173,12 +177,38 @@ class RegistryClient:
             if refused.code in (401, 403):
                 told += ". Check the option value.schema.registry.basic.auth.user.info (user:password)"
             raise RegistryError(f"{self._where()} refused {what}: HTTP {refused.code} {told}") from None
+        except OSError as failed:
+            raise OSError(_told_of_tls(failed) or str(failed)) from failed
         if len(text) > _MOST_BYTES:
             raise RegistryError(f"{self._where()} answered with more than {_MOST_BYTES >> 20} MiB")
         return json.loads(text)
 
+    def _ssl_context(self) -> ssl.SSLContext:
+        """How https is spoken, made once. Raises `RegistryError` for options that cannot be used."""
+        if self._context is None:
+            from odradek.security.errors import TlsConfigError
+            from odradek.security.ssl_contexts import client_context
+
+            try:
+                self._context = client_context(dict(self._options.ssl))
+            except TlsConfigError as problem:
+                raise RegistryError(f"schema.registry.{problem}") from problem
+        return self._context
+
     def _where(self) -> str:
         return "the schema registry at " + ", ".join(_split_user(url, "")[0] for url in self._options.urls)
+
+
+def _told_of_tls(failed: OSError) -> str | None:
+    """What a failed handshake may be due to; None for anything else that has failed."""
+    import ssl
+
+    cause = getattr(failed, "reason", failed)
+    if not isinstance(cause, ssl.SSLError):
+        return None
+    from odradek.security.explain import explain
+
+    return f"TLS failed: {explain(cause)}. Certificates are options too: value.schema.registry.ssl.…"
 
 
 def _message(refused: urllib.error.HTTPError) -> str:
