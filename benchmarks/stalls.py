@@ -23,10 +23,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from broker import many_items
+from odradek.broker.apis.registry import SERVED
 from odradek.broker.app import Broker
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.process import collector
-from odradek.broker.registry import SERVED
 from odradek.cluster.admin import NewTopic
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import encode_request

@@ -112,7 +112,7 @@ def start(arguments: list[str], errors: IO[bytes]) -> Forked:
 
 
 def _preload() -> None:
-    from odradek.broker import registry
+    from odradek.broker.apis import registry
     from odradek.broker.process import main, warm_up
 
     handlers = [f"odradek.broker.handlers.{one.module}" for one in registry.SERVED.values()]

@@ -5,18 +5,18 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from odradek.broker.authorization import Operation, Resource
+from odradek.broker.apis.registry import Handlers
 from odradek.broker.config.broker_config import BrokerConfig
-from odradek.broker.context import RequestContext
-from odradek.broker.features import Features
-from odradek.broker.handler_types import Refused
+from odradek.broker.event_loop.slices import is_in_steps, take_all
 from odradek.broker.kafka_versions.release import find
-from odradek.broker.network.peer import ANONYMOUS, Peer
+from odradek.broker.metadata.features import Features
+from odradek.broker.metadata.topic_descriptions import TopicDescriptions
+from odradek.broker.metrics.telemetry import ClientTelemetry
 from odradek.broker.quotas.quota_managers import QuotaManagers
-from odradek.broker.registry import Handlers
-from odradek.broker.slices import is_in_steps, take_all
-from odradek.broker.telemetry import ClientTelemetry
-from odradek.broker.topic_descriptions import TopicDescriptions
+from odradek.broker.requests.authorization import Operation, Resource
+from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.handler_types import Refused
+from odradek.broker.requests.peer import ANONYMOUS, Peer
 from odradek.cluster.controller import Controller
 from odradek.cluster.image import ClusterDelta, ClusterImage
 from odradek.cluster.memory import MemoryServer, MemoryStore

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from odradek.broker.config.broker_config import BrokerConfig
+from odradek.broker.event_loop.slices import Slicer, is_in_steps, take_or_wait
 from odradek.broker.groups.runtime import GroupRuntime
-from odradek.broker.producer_ids import ProducerIds
-from odradek.broker.slices import Slicer, is_in_steps, take_or_wait
 from odradek.broker.transactions.markers import MarkerWriter
+from odradek.broker.transactions.producer_ids import ProducerIds
 from odradek.broker.transactions.runtime import TransactionRuntime
 from odradek.cluster import paths
 from odradek.cluster.event_queue import ImmediateQueue

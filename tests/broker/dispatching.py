@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from odradek.broker.app import Broker
-from odradek.broker.network.answer import Answer
+from odradek.broker.event_loop.slices import Slicer
 from odradek.broker.network.dispatch import Dispatcher
-from odradek.broker.network.peer import Peer
-from odradek.broker.slices import Slicer
+from odradek.broker.requests.answer import Answer
+from odradek.broker.requests.peer import Peer
 from odradek.errors import ProtocolError
 from odradek.log.storage.files import FileRange
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from odradek.broker.registry import SERVED
+from odradek.broker.apis.registry import SERVED
 from odradek.wire.fields import Field
 from odradek.wire.message import Message
 from odradek.wire.messages import request_class

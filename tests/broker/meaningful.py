@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from odradek.broker.registry import SERVED
+from odradek.broker.apis.registry import SERVED
 from odradek.errors.codes import ErrorCode
 from odradek.records.message_set import iter_all_records
 from odradek.wire.api import ApiKey

@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from odradek.broker.metrics import Metrics
+from odradek.broker.apis.registry import Handler, Handlers
+from odradek.broker.metrics.metrics import Metrics
 from odradek.broker.network.connection import Connection
 from odradek.broker.network.dispatch import Dispatcher
 from odradek.broker.network.limits import NetworkLimits
 from odradek.broker.network.server import Listener
 from odradek.broker.network.tls_listener import ListenerTls
-from odradek.broker.registry import Handler, Handlers
 from odradek.util.clock import SystemClock
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import decode_response, encode_request

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from odradek.broker.apis.registry import SERVED
 from odradek.broker.app import Broker
-from odradek.broker.registry import SERVED
 from odradek.errors.codes import ErrorCode
 from odradek.records.batch import Record, batch_records
 from odradek.records.message_set import MessageHeader, iter_entries, message_records

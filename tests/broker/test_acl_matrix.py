@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from odradek.broker.app import Broker as AppBroker
-from odradek.broker.authorization import Operation, Resource, ResourceType
 from odradek.broker.authorizer.requirements import REQUIREMENTS
+from odradek.broker.requests.authorization import Operation, Resource, ResourceType
 from odradek.testing import Broker
 from odradek.wire.api import ApiKey
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.authorization import Operation, topic
 from odradek.broker.authorizer.acl_authorizer import LONGEST_NAME, MOST_DECISIONS, AclAuthorizer
 from odradek.broker.authorizer.acl_keeper import AclKeeper
 from odradek.broker.authorizer.audit import LOGGER_NAME, TRACE
-from odradek.broker.context import RequestContext
-from odradek.broker.network.peer import Peer
+from odradek.broker.requests.authorization import Operation, topic
+from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.peer import Peer
 from odradek.cluster.acl_nodes import acls_path, encode_acls
 from odradek.cluster.memory import MemoryStore
 from odradek.cluster.store import StoreUnavailable

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.authorization import Operation
-from odradek.broker.registry import Handlers, Served
+from odradek.broker.apis.registry import Handlers, Served
+from odradek.broker.requests.authorization import Operation
 from odradek.cluster.admin import NewTopic
 from odradek.cluster.image import PartitionImage
 from odradek.errors.codes import ErrorCode

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.authorization import Operation
+from odradek.broker.requests.authorization import Operation
 from odradek.cluster.loading import load_configs
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages import alter_client_quotas as altering

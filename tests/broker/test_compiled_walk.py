@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from interpreted import walk
+from odradek.broker.event_loop.slices import is_in_steps
 from odradek.broker.network.connection import Connection
 from odradek.broker.network.socket_protocol import SocketProtocol
-from odradek.broker.slices import is_in_steps
 
 needs_it_compiled = pytest.mark.skipif(
     os.environ.get("ODRADEK_COMPILE_WALK") == "0" or not shutil.which("cc"),
@@ -32,9 +32,9 @@ def test_all_of_it_is_compiled(module: str) -> None:
 
 @needs_it_compiled
 def test_a_compiled_generator_is_work_in_steps() -> None:
-    from odradek.broker.context import RequestContext
     from odradek.broker.conversion.produce import partitions_of
-    from odradek.broker.network.peer import Peer
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.peer import Peer
     from odradek.wire.headers import RequestHeader
     from odradek.wire.messages.produce import ProduceRequest
 

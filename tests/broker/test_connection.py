@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from odradek.broker.apis.registry import Handler
 from odradek.broker.network.connection import WRITE_HIGH_WATER
 from odradek.broker.network.limits import NetworkLimits
 from odradek.broker.network.server import AddressInUse, Listener
-from odradek.broker.registry import Handler
 from odradek.errors import UnknownMemberIdError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -353,7 +353,7 @@ def test_garbage_never_does_more_than_close(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_handler_table_rejects_gaps() -> None:
-    from odradek.broker.registry import handler
+    from odradek.broker.apis.registry import handler
 
     with pytest.raises(ValueError, match="gaps"):
         handler(ApiKey.HEARTBEAT, versions=range(0, 5, 2))

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from odradek.broker.apis.registry import Handler, Handlers
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.network.connection_slots import ConnectionSlots
 from odradek.broker.network.dispatch import Dispatcher
 from odradek.broker.network.limits import NetworkLimits, network_limits
 from odradek.broker.network.server import Listener
-from odradek.broker.registry import Handler, Handlers
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.controller_thread import ControllerThread
+from odradek.broker.metadata.controller_thread import ControllerThread
 from odradek.cluster.image import ClusterDelta, ClusterImage
 
 

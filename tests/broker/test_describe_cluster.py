@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.broker.authorization import Operation
+from odradek.broker.requests.authorization import Operation
 from odradek.cluster.nodes import Endpoint
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.describe_cluster import DescribeClusterRequest

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.authorization import Operation
 from odradek.broker.config.table import BROKER_CONFIGS, INTERNAL_CONFIGS
 from odradek.broker.kafka_versions.config_names import BROKER_SINCE, TOPIC_SINCE
+from odradek.broker.requests.authorization import Operation
 from odradek.cluster.admin import NewTopic
 from odradek.cluster.topic_config import TOPIC_CONFIGS
 from odradek.errors.codes import ErrorCode

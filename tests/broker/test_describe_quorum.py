@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.broker.authorization import Operation
+from odradek.broker.requests.authorization import Operation
 from odradek.errors.codes import ErrorCode
 from odradek.wire.headers import decode_response, encode_response
 from odradek.wire.messages.describe_quorum import (

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.registry import SERVED
+from odradek.broker.apis.registry import SERVED
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages import request_class

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from odradek.broker import fetch_reading
-from odradek.broker.authorization import Operation
+from odradek.broker.fetch import reading as fetch_reading
 from odradek.broker.handlers import fetch as fetch_handler
+from odradek.broker.requests.authorization import Operation
 from odradek.cluster.image import ClusterImage
 from odradek.errors.codes import ErrorCode
 from odradek.wire.headers import encode_request

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from odradek.broker import fetch_sessions
-from odradek.broker.fetch_sessions import (
+from odradek.broker.fetch import sessions as sessions_module
+from odradek.broker.fetch.sessions import (
     FetchContext,
     FetchedPartition,
     FetchSessionCache,
@@ -311,7 +311,7 @@ def test_the_cache_never_holds_more_than_it_may() -> None:
 
 
 def test_partitions_that_are_named_again_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch_sessions, "MAX_SESSION_PARTITIONS", 4)
+    monkeypatch.setattr(sessions_module, "MAX_SESSION_PARTITIONS", 4)
     client = Client(FetchSessionCache(rng=random.Random(7)))
     session = client.full(*(one("t", index) for index in range(3)))
     # A consumer names those of which it has read something, with the next offset.

@@ -13,12 +13,12 @@ import pytest
 
 from broker.stand_ins import WatchedFile, caught_up, follow
 from odradek.broker.app import Broker
+from odradek.broker.event_loop.slices import Slicer
 from odradek.broker.handlers import fetch as fetch_handler
 from odradek.broker.network import connection as connection_module
 from odradek.broker.network.connection import Connection
 from odradek.broker.network.dispatch import Dispatcher
-from odradek.broker.network.peer import Peer
-from odradek.broker.slices import Slicer
+from odradek.broker.requests.peer import Peer
 from odradek.errors.codes import ErrorCode
 from odradek.log.producers.producer_state import Origin
 from odradek.replication.partition import Partition

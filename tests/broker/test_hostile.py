@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.registry import SERVED
+from odradek.broker.apis.registry import SERVED
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey, request_header_version
 from odradek.wire.check import read_golden

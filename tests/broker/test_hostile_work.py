@@ -18,7 +18,7 @@ import fastcrc
 import pytest
 
 from odradek.broker.app import Broker
-from odradek.broker.auto_creation import MAX_TOPICS_AT_ONCE
+from odradek.broker.metadata.auto_creation import MAX_TOPICS_AT_ONCE
 from odradek.broker.network.dispatch import MAX_REQUEST_BYTES
 from odradek.broker.process.logging import TextFormatter
 from odradek.errors.codes import ErrorCode

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.authorization import Operation
+from odradek.broker.requests.authorization import Operation
 from odradek.cluster.admin import NewTopic
 from odradek.cluster.config_def import APPEND, DELETE, SET, SUBTRACT
 from odradek.errors.codes import ErrorCode

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from odradek.broker.apis.registry import SERVED, Handlers
 from odradek.broker.config.broker_config import BrokerConfig, ConfigSource
 from odradek.broker.kafka_versions import features, release, report
 from odradek.broker.kafka_versions.answers import older_code
 from odradek.broker.kafka_versions.apis import RELEASES, versions_of
 from odradek.broker.kafka_versions.defaults import defaults_of
-from odradek.broker.registry import SERVED, Handlers
 from odradek.cluster.config_def import ConfigError
 from odradek.errors.codes import ErrorCode
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from odradek.broker.apis.registry import SERVED
 from odradek.broker.kafka_versions.report import table
-from odradek.broker.registry import SERVED
 
 DOC = Path(__file__).parents[2] / "docs" / "kafka_versions.md"
 BEGIN, END = "<!-- table -->\n", "<!-- end -->\n"

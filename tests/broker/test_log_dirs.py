@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from odradek.broker.app import Broker
-from odradek.broker.authorization import Operation
 from odradek.broker.config.broker_config import BrokerConfig
+from odradek.broker.requests.authorization import Operation
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,

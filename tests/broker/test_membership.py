@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from odradek.broker import membership
 from odradek.broker.app import Broker, StartError
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.folders import failures
-from odradek.broker.membership import ClusterAccess
-from odradek.broker.unclean_return import not_missed_in
+from odradek.broker.membership import membership
+from odradek.broker.membership.membership import ClusterAccess
+from odradek.broker.membership.unclean_return import not_missed_in
 from odradek.cluster import paths
 from odradek.cluster.admin import NewTopic
 from odradek.cluster.memory import MemoryServer, MemoryStore

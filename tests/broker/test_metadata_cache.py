@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.metadata_cache import FULL, MetadataCache
+from odradek.broker.metadata.metadata_cache import FULL, MetadataCache
 from odradek.cluster.image import ClusterDelta, ClusterImage
 from odradek.wire.messages.update_metadata import (
     UpdateMetadataBroker,

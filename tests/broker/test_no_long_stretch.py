@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from compiled_walk import only_interpreted
-from odradek.broker import slices
+from odradek.broker.apis.registry import SERVED
 from odradek.broker.app import Broker
+from odradek.broker.event_loop import slices
 from odradek.broker.process.warm_up import BESIDES_HANDLERS
-from odradek.broker.registry import SERVED
 from odradek.wire.api import ApiKey
 from odradek.wire.headers import encode_request
 from odradek.wire.messages import request_class

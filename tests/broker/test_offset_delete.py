@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from odradek.broker.authorization import Operation
+from odradek.broker.requests.authorization import Operation
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.leave_group import LeaveGroupRequest
 from odradek.wire.messages.offset_commit import (

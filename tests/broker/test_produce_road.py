@@ -11,9 +11,9 @@ import pytest
 
 from broker.stand_ins import OTHER, WatchedFile, caught_up, follow
 from odradek.broker.app import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.event_loop.slices import AT_ONCE, Slicer, is_in_steps
 from odradek.broker.handlers.produce import handle
-from odradek.broker.slices import AT_ONCE, Slicer, is_in_steps
+from odradek.broker.requests.context import RequestContext
 from odradek.errors import CoordinatorNotAvailableError
 from odradek.errors.codes import ErrorCode
 from odradek.log.storage.real_files import RealFileSystem

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from odradek.broker.producer_id_throttle import BURST_S, MAX_THROTTLE_MS, ProducerIdThrottle
+from odradek.broker.quotas.producer_id_throttle import BURST_S, MAX_THROTTLE_MS, ProducerIdThrottle
 from odradek.util.clock import ManualClock
 from odradek.util.timers import ManualTimers
 from odradek.wire.messages.api_versions import ApiVersionsRequest

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from odradek.broker.app import Broker
-from odradek.broker.auto_creation import create_internal
 from odradek.broker.handlers import find_coordinator
-from odradek.broker.remote_creation import have_created, have_internal_created
+from odradek.broker.metadata.auto_creation import create_internal
+from odradek.broker.metadata.remote_creation import have_created, have_internal_created
 from odradek.errors import UnsupportedVersionError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.create_topics import (

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.config.broker_config import BrokerConfig
+from odradek.broker.event_loop.slices import Slicer
 from odradek.broker.interbroker import replica_fetcher_manager
 from odradek.broker.interbroker.channel import ChannelBroken
 from odradek.broker.interbroker.replica_fetcher_manager import (
@@ -17,7 +18,6 @@ from odradek.broker.interbroker.replica_fetcher_manager import (
     ReplicaFetcherManager,
     fetcher_number,
 )
-from odradek.broker.slices import Slicer
 from odradek.log.config import LogConfig
 from odradek.log.startup.loading import open_partition_log
 from odradek.log.storage.memory_files import MemoryFileSystem

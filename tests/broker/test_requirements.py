@@ -6,8 +6,8 @@ import os
 import re
 from pathlib import Path
 
+from odradek.broker.apis.registry import SERVED
 from odradek.broker.authorizer.requirements import REQUIREMENTS, Requirement
-from odradek.broker.registry import SERVED
 from odradek.wire.api import ApiKey
 
 DOC = Path(__file__).parents[2] / "docs" / "security.md"

@@ -13,13 +13,13 @@ import pytest
 from tests.broker.net import BrokerStandIn, receive, request
 from tests.seeds import each_seed
 
+from odradek.broker.apis.registry import Handler, Handlers
 from odradek.broker.network.connection import Connection
 from odradek.broker.network.dispatch import Dispatcher
 from odradek.broker.network.limits import NetworkLimits
 from odradek.broker.network.memory_pool import MemoryPool
-from odradek.broker.network.peer import ANONYMOUS, Peer
 from odradek.broker.network.write_turn import WriteTurn
-from odradek.broker.registry import Handler, Handlers
+from odradek.broker.requests.peer import ANONYMOUS, Peer
 from odradek.broker.sasl.gate import SaslListener
 from odradek.broker.sasl.settings import ListenerSasl
 from odradek.errors import ErrorCode

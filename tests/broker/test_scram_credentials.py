@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.authorization import Operation
+from odradek.broker.requests.authorization import Operation
 from odradek.cluster.scram import Mechanism, iterations_of
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages import alter_user_scram_credentials as altering

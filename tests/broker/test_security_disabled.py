@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.broker.authorization import Operation
+from odradek.broker.requests.authorization import Operation
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages import create_acls, delete_acls
 from odradek.wire.messages.create_delegation_token import CreateDelegationTokenRequest

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from odradek.broker import slices
 from odradek.broker.app import Broker
-from odradek.broker.network.answer import Answer
+from odradek.broker.event_loop import slices
+from odradek.broker.requests.answer import Answer
 from odradek.errors.codes import ErrorCode
 from odradek.wire.codec import GeneratedCodec
 from odradek.wire.headers import encode_request

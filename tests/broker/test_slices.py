@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from odradek.broker import slices
-from odradek.broker.slices import SLICE_S, Slicer, Steps, each, in_order, take_all, take_apart
+from odradek.broker.event_loop import slices
+from odradek.broker.event_loop.slices import SLICE_S, Slicer, Steps, each, in_order, take_all, take_apart
 from odradek.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponsePartition,

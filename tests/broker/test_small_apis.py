@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.registry import SERVED, Handlers
+from odradek.broker.apis.registry import SERVED, Handlers
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages import request_class

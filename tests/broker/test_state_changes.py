@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from odradek.broker.interbroker.replica_fetcher_manager import Assignment
-from odradek.broker.metadata_cache import MetadataCache
-from odradek.broker.replica_manager import ReplicaManager
-from odradek.broker.state_changes import StateChanges
+from odradek.broker.membership.state_changes import StateChanges
+from odradek.broker.metadata.metadata_cache import MetadataCache
+from odradek.broker.replicas.replica_manager import ReplicaManager
 from odradek.cluster import nodes, paths
 from odradek.cluster.image import ClusterDelta, PartitionImage, TopicImage
 from odradek.cluster.memory import MemoryStore

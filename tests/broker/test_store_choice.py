@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from odradek.broker.config.broker_config import BrokerConfig
-from odradek.broker.store_choice import is_shared, open_store
+from odradek.broker.startup.store_choice import is_shared, open_store
 from odradek.cluster.config_def import ConfigError
 from odradek.cluster.embedded import EmbeddedStore
 from odradek.cluster.remote_store import RemoteStore

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from odradek.broker import telemetry as module
-from odradek.broker.telemetry import PUSH_INTERVAL_MS, ClientTelemetry, subscription_of
+from odradek.broker.metrics import telemetry as module
+from odradek.broker.metrics.telemetry import PUSH_INTERVAL_MS, ClientTelemetry, subscription_of
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from odradek.wire.messages.push_telemetry import PushTelemetryRequest

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from odradek.broker import topic_descriptions
 from odradek.broker.app import Broker
-from odradek.broker.authorization import Operation
+from odradek.broker.metadata import topic_descriptions
+from odradek.broker.metadata.topic_descriptions import TopicDescriptions
 from odradek.broker.network.dispatch import Dispatcher
-from odradek.broker.network.peer import Peer
-from odradek.broker.topic_descriptions import TopicDescriptions
+from odradek.broker.requests.authorization import Operation
+from odradek.broker.requests.peer import Peer
 from odradek.wire.headers import encode_request
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from seeds import each_seed

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.authorization import Operation
+from odradek.broker.requests.authorization import Operation
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from odradek.wire.messages.add_partitions_to_txn import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.authorization import Operation
+from odradek.broker.requests.authorization import Operation
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
+from odradek.broker.apis.registry import SERVED, Handlers
 from odradek.broker.process import warm_up
 from odradek.broker.process.warm_up import WarmUp
-from odradek.broker.registry import SERVED, Handlers
 
 STEPS = """
 import json, sys
 import odradek.cli.server, odradek.broker.process.main
 from odradek.broker.process.warm_up import WarmUp
-from odradek.broker.registry import SERVED, Handlers
+from odradek.broker.apis.registry import SERVED, Handlers
 steps = []
 have = set(sys.modules)
 for _ in WarmUp._all_steps(Handlers()):
@@ -59,7 +59,7 @@ LATER = """
 import sys, threading
 import odradek.cli.server, odradek.broker.process.main
 from odradek.broker.process.warm_up import WarmUp
-from odradek.broker.registry import Handlers
+from odradek.broker.apis.registry import Handlers
 from odradek.testing import Broker
 from odradek import Admin, Consumer, Producer
 from odradek import NewTopic

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from odradek.broker.metrics import Metrics
+from odradek.broker.metrics.metrics import Metrics
 from odradek.broker.process.logging import fields
 from odradek.broker.process.main import loop_factory
 from odradek.broker.process.watchdog import (

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from odradek.broker.app import Broker
-from odradek.broker.authorization import Operation, Resource
+from odradek.broker.requests.authorization import Operation, Resource
 from odradek.errors.codes import ErrorCode
 from odradek.records.batch import iter_records
 from odradek.wire.messages.add_partitions_to_txn import (

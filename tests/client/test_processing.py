@@ -9,7 +9,7 @@ import pytest
 
 from client.conftest import new_topic
 from odradek.client import Admin, Consumer, ConsumerRecord, NewTopic, Producer, RawReader, TopicPartition
-from odradek.client.core.transaction_errors import mark
+from odradek.client.core.transactions.errors import mark
 from odradek.client.errors import ClientTimeoutError, DeliveryTimeoutError, IllegalStateError
 from odradek.client.processing import process
 from odradek.errors import ProducerFencedError, RecordTooLargeError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from client.transaction_bench import GROUP, A, B, Bench, S
-from odradek.client.core.transaction_requests import CoordinatorKind
+from odradek.client.core.transactions.requests import CoordinatorKind
 from odradek.client.errors import TransactionAbortedError
 from odradek.client.types import OffsetAndMetadata
 from odradek.errors import ErrorCode

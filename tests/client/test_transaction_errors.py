@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from client.transaction_bench import GROUP, A, B, Bench, S
-from odradek.client.core.transaction_requests import CoordinatorKind, TxnRequest
-from odradek.client.core.transaction_states import TxnState
-from odradek.client.core.transactional_request_result import TransactionalRequestResult
+from odradek.client.core.transactions.requests import CoordinatorKind, TxnRequest
+from odradek.client.core.transactions.states import TxnState
+from odradek.client.core.transactions.transactional_request_result import TransactionalRequestResult
 from odradek.client.errors import CommitFailedError, UnsupportedByBrokerError
 from odradek.client.types import OffsetAndMetadata
 from odradek.errors import (

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from client.transaction_model import ModelCoordinator, versions
-from odradek.client.core.transaction_requests import TxnRequest
-from odradek.client.core.transaction_states import MOVES, TxnState
-from odradek.client.core.transactional_request_result import TransactionalRequestResult
-from odradek.client.core.transactions import TransactionManager
+from odradek.client.core.transactions.requests import TxnRequest
+from odradek.client.core.transactions.states import MOVES, TxnState
+from odradek.client.core.transactions.transaction_manager import TransactionManager
+from odradek.client.core.transactions.transactional_request_result import TransactionalRequestResult
 from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from odradek.errors import ErrorCode, InvalidProducerEpochError, OdradekError, RecordTooLargeError
 from odradek.wire.api import ApiKey

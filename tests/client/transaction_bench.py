@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from client.transaction_model import ModelCoordinator, versions
-from odradek.client.core.transaction_requests import TxnRequest
-from odradek.client.core.transaction_states import TxnState
-from odradek.client.core.transactional_request_result import TransactionalRequestResult
-from odradek.client.core.transactions import TransactionManager
+from odradek.client.core.transactions.requests import TxnRequest
+from odradek.client.core.transactions.states import TxnState
+from odradek.client.core.transactions.transaction_manager import TransactionManager
+from odradek.client.core.transactions.transactional_request_result import TransactionalRequestResult
 from odradek.client.types import ConsumerGroupMetadata, TopicPartition
 from odradek.wire.api import ApiKey
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from odradek.client.core.transaction_requests import TxnRequest, build
-from odradek.client.core.transactions import TransactionManager
+from odradek.client.core.transactions.requests import TxnRequest, build
+from odradek.client.core.transactions.transaction_manager import TransactionManager
 from odradek.client.core.versions import NodeVersions
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from odradek.broker.config.broker_config import BrokerConfig
-from odradek.broker.store_choice import open_store
+from odradek.broker.startup.store_choice import open_store
 from odradek.cluster.store import StoreUnavailable
 from odradek.testing.certificates import CertificateAuthority
 from odradek.util.clock import SystemClock

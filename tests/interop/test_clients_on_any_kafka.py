@@ -15,9 +15,9 @@ import pytest
 from interop import members, programs
 from interop.test_program_clients import _franz
 from odradek import Consumer, Producer, TopicPartition
+from odradek.broker.apis.registry import SERVED
 from odradek.broker.kafka_versions.release import Release, find
 from odradek.broker.kafka_versions.report import missing
-from odradek.broker.registry import SERVED
 from odradek.testing import Broker, kafka_versions
 
 pytestmark = pytest.mark.interop

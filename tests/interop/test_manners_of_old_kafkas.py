@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from interop import kafka_peer
+from odradek.broker.apis.registry import SERVED
 from odradek.broker.kafka_versions.release import Release, find
-from odradek.broker.registry import SERVED
 from odradek.testing import Broker
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.api_versions import ApiVersionsResponse

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.broker.slices import take_all
+from odradek.broker.event_loop.slices import take_all
 from odradek.errors import KafkaStorageError
 from odradek.log import DataDirectoryError, LogConfig, LogManager, PartitionLog
 from odradek.log.storage.memory_files import MemoryFileSystem

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from odradek.broker.slices import take_all
+from odradek.broker.event_loop.slices import take_all
 from odradek.log.producers.producer_state import Origin
 from odradek.log.storage.gap_marker import note_gaps
 from odradek.log.storage.memory_files import Killed, MemoryFileSystem

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-from odradek.broker.fetch_sessions import FetchedPartition, FetchSessionCache
+from odradek.broker.fetch.sessions import FetchedPartition, FetchSessionCache
 from odradek.errors import KafkaError, NotLeaderOrFollowerError, UnknownTopicIdError
 from odradek.replication.lookups import look_up
 from odradek.replication.partition import Partition

@@ -45,7 +45,7 @@ def use(seed: int, now_s: Any) -> None:
         seed: of everything that code under test leaves to the system.
         now_s: tells the virtual time, in seconds.
     """
-    import odradek.broker.slices
+    import odradek.broker.event_loop.slices
     import odradek.client.aio.consumer_engine
     import odradek.client.aio.producer_engine
     import odradek.client.config
@@ -76,7 +76,7 @@ def use(seed: int, now_s: Any) -> None:
         return worked[0]
 
     # It is an argument's default by now.
-    odradek.broker.slices.Slicer.__init__.__defaults__ = (perf_counter,)
+    odradek.broker.event_loop.slices.Slicer.__init__.__defaults__ = (perf_counter,)
     repeats.forget()
 
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.broker.app import Broker, StartError
 from odradek.broker.config.broker_config import BrokerConfig
-from odradek.broker.controller_thread import ControllerThread, _call
-from odradek.broker.membership import ClusterAccess
+from odradek.broker.membership.membership import ClusterAccess
+from odradek.broker.metadata.controller_thread import ControllerThread, _call
 from odradek.broker.network.connection import Connection
 from odradek.broker.network.limits import network_limits
-from odradek.broker.network.peer import Peer
 from odradek.broker.network.server import Listener
 from odradek.broker.network.socket_protocol import SocketProtocol
+from odradek.broker.requests.peer import Peer
 from odradek.log.storage.memory_files import MemoryFileSystem
 
 from .sockets import Port

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from odradek.broker import membership
-from odradek.broker.state_changes import StateChanges
+from odradek.broker.membership import membership
+from odradek.broker.membership.state_changes import StateChanges
 from odradek.cluster import elections
 from odradek.log.partition import flushing
 from odradek.log.partition.readable_log import ReadableLog

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from odradek.broker.process.loop_timers import LoopTimers
+from odradek.broker.event_loop.loop_timers import LoopTimers
 
 from .virtual_threads import VirtualExecutor
 from .world import Livelock, NothingLeft, VirtualClock, World

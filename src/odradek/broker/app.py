@@ -20,34 +20,34 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import Authorizer
-from odradek.broker.auto_creation import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from odradek.broker.apis.registry import SERVED, Handlers
 from odradek.broker.config.broker_config import BrokerConfig
+from odradek.broker.config.listeners import ALL_ADDRESSES
 from odradek.broker.config.protection import check_promises
-from odradek.broker.controller_thread import ControllerThread
 from odradek.broker.conversion.conversions import Conversions
-from odradek.broker.features import Features
-from odradek.broker.fetch_sessions import FetchSessionCache
+from odradek.broker.event_loop.loop_timers import LoopTimers
+from odradek.broker.event_loop.slices import Slicer
+from odradek.broker.fetch.sessions import FetchSessionCache
 from odradek.broker.folders.adoption import adopt_cluster_id, adopt_topics, report_strangers
 from odradek.broker.folders.failures import FolderFailures
 from odradek.broker.folders.store_file import STORE_FILE, check_store_file
-from odradek.broker.gauges import register_fetcher_gauges, register_gauges
-from odradek.broker.membership import ClusterAccess, Membership
-from odradek.broker.metadata_waits import check_cluster, check_topics
-from odradek.broker.metrics import Metrics
+from odradek.broker.membership.membership import ClusterAccess, Membership
+from odradek.broker.metadata.auto_creation import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from odradek.broker.metadata.controller_thread import ControllerThread
+from odradek.broker.metadata.features import Features
+from odradek.broker.metadata.waits import check_cluster, check_topics
+from odradek.broker.metrics.metrics import Metrics
 from odradek.broker.network.dispatch import Dispatcher
-from odradek.broker.network.listeners import ALL_ADDRESSES
 from odradek.broker.network.listening import Listening
 from odradek.broker.network.server import AddressInUse, Listener
-from odradek.broker.process.loop_timers import LoopTimers
-from odradek.broker.producer_id_throttle import ProducerIdThrottle
-from odradek.broker.producer_ids import ProducerIds
+from odradek.broker.quotas.producer_id_throttle import ProducerIdThrottle
 from odradek.broker.quotas.quota_managers import QuotaManagers
 from odradek.broker.quotas.throttling import RequestThrottle
-from odradek.broker.registry import SERVED, Handlers
-from odradek.broker.replica_manager import ReplicaManager
-from odradek.broker.slices import Slicer
-from odradek.broker.store_choice import is_shared, open_store
+from odradek.broker.replicas.replica_manager import ReplicaManager
+from odradek.broker.requests.authorization import Authorizer
+from odradek.broker.startup.gauges import register_fetcher_gauges, register_gauges
+from odradek.broker.startup.store_choice import is_shared, open_store
+from odradek.broker.transactions.producer_ids import ProducerIds
 from odradek.broker.upkeep.housekeeping import Housekeeping
 from odradek.cluster import nodes, paths
 from odradek.cluster.cluster_controller import ClusterController
@@ -74,12 +74,12 @@ if TYPE_CHECKING:
     from odradek.broker.groups.runtime import GroupRuntime
     from odradek.broker.interbroker.channels import InterBrokerChannels
     from odradek.broker.kafka_versions.release import Release
-    from odradek.broker.network.login_gate import GateKeeper
+    from odradek.broker.membership.state_changes import StateChanges
+    from odradek.broker.metadata.topic_descriptions import TopicDescriptions
+    from odradek.broker.metrics.telemetry import ClientTelemetry
     from odradek.broker.network.request_log import RequestLog
+    from odradek.broker.requests.login_gate import GateKeeper
     from odradek.broker.sasl.token_keeper import TokenKeeper
-    from odradek.broker.state_changes import StateChanges
-    from odradek.broker.telemetry import ClientTelemetry
-    from odradek.broker.topic_descriptions import TopicDescriptions
     from odradek.broker.transactions.runtime import TransactionRuntime
     from odradek.broker.upkeep.log_starts import LogStarts
     from odradek.broker.upkeep.moving import Moving
@@ -284,7 +284,7 @@ class Broker:
         """The answers to clients that ask about their metrics; made when the first asks."""
         telemetry = self._telemetry
         if telemetry is None:
-            from odradek.broker.telemetry import ClientTelemetry
+            from odradek.broker.metrics.telemetry import ClientTelemetry
 
             telemetry = self._telemetry = ClientTelemetry(self.config.telemetry_max_bytes)
         return telemetry
@@ -294,7 +294,7 @@ class Broker:
         """What Metadata says of partitions; made when the first asks."""
         descriptions = self._topic_descriptions
         if descriptions is None:
-            from odradek.broker.topic_descriptions import TopicDescriptions
+            from odradek.broker.metadata.topic_descriptions import TopicDescriptions
 
             metadata = self.controller if self._membership is None else self._membership.metadata
             descriptions = self._topic_descriptions = TopicDescriptions(metadata)

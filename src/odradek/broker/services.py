@@ -7,27 +7,27 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from odradek.broker.authorization import Authorizer
+    from odradek.broker.apis.served_apis import ServedApis
     from odradek.broker.authorizer.acl_keeper import AclKeeper
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.broker.conversion.conversions import Conversions
-    from odradek.broker.features import Features
-    from odradek.broker.fetch_sessions import FetchSessionCache
+    from odradek.broker.event_loop.slices import Slicer
+    from odradek.broker.fetch.sessions import FetchSessionCache
     from odradek.broker.groups.runtime import GroupRuntime
     from odradek.broker.interbroker.channels import InterBrokerChannels
-    from odradek.broker.metrics import Metrics
+    from odradek.broker.membership.state_changes import StateChanges
+    from odradek.broker.metadata.features import Features
+    from odradek.broker.metadata.topic_descriptions import TopicDescriptions
+    from odradek.broker.metrics.metrics import Metrics
+    from odradek.broker.metrics.telemetry import ClientTelemetry
     from odradek.broker.network.request_log import RequestLog
-    from odradek.broker.producer_id_throttle import ProducerIdThrottle
-    from odradek.broker.producer_ids import ProducerIds
+    from odradek.broker.quotas.producer_id_throttle import ProducerIdThrottle
     from odradek.broker.quotas.quota_managers import QuotaManagers
     from odradek.broker.quotas.throttling import RequestThrottle
-    from odradek.broker.replica_manager import ReplicaManager
+    from odradek.broker.replicas.replica_manager import ReplicaManager
+    from odradek.broker.requests.authorization import Authorizer
     from odradek.broker.sasl.token_keeper import TokenKeeper
-    from odradek.broker.served_apis import ServedApis
-    from odradek.broker.slices import Slicer
-    from odradek.broker.state_changes import StateChanges
-    from odradek.broker.telemetry import ClientTelemetry
-    from odradek.broker.topic_descriptions import TopicDescriptions
+    from odradek.broker.transactions.producer_ids import ProducerIds
     from odradek.broker.transactions.runtime import TransactionRuntime
     from odradek.broker.upkeep.log_starts import LogStarts
     from odradek.broker.upkeep.moving import Moving

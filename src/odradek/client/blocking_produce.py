@@ -19,9 +19,9 @@ from odradek.client.config import ProducerConfig
 from odradek.client.core.batches import stamp_in_place
 from odradek.client.core.known_topics import KnownTopic, KnownTopics
 from odradek.client.core.produce import to_code
-from odradek.client.core.transaction_requests import at_most
-from odradek.client.core.transaction_states import TxnState
-from odradek.client.core.transactions import FIRST_ADD_BACKOFF_MS, TransactionManager
+from odradek.client.core.transactions.requests import at_most
+from odradek.client.core.transactions.states import TxnState
+from odradek.client.core.transactions.transaction_manager import FIRST_ADD_BACKOFF_MS, TransactionManager
 from odradek.client.errors import ConnectionFailedError, DeliveryTimeoutError
 from odradek.client.types import TopicPartition
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for

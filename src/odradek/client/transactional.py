@@ -27,10 +27,10 @@ from odradek.client.blocking_produce import PipelinedProduce
 from odradek.client.config import ProducerConfig, build, python_name
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.find_coordinator import learn_coordinator
-from odradek.client.core.transaction_requests import TxnRequest
-from odradek.client.core.transaction_requests import build as build_request
-from odradek.client.core.transactional_request_result import TransactionalRequestResult
-from odradek.client.core.transactions import TransactionManager
+from odradek.client.core.transactions.requests import TxnRequest
+from odradek.client.core.transactions.requests import build as build_request
+from odradek.client.core.transactions.transaction_manager import TransactionManager
+from odradek.client.core.transactions.transactional_request_result import TransactionalRequestResult
 from odradek.client.core.versions import v2_if_known
 from odradek.client.errors import ClientTimeoutError, ClosedError, ConnectionFailedError
 from odradek.client.raw_partitions import check_partitions

@@ -6,7 +6,7 @@ for (`leader.replication.throttled.replicas`, `follower.replication.throttled.re
 halves of a copy obey (KIP-73):
 
 - A leader gives no records of such a partition to a follower that is not in sync, while its rate is exceeded:
-  `odradek.broker.fetch_reading`.
+  `odradek.broker.fetch.reading`.
 - A follower leaves such a partition, unless it has caught up, out of its fetch, while its own is exceeded:
   `odradek.replication.replica_fetcher`.
 

@@ -19,7 +19,7 @@ from odradek.client.config import ProducerConfig, build, python_name
 from odradek.client.core.find_coordinator import find_coordinator_request, learn_coordinator
 from odradek.client.core.group_offsets import committed_in, offset_fetch_request
 from odradek.client.core.produce import to_code
-from odradek.client.core.transaction_requests import CoordinatorKind, at_most
+from odradek.client.core.transactions.requests import CoordinatorKind, at_most
 from odradek.client.core.versions import transactions_v2
 from odradek.client.errors import ConnectionFailedError
 from odradek.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition

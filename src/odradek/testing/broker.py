@@ -268,7 +268,7 @@ class Broker(InBlock):
         self.call(lambda broker: create_topic(broker, name, partitions, configs or {}))
 
     def metrics(self) -> dict[Any, float]:
-        """All metrics now, see `odradek.broker.metrics.Metrics.snapshot`."""
+        """All metrics now, see `odradek.broker.metrics.metrics.Metrics.snapshot`."""
         return self.call(lambda broker: broker.metrics.snapshot())
 
 

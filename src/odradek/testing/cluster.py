@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.broker.app import Broker as AppBroker
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.interbroker.channel import ChannelBroken
-from odradek.broker.membership import ClusterAccess, between_brokers
+from odradek.broker.membership.membership import ClusterAccess, between_brokers
 from odradek.cluster.memory import MemoryServer, MemoryStore
 from odradek.cluster.store import StoreUnavailable
 from odradek.testing.broker import Broker, create_topic

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
-from odradek.broker.authorization import Operation, Resource, ResourceType
 from odradek.broker.authorizer import audit
 from odradek.broker.authorizer.acl_index import SUPER_USER, AclDecision, AclIndex
-from odradek.broker.network.peer import Grants
+from odradek.broker.requests.authorization import Operation, Resource, ResourceType
+from odradek.broker.requests.peer import Grants
 from odradek.util.acl import AccessControlEntry, ResourcePattern
 
 MOST_DECISIONS = 50_000
@@ -26,7 +26,7 @@ _Key = tuple[str, str, int, int, str | None]
 
 
 class AclAuthorizer:
-    """See `odradek.broker.authorization.Authorizer`.
+    """See `odradek.broker.requests.authorization.Authorizer`.
 
     Questions may come from the event loop and from the controller's thread at once; changes come from one
     thread at a time.

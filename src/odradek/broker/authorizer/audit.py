@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 
-from odradek.broker.authorization import Operation, ResourceType
 from odradek.broker.authorizer.acl_index import AclDecision
+from odradek.broker.requests.authorization import Operation, ResourceType
 from odradek.wire.api import ApiKey
 
 LOGGER_NAME = "kafka.authorizer.logger"

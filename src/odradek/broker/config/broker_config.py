@@ -12,6 +12,12 @@ from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from odradek.broker.config.listeners import (
+    ALL_ADDRESSES,
+    advertise,
+    parse_listeners,
+    parse_protocol_map,
+)
 from odradek.broker.config.names import (
     KNOWN,
     NAME_OF,
@@ -30,12 +36,6 @@ from odradek.broker.config.table import (
     PER_BROKER,
     UPDATE_MODES,
     ConfigAttributes,
-)
-from odradek.broker.network.listeners import (
-    ALL_ADDRESSES,
-    advertise,
-    parse_listeners,
-    parse_protocol_map,
 )
 from odradek.cluster.config_def import ConfigError, ConfigValue
 from odradek.cluster.nodes import Endpoint
@@ -468,7 +468,7 @@ class BrokerConfig(ConfigAttributes):
         mode = update_mode(name)
         if self.release is None or name in DYNAMIC_ONLY_CONFIGS:
             return mode
-        from odradek.broker.kafka_versions.config_kinds import mode_in
+        from odradek.broker.config.kafka_kinds import mode_in
 
         return mode_in(self.release, name, mode)
 

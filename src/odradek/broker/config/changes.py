@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.authorization import topic as topic_resource
 from odradek.broker.config.names import KNOWN, is_about_a_listener
+from odradek.broker.requests.authorization import CLUSTER, Operation
+from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.cluster.config_def import ConfigError, ConfigKey, ConfigValueError
 from odradek.cluster.paths import DEFAULT_ENTITY
 from odradek.cluster.topic_config import TOPIC_CONFIGS, validate_topic_configs
@@ -31,7 +31,7 @@ from odradek.errors import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
 
 
 MAX_VALUE_BYTES = 32767

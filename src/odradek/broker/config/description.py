@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from odradek.broker.config.broker_config import BrokerConfig, ConfigSource, Synonym
+from odradek.broker.config.kafka_kinds import shown_mode_in, type_in
 from odradek.broker.config.listing import (
     in_kafkas_order,
     listed_broker_configs,
@@ -17,7 +18,6 @@ from odradek.broker.config.listing import (
     release_of,
 )
 from odradek.broker.config.names import find_key, update_mode
-from odradek.broker.kafka_versions.config_kinds import shown_mode_in, type_in
 from odradek.cluster.config_def import ConfigError, ConfigKey, ConfigType, to_text
 from odradek.cluster.topic_config import SYNONYMS, TOPIC_CONFIGS
 

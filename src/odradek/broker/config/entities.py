@@ -10,7 +10,7 @@ from odradek.cluster.store import StoreError, ensure_path, parent_of
 from odradek.errors import KafkaStorageError
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
     from odradek.cluster.image import EntityPath
 
 

@@ -11,7 +11,7 @@ from odradek.records.message_set import MESSAGE_ATTRIBUTES_AT
 from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
     from odradek.log.partition.format_conversion import Prepared
     from odradek.replication.partition import Partition
 

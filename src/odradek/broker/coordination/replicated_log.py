@@ -11,7 +11,7 @@ from odradek.records.compression import Buffer
 from odradek.records.message_set import iter_entries
 
 if TYPE_CHECKING:
-    from odradek.broker.replica_manager import ReplicaManager
+    from odradek.broker.replicas.replica_manager import ReplicaManager
     from odradek.replication.delayed import Purgatory
     from odradek.replication.partition import Partition
     from odradek.util.clock import Clock

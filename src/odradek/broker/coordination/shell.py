@@ -6,13 +6,13 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from odradek.broker.auto_creation import create_internal
+from odradek.broker.metadata.auto_creation import create_internal
 from odradek.cluster.image import ClusterImage
 from odradek.errors import KafkaError
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
-    from odradek.broker.replica_manager import ReplicaManager
+    from odradek.broker.replicas.replica_manager import ReplicaManager
     from odradek.cluster.controller import Controller
     from odradek.cluster.image import PartitionImage
     from odradek.coordinators.runtime import CoordinatorRuntime

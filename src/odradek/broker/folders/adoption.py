@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from odradek.broker.auto_creation import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, new_topic
+from odradek.broker.metadata.auto_creation import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, new_topic
 from odradek.cluster import nodes, paths
 from odradek.cluster.adoption import KEEP_EVERYTHING, FoundPartition
 from odradek.cluster.store import Create

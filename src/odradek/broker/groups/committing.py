@@ -13,9 +13,9 @@ from collections.abc import Callable, Container, Iterator
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from odradek.broker.authorization import Operation
-from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.slices import Steps, wait
+from odradek.broker.event_loop.slices import Steps, wait
+from odradek.broker.requests.authorization import Operation
+from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.coordinators.groups.commit_answers import PartitionError, answer_topic
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.offset_commit import (
@@ -30,7 +30,7 @@ from odradek.wire.messages.txn_offset_commit import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
 
 ResponseTopic = TypeVar("ResponseTopic", OffsetCommitResponseTopic, TxnOffsetCommitResponseTopic)
 Request = TypeVar("Request", OffsetCommitRequest, TxnOffsetCommitRequest)

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, wait
+from odradek.broker.apis.registry import handler
+from odradek.broker.event_loop.slices import Steps, wait
+from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.errors import (
     ClusterAuthorizationError,
     InvalidRequestError,
@@ -56,7 +56,7 @@ from odradek.wire.messages.describe_acls import (
 
 if TYPE_CHECKING:
     from odradek.broker.authorizer.acl_keeper import AclKeeper
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
 
 T = TypeVar("T")
 

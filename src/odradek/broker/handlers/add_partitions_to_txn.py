@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import CLUSTER, Operation, transactional_id
-from odradek.broker.authorization import topic as topic_resource
+from odradek.broker.apis.registry import handler
 from odradek.broker.coordination.response_future import ResponseFuture
-from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, take_all, wait
+from odradek.broker.event_loop.slices import Steps, take_all, wait
+from odradek.broker.requests.authorization import CLUSTER, Operation, transactional_id
+from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.cluster.image import INTERNAL_TOPICS
 from odradek.coordinators.reply import Reply
 from odradek.coordinators.transactions.coordinator import Added, PartitionErrors, error_for_version
@@ -35,8 +35,8 @@ from odradek.wire.messages.add_partitions_to_txn import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import Refused
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import Refused
     from odradek.util.topic_partition import TopicPartition
 
 FIRST_VERSION_OF_BROKERS = 4

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import CLUSTER, Operation
+from odradek.broker.apis.registry import handler
 from odradek.broker.config.entities import write_entity_config
-from odradek.broker.controller_thread import on_controller_thread
-from odradek.broker.registry import handler
+from odradek.broker.metadata.controller_thread import on_controller_thread
+from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.cluster import quotas
 from odradek.errors import ClusterAuthorizationError, KafkaError
 from odradek.wire.api import ApiKey
@@ -26,8 +26,8 @@ from odradek.wire.messages.alter_client_quotas import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import Refused
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import Refused
 
 
 def _error_response(refused: Refused[AlterClientQuotasRequest]) -> AlterClientQuotasResponse:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from odradek.broker.apis.registry import handler
 from odradek.broker.config.changes import change_configs, change_each, check_configs, is_before, kind_of
-from odradek.broker.controller_thread import on_controller_thread
-from odradek.broker.registry import handler
+from odradek.broker.metadata.controller_thread import on_controller_thread
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.alter_configs import (
     AlterConfigsRequest,
@@ -22,8 +22,8 @@ from odradek.wire.messages.alter_configs import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import Refused
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import Refused
 
 
 _ONCE_FROM = "3.2"

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.controller_thread import on_controller_thread
-from odradek.broker.registry import handler
+from odradek.broker.apis.registry import handler
+from odradek.broker.metadata.controller_thread import on_controller_thread
+from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.cluster.decisions import IsrChange
 from odradek.errors import ClusterAuthorizationError, KafkaError, StaleBrokerEpochError
 from odradek.errors.codes import ErrorCode
@@ -27,7 +27,7 @@ from odradek.wire.messages.alter_partition import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
     from odradek.cluster.image import PartitionImage
 
 _BY_ID_FROM = 2

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.controller_thread import on_controller_thread
-from odradek.broker.registry import handler
+from odradek.broker.apis.registry import handler
+from odradek.broker.metadata.controller_thread import on_controller_thread
+from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.errors import ClusterAuthorizationError, KafkaError
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.alter_partition_reassignments import (
@@ -24,7 +24,7 @@ from odradek.wire.messages.alter_partition_reassignments import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
 
 _FACTOR_CHANGE_FROM = 1
 

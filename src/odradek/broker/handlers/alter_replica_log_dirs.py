@@ -14,9 +14,9 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, take_all
+from odradek.broker.apis.registry import handler
+from odradek.broker.event_loop.slices import Steps, take_all
+from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.util.repeats import Repeats
@@ -29,8 +29,8 @@ from odradek.wire.messages.alter_replica_log_dirs import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import Refused
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import Refused
 
 log = logging.getLogger(__name__)
 repeats = Repeats(log)

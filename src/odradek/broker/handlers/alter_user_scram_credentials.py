@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import CLUSTER, Operation
+from odradek.broker.apis.registry import handler
 from odradek.broker.config.entities import write_entity_config
-from odradek.broker.controller_thread import on_controller_thread
-from odradek.broker.registry import handler
+from odradek.broker.metadata.controller_thread import on_controller_thread
+from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.cluster.paths import sanitize
 from odradek.cluster.scram import mechanism_of
 from odradek.errors import (
@@ -37,8 +37,8 @@ from odradek.wire.messages.alter_user_scram_credentials import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import Refused
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import Refused
 
 _Change = ScramCredentialDeletion | ScramCredentialUpsertion
 

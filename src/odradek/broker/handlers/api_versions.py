@@ -5,8 +5,8 @@
 - Version 5 may say which broker of which cluster the client believes to speak to: both or neither, else
   INVALID_REQUEST; wrong ones get REBOOTSTRAP_REQUIRED (KIP-1242).
 - A version that is not served is answered by the dispatcher, in version 0.
-- The features are those of `odradek.broker.features`: `metadata.version` and its like belong to KRaft. A
-  broker that is told to be another release of Kafka lists what that one would, of what there is
+- The features are those of `odradek.broker.metadata.features`: `metadata.version` and its like belong to
+  KRaft. A broker that is told to be another release of Kafka lists what that one would, of what there is
   (`odradek.broker.kafka_versions`).
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from odradek.broker.registry import handler
+from odradek.broker.apis.registry import handler
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.api_versions import (
@@ -27,8 +27,8 @@ from odradek.wire.messages.api_versions import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.features import Features
+    from odradek.broker.metadata.features import Features
+    from odradek.broker.requests.context import RequestContext
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 

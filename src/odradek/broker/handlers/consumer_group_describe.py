@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import Operation
-from odradek.broker.authorization import group as group_resource
-from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, each
+from odradek.broker.apis.registry import handler
+from odradek.broker.event_loop.slices import Steps, each
+from odradek.broker.requests.authorization import Operation
+from odradek.broker.requests.authorization import group as group_resource
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -22,8 +22,8 @@ from odradek.wire.messages.consumer_group_describe import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import Refused
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import Refused
 
 
 def _error_response(refused: Refused[ConsumerGroupDescribeRequest]) -> ConsumerGroupDescribeResponse:

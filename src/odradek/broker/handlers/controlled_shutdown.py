@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.registry import handler
+from odradek.broker.apis.registry import handler
+from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.cluster.cluster_controller import ClusterController
 from odradek.errors import (
     BrokerNotAvailableError,
@@ -31,7 +31,7 @@ from odradek.wire.messages.controlled_shutdown import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
 
 _UNKNOWN_EPOCH = -1
 

@@ -1,8 +1,8 @@
 """LeaderAndIsr 0-7, StopReplica 0-4, UpdateMetadata 0-8: what a controller tells the brokers of its cluster.
 
-A broker of a cluster of several does what it is told (`odradek.broker.state_changes`). One that is alone is
-its own controller and needs to be told nothing: it takes leaderships and metadata from its own image, and
-nobody may give it others. So:
+A broker of a cluster of several does what it is told (`odradek.broker.membership.state_changes`). One that is
+alone is its own controller and needs to be told nothing: it takes leaderships and metadata from its own
+image, and nobody may give it others. So:
 
 - a broker epoch before the present one is STALE_BROKER_EPOCH (LeaderAndIsr from 2, StopReplica from 1,
   UpdateMetadata from 5 on say one);
@@ -20,9 +20,9 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.control_messages import leader_and_isr_response, replicas_to_stop, topic_states
-from odradek.broker.registry import handler
+from odradek.broker.apis.registry import handler
+from odradek.broker.membership.control_messages import leader_and_isr_response, replicas_to_stop, topic_states
+from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.cluster.nodes import NO_TOPIC_ID
 from odradek.errors.codes import ErrorCode
 from odradek.util.futures import then
@@ -40,7 +40,7 @@ from odradek.wire.messages.stop_replica import (
 from odradek.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
 
 _UNKNOWN_EPOCH = -1
 

@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import Operation
-from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.controller_thread import on_controller_thread
-from odradek.broker.metadata_waits import lacks_leaders, wait_for_leaders
+from odradek.broker.apis.registry import handler
+from odradek.broker.event_loop.slices import Steps, begin, wait
+from odradek.broker.metadata.controller_thread import on_controller_thread
+from odradek.broker.metadata.waits import lacks_leaders, wait_for_leaders
 from odradek.broker.quotas.mutations import mutation_quota, throttle_mutations
-from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, begin, wait
+from odradek.broker.requests.authorization import Operation
+from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -33,9 +33,9 @@ from odradek.wire.messages.create_partitions import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import Refused
     from odradek.broker.quotas.controller_mutation_quota_manager import ControllerMutationQuota
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import Refused
 
 
 def _error_response(refused: Refused[CreatePartitionsRequest]) -> CreatePartitionsResponse:

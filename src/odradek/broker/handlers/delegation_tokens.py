@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from odradek.broker.authorization import Operation, delegation_token, user
-from odradek.broker.network.peer import ANONYMOUS
-from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, wait
+from odradek.broker.apis.registry import handler
+from odradek.broker.event_loop.slices import Steps, wait
+from odradek.broker.requests.authorization import Operation, delegation_token, user
+from odradek.broker.requests.peer import ANONYMOUS
 from odradek.cluster.store import StoreError
 from odradek.errors import KafkaError, KafkaStorageError
 from odradek.errors.codes import ErrorCode
@@ -43,7 +43,7 @@ from odradek.wire.messages.renew_delegation_token import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
     from odradek.broker.sasl.token_keeper import TokenKeeper
     from odradek.cluster.delegation_tokens import TokenInformation
 

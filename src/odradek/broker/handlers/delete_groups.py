@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import Operation
-from odradek.broker.authorization import group as group_resource
+from odradek.broker.apis.registry import handler
 from odradek.broker.coordination.response_future import ResponseFuture
-from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, count_each, wait
+from odradek.broker.event_loop.slices import Steps, count_each, wait
+from odradek.broker.requests.authorization import Operation
+from odradek.broker.requests.authorization import group as group_resource
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.delete_groups import (
@@ -21,8 +21,8 @@ from odradek.wire.messages.delete_groups import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import Refused
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import Refused
 
 GROUPS_AT_ONCE = 100
 """Groups that are deleted before others get their turn."""

@@ -12,11 +12,11 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import Operation
-from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, wait
-from odradek.broker.waiting import wait_for_replicas
+from odradek.broker.apis.registry import handler
+from odradek.broker.event_loop.slices import Steps, wait
+from odradek.broker.replicas.waiting import wait_for_replicas
+from odradek.broker.requests.authorization import Operation
+from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.util.futures import then
@@ -30,8 +30,8 @@ from odradek.wire.messages.delete_records import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import Refused
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import Refused
     from odradek.broker.upkeep.log_starts import Errors
     from odradek.replication.partition import Partition
 

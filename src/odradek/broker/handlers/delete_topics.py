@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import Operation
-from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.controller_thread import on_controller_thread
-from odradek.broker.metadata_waits import is_still_there, wait_for_deletions
+from odradek.broker.apis.registry import handler
+from odradek.broker.event_loop.slices import Steps, begin, wait
+from odradek.broker.metadata.controller_thread import on_controller_thread
+from odradek.broker.metadata.waits import is_still_there, wait_for_deletions
 from odradek.broker.quotas.mutations import mutation_quota, throttle_mutations
-from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, begin, wait
+from odradek.broker.requests.authorization import Operation
+from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.cluster.nodes import NO_TOPIC_ID
 from odradek.errors import InvalidRequestError, KafkaError
 from odradek.errors.codes import ErrorCode
@@ -32,9 +32,9 @@ from odradek.wire.messages.delete_topics import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import Refused
     from odradek.broker.quotas.controller_mutation_quota_manager import ControllerMutationQuota
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import Refused
 
 
 def _error_response(refused: Refused[DeleteTopicsRequest]) -> DeleteTopicsResponse:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.registry import handler
+from odradek.broker.apis.registry import handler
+from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.cluster import quotas
 from odradek.errors import ClusterAuthorizationError
 from odradek.wire.api import ApiKey
@@ -23,8 +23,8 @@ from odradek.wire.messages.describe_client_quotas import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import Refused
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import Refused
 
 
 def _error_response(refused: Refused[DescribeClientQuotasRequest]) -> DescribeClientQuotasResponse:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.metadata_waits import wait_for_cluster
-from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, begin
+from odradek.broker.apis.registry import handler
+from odradek.broker.event_loop.slices import Steps, begin
+from odradek.broker.metadata.waits import wait_for_cluster
+from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.describe_cluster import (
@@ -22,7 +22,7 @@ from odradek.wire.messages.describe_cluster import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
 
 _BROKERS, _CONTROLLERS = 1, 2
 

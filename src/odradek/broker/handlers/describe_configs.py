@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.authorization import topic as topic_resource
+from odradek.broker.apis.registry import handler
+from odradek.broker.config import loggers
 from odradek.broker.config.broker_config import ConfigSource
 from odradek.broker.config.changes import ResourceKind, check_broker_name, kind_of
 from odradek.broker.config.description import (
@@ -28,9 +28,9 @@ from odradek.broker.config.description import (
     describe_topic_configs,
 )
 from odradek.broker.config.table import BROKER_DOCS
-from odradek.broker.process import loggers
-from odradek.broker.registry import handler
-from odradek.broker.slices import Steps
+from odradek.broker.event_loop.slices import Steps
+from odradek.broker.requests.authorization import CLUSTER, Operation
+from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.cluster.topic_config import TOPIC_DOCS
 from odradek.cluster.topics import check_name
 from odradek.errors import (
@@ -51,8 +51,8 @@ from odradek.wire.messages.describe_configs import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import Refused
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import Refused
 
 
 def _error_response(refused: Refused[DescribeConfigsRequest]) -> DescribeConfigsResponse:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.registry import handler
-from odradek.broker.slices import Steps
+from odradek.broker.apis.registry import handler
+from odradek.broker.event_loop.slices import Steps
+from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.describe_log_dirs import (
@@ -24,7 +24,7 @@ from odradek.wire.messages.describe_log_dirs import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
     from odradek.log.storage.data_directory import DirectoryState
 
 _ERROR_ON_TOP_FROM = 3

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import Operation
-from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.registry import handler
-from odradek.broker.slices import Steps
+from odradek.broker.apis.registry import handler
+from odradek.broker.event_loop.slices import Steps
+from odradek.broker.requests.authorization import Operation
+from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.cluster.topics import check_name
 from odradek.errors import KafkaError, TopicAuthorizationError, UnknownTopicOrPartitionError
 from odradek.wire.api import ApiKey
@@ -24,7 +24,7 @@ from odradek.wire.messages.describe_producers import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
     from odradek.log.producers.producer_state import ProducerEntry
 
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.registry import handler
+from odradek.broker.apis.registry import handler
+from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.cluster.topics import CLUSTER_METADATA_TOPIC
 from odradek.errors import ClusterAuthorizationError, UnknownTopicOrPartitionError
 from odradek.wire.api import ApiKey
@@ -30,7 +30,7 @@ from odradek.wire.messages.describe_quorum import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
 
 _NODES_FROM = 2
 _NO_DIRECTORY = bytes(16)

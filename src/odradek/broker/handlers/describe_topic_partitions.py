@@ -13,11 +13,11 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import Operation
-from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.metadata_waits import wait_for_cluster
-from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, in_order
+from odradek.broker.apis.registry import handler
+from odradek.broker.event_loop.slices import Steps, in_order
+from odradek.broker.metadata.waits import wait_for_cluster
+from odradek.broker.requests.authorization import Operation
+from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.cluster import topics as topic_rules
 from odradek.cluster.nodes import NO_LEADER, NO_TOPIC_ID
 from odradek.errors import InvalidRequestError
@@ -32,8 +32,8 @@ from odradek.wire.messages.describe_topic_partitions import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import Refused
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import Refused
     from odradek.cluster.image import PartitionImage
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import Operation
-from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.authorization import transactional_id as transactional_id_resource
-from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, each
+from odradek.broker.apis.registry import handler
+from odradek.broker.event_loop.slices import Steps, each
+from odradek.broker.requests.authorization import Operation
+from odradek.broker.requests.authorization import topic as topic_resource
+from odradek.broker.requests.authorization import transactional_id as transactional_id_resource
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -25,7 +25,7 @@ from odradek.wire.messages.describe_transactions import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
 
 
 @handler(ApiKey.DESCRIBE_TRANSACTIONS, versions=range(1))

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, each
+from odradek.broker.apis.registry import handler
+from odradek.broker.event_loop.slices import Steps, each
+from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.cluster.paths import DEFAULT_ENTITY, desanitize, sanitize
 from odradek.cluster.scram import Mechanism, iterations_of
 from odradek.errors import ClusterAuthorizationError
@@ -27,7 +27,7 @@ from odradek.wire.messages.describe_user_scram_credentials import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
 
 
 @handler(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions=range(1))

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.controller_thread import on_controller_thread
-from odradek.broker.registry import handler
+from odradek.broker.apis.registry import handler
+from odradek.broker.metadata.controller_thread import on_controller_thread
+from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.errors import ClusterAuthorizationError, InvalidRequestError, KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -29,8 +29,8 @@ from odradek.wire.messages.elect_leaders import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import Refused
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import Refused
 
 _PREFERRED, _UNCLEAN = 0, 1
 _ERROR_ON_TOP_FROM = 1

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import Operation, transactional_id
+from odradek.broker.apis.registry import handler
 from odradek.broker.coordination.response_future import ResponseFuture
-from odradek.broker.registry import handler
+from odradek.broker.requests.authorization import Operation, transactional_id
 from odradek.coordinators.reply import Reply
 from odradek.coordinators.transactions.commands import ProducerResult
 from odradek.coordinators.transactions.coordinator import error_for_version
@@ -22,7 +22,7 @@ from odradek.wire.api import ApiKey
 from odradek.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
 
 _FIRST_VERSION_OF_V2 = 5
 

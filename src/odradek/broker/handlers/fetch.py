@@ -1,7 +1,7 @@
 """Fetch 0-18: read record batches, waiting for them if need be.
 
 - 0-12 name topics, 13 and later have topic ids (UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID).
-- Sessions from version 7: see `odradek.broker.fetch_sessions` (KIP-227). Of a session's partitions that have
+- Sessions from version 7: see `odradek.broker.fetch.sessions` (KIP-227). Of a session's partitions that have
   nothing new no answer is made: they cost one look each.
 - A long poll: the answer comes when `min_bytes` are there, at the latest after `max_wait_ms`; at once when a
   partition has an error, has diverged, or goes on in a later segment. Each partition counts with what is
@@ -24,7 +24,7 @@
   know. 1 and later are told of throttling.
 
 What a reader may see is said in `odradek.replication.reading`, for first reads, sessions and wake-ups alike;
-`odradek.broker.fetch_reading` reads, `odradek.broker.fetch_response` puts what was read into a response.
+`odradek.broker.fetch.reading` reads, `odradek.broker.fetch.response` puts what was read into a response.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ import asyncio
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from odradek.broker.apis.registry import handler
 from odradek.broker.conversion.fetch import convert_answers
-from odradek.broker.fetch_reading import FetchReading
-from odradek.broker.fetch_response import ResponseForm
-from odradek.broker.fetch_sessions import NO_TOPIC_ID, Answers, FetchContext, FetchedPartition, IdOrName
-from odradek.broker.registry import handler
-from odradek.broker.slices import AT_ONCE, Steps, wait
+from odradek.broker.event_loop.slices import AT_ONCE, Steps, wait
+from odradek.broker.fetch.reading import FetchReading
+from odradek.broker.fetch.response import ResponseForm
+from odradek.broker.fetch.sessions import NO_TOPIC_ID, Answers, FetchContext, FetchedPartition, IdOrName
 from odradek.util.futures import pass_on
 from odradek.util.promise import Promise
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
     from odradek.cluster.image import ClusterImage
 
 T = TypeVar("T")

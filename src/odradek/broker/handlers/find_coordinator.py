@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from odradek.broker.authorization import Operation
-from odradek.broker.authorization import group as group_resource
-from odradek.broker.authorization import transactional_id as transactional_id_resource
-from odradek.broker.metadata_waits import wait_for_cluster
-from odradek.broker.registry import handler
-from odradek.broker.remote_creation import have_internal_created
-from odradek.broker.slices import Steps, take_all, wait
+from odradek.broker.apis.registry import handler
+from odradek.broker.event_loop.slices import Steps, take_all, wait
+from odradek.broker.metadata.remote_creation import have_internal_created
+from odradek.broker.metadata.waits import wait_for_cluster
+from odradek.broker.requests.authorization import Operation
+from odradek.broker.requests.authorization import group as group_resource
+from odradek.broker.requests.authorization import transactional_id as transactional_id_resource
 from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC
 from odradek.coordinators.partitioner import partition_for
 from odradek.coordinators.transactions.coordinator import TRANSACTION_STATE_TOPIC
@@ -29,8 +29,8 @@ from odradek.wire.messages.find_coordinator import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import Refused
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import Refused
 
 FIRST_VERSION_WITH_SEVERAL_KEYS = 4
 GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2

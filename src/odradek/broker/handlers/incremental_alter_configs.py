@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import CLUSTER, Operation
+from odradek.broker.apis.registry import handler
+from odradek.broker.config import loggers
 from odradek.broker.config.changes import (
     ResourceKind,
     about,
@@ -23,9 +24,8 @@ from odradek.broker.config.changes import (
     kind_of,
     names_resources,
 )
-from odradek.broker.controller_thread import on_controller_thread
-from odradek.broker.process import loggers
-from odradek.broker.registry import handler
+from odradek.broker.metadata.controller_thread import on_controller_thread
+from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.cluster.config_def import DELETE, incremental
 from odradek.errors import ClusterAuthorizationError, InvalidConfigurationError, InvalidRequestError
 from odradek.wire.api import ApiKey
@@ -37,8 +37,8 @@ from odradek.wire.messages.incremental_alter_configs import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import Refused
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import Refused
 
 _OPERATIONS = range(4)
 

@@ -17,9 +17,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import CLUSTER, Operation, ResourceType, transactional_id
+from odradek.broker.apis.registry import handler
 from odradek.broker.coordination.response_future import ResponseFuture
-from odradek.broker.registry import handler
+from odradek.broker.requests.authorization import CLUSTER, Operation, ResourceType, transactional_id
 from odradek.coordinators.reply import Reply
 from odradek.coordinators.transactions.commands import Expected, ProducerResult
 from odradek.coordinators.transactions.coordinator import error_for_version
@@ -28,8 +28,8 @@ from odradek.wire.api import ApiKey
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.producer_ids import ProducerIds
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.transactions.producer_ids import ProducerIds
     from odradek.cluster.nodes import ProducerIdBlock
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import Operation
-from odradek.broker.authorization import group as group_resource
+from odradek.broker.apis.registry import handler
 from odradek.broker.coordination.response_future import ResponseFuture
-from odradek.broker.handler_types import Refused
-from odradek.broker.registry import handler
+from odradek.broker.requests.authorization import Operation
+from odradek.broker.requests.authorization import group as group_resource
+from odradek.broker.requests.handler_types import Refused
 from odradek.coordinators.groups.classic_group import join_error
 from odradek.coordinators.groups.env import Caller
 from odradek.errors.codes import ErrorCode
@@ -21,7 +21,7 @@ from odradek.wire.api import ApiKey
 from odradek.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
 
 FIRST_VERSION_WITH_NULL_PROTOCOL = 7
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import CLUSTER, Operation
+from odradek.broker.apis.registry import handler
 from odradek.broker.config.changes import ResourceKind, kind_of
-from odradek.broker.registry import handler
+from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.errors import ClusterAuthorizationError, UnsupportedVersionError
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.list_config_resources import (
@@ -23,7 +23,7 @@ from odradek.wire.messages.list_config_resources import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
 
 _ALL = (
     ResourceKind.TOPIC,

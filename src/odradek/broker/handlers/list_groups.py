@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.authorization import group as group_resource
-from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, count_each
+from odradek.broker.apis.registry import handler
+from odradek.broker.event_loop.slices import Steps, count_each
+from odradek.broker.requests.authorization import CLUSTER, Operation
+from odradek.broker.requests.authorization import group as group_resource
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
 
 
 def _without_case(name: str) -> str:

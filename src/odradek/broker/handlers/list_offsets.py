@@ -22,10 +22,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import Operation
-from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.registry import handler
-from odradek.broker.slices import Steps
+from odradek.broker.apis.registry import handler
+from odradek.broker.event_loop.slices import Steps
+from odradek.broker.requests.authorization import Operation
+from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.replication.lookups import (
@@ -52,8 +52,8 @@ from odradek.wire.messages.list_offsets import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import Refused
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import Refused
 
 log = logging.getLogger(__name__)
 repeats = Repeats(log)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.registry import handler
-from odradek.broker.slices import Steps
+from odradek.broker.apis.registry import handler
+from odradek.broker.event_loop.slices import Steps
+from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.errors import ClusterAuthorizationError
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.list_partition_reassignments import (
@@ -21,7 +21,7 @@ from odradek.wire.messages.list_partition_reassignments import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
 
 
 @handler(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=range(1))

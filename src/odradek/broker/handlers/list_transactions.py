@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import Operation, transactional_id
-from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, count_each
+from odradek.broker.apis.registry import handler
+from odradek.broker.event_loop.slices import Steps, count_each
+from odradek.broker.requests.authorization import Operation, transactional_id
 from odradek.errors import InvalidRegularExpressionError
 from odradek.util.linear_regex import LinearPattern, PatternError
 from odradek.wire.api import ApiKey
@@ -24,7 +24,7 @@ from odradek.wire.messages.list_transactions import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
 
 
 @handler(ApiKey.LIST_TRANSACTIONS, versions=range(3))

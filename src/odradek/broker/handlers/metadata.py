@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.auto_creation import MAX_TOPICS_AT_ONCE
-from odradek.broker.metadata_waits import wait_for_cluster
+from odradek.broker.apis.registry import handler
+from odradek.broker.event_loop.slices import AT_ONCE, Steps, begin, wait
+from odradek.broker.metadata.auto_creation import MAX_TOPICS_AT_ONCE
+from odradek.broker.metadata.remote_creation import have_created
+from odradek.broker.metadata.waits import wait_for_cluster
 from odradek.broker.quotas.mutations import mutation_quota
-from odradek.broker.registry import handler
-from odradek.broker.remote_creation import have_created
-from odradek.broker.slices import AT_ONCE, Steps, begin, wait
+from odradek.broker.requests.authorization import CLUSTER, Operation
+from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.cluster import topics as topic_rules
 from odradek.cluster.nodes import NO_TOPIC_ID
 from odradek.errors import InvalidRequestError
@@ -37,8 +37,8 @@ from odradek.wire.messages.metadata import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import Refused
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import Refused
     from odradek.cluster.image import ClusterImage, TopicImage
 
 _BY_ID_FROM = 12

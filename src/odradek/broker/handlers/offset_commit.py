@@ -13,12 +13,12 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import Operation
-from odradek.broker.authorization import group as group_resource
+from odradek.broker.apis.registry import handler
 from odradek.broker.coordination.response_future import ResponseFuture
+from odradek.broker.event_loop.slices import Steps
 from odradek.broker.groups.committing import commit_in_pieces, take_refused
-from odradek.broker.registry import handler
-from odradek.broker.slices import Steps
+from odradek.broker.requests.authorization import Operation
+from odradek.broker.requests.authorization import group as group_resource
 from odradek.cluster.store import StoreError
 from odradek.coordinators.groups.commit_answers import answer_topic, commit_error
 from odradek.coordinators.groups.offsets import metadata_too_long
@@ -33,8 +33,8 @@ from odradek.wire.messages.offset_commit import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import Refused
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import Refused
 
 log = logging.getLogger(__name__)
 repeats = Repeats(log)

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import Operation
-from odradek.broker.authorization import group as group_resource
-from odradek.broker.authorization import topic as topic_resource
+from odradek.broker.apis.registry import handler
 from odradek.broker.coordination.response_future import ResponseFuture
-from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, wait
+from odradek.broker.event_loop.slices import Steps, wait
+from odradek.broker.requests.authorization import Operation
+from odradek.broker.requests.authorization import group as group_resource
+from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.errors import GroupAuthorizationError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -29,7 +29,7 @@ from odradek.wire.messages.offset_delete import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
 
 PARTITIONS_AT_ONCE = 50
 """Partitions whose offsets are deleted before others get their turn."""

@@ -16,12 +16,12 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import Operation
-from odradek.broker.authorization import group as group_resource
-from odradek.broker.authorization import topic as topic_resource
+from odradek.broker.apis.registry import handler
 from odradek.broker.coordination.response_future import ResponseFuture
-from odradek.broker.registry import handler
-from odradek.broker.slices import Steps, count_each, each, take_all, wait
+from odradek.broker.event_loop.slices import Steps, count_each, each, take_all, wait
+from odradek.broker.requests.authorization import Operation
+from odradek.broker.requests.authorization import group as group_resource
+from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.cluster.store import StoreError
 from odradek.coordinators.groups.coordinator import fetch_error
 from odradek.errors import KafkaError
@@ -41,8 +41,8 @@ from odradek.wire.messages.offset_fetch import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import Refused
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import Refused
     from odradek.coordinators.groups.coordinator import GroupCoordinator
 
 log = logging.getLogger(__name__)

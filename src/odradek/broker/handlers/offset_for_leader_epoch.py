@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.authorization import topic as topic_resource
-from odradek.broker.registry import handler
-from odradek.broker.slices import Steps
+from odradek.broker.apis.registry import handler
+from odradek.broker.event_loop.slices import Steps
+from odradek.broker.requests.authorization import CLUSTER, Operation
+from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.errors import KafkaError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -25,8 +25,8 @@ from odradek.wire.messages.offset_for_leader_epoch import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import Refused
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import Refused
 
 
 def _error_response(refused: Refused[OffsetForLeaderEpochRequest]) -> OffsetForLeaderEpochResponse:

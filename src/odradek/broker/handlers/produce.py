@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from odradek.broker.append_errors import append_failed, closing_without_acks
+from odradek.broker.apis.registry import handler
 from odradek.broker.conversion.produce import (
     PreparedRecords,
     converts,
@@ -34,12 +34,12 @@ from odradek.broker.conversion.produce import (
     takes_long,
     topic_name,
 )
-from odradek.broker.handler_types import Refused
-from odradek.broker.leader_hints import LeaderHints
-from odradek.broker.registry import handler
-from odradek.broker.slices import AT_ONCE, Steps, take_or_wait, wait
+from odradek.broker.event_loop.slices import AT_ONCE, Steps, take_or_wait, wait
+from odradek.broker.metadata.leader_hints import LeaderHints
+from odradek.broker.replicas.append_errors import append_failed, closing_without_acks
+from odradek.broker.replicas.waiting import wait_for_replicas
+from odradek.broker.requests.handler_types import Refused
 from odradek.broker.transactions.produce import admit_produce, require_admitted
-from odradek.broker.waiting import wait_for_replicas
 from odradek.cluster.image import INTERNAL_TOPICS
 from odradek.errors import (
     InvalidRecordError,
@@ -67,7 +67,7 @@ from odradek.wire.messages.produce import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
     from odradek.broker.transactions.gate import Admission
     from odradek.log.partition.appending import AppendInfo
     from odradek.replication.partition import Partition

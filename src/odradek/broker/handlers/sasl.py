@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.registry import handler
+from odradek.broker.apis.registry import handler
 from odradek.errors import IllegalSaslStateError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
@@ -20,7 +20,7 @@ from odradek.wire.messages.sasl_authenticate import SaslAuthenticateRequest, Sas
 from odradek.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
 
 
 @handler(ApiKey.SASL_HANDSHAKE, versions=range(2))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.registry import handler
-from odradek.broker.telemetry import ACCEPTED_CODECS, PUSH_INTERVAL_MS
+from odradek.broker.apis.registry import handler
+from odradek.broker.metrics.telemetry import ACCEPTED_CODECS, PUSH_INTERVAL_MS
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
@@ -18,7 +18,7 @@ from odradek.wire.messages.get_telemetry_subscriptions import (
 from odradek.wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
 
 
 @handler(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, versions=range(1))

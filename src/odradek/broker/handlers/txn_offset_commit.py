@@ -14,12 +14,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import Operation, transactional_id
-from odradek.broker.authorization import group as group_resource
+from odradek.broker.apis.registry import handler
 from odradek.broker.coordination.response_future import ResponseFuture
+from odradek.broker.event_loop.slices import Steps
 from odradek.broker.groups.committing import commit_in_pieces, take_refused
-from odradek.broker.registry import handler
-from odradek.broker.slices import Steps
+from odradek.broker.requests.authorization import Operation, transactional_id
+from odradek.broker.requests.authorization import group as group_resource
 from odradek.broker.transactions.gate import Admission, PartitionKey, admit
 from odradek.coordinators.append_errors import seen_by_client
 from odradek.coordinators.groups.commit_answers import transactional_commit_error
@@ -34,8 +34,8 @@ from odradek.wire.messages.txn_offset_commit import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import Refused
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import Refused
 
 FIRST_VERSION_THAT_KNOWS_LOADING = 2
 FIRST_VERSION_THAT_KNOWS_ABORTABLE = 4

@@ -1,9 +1,9 @@
 """UpdateFeatures 0-2: raise or lower levels of the cluster's features (KIP-584).
 
-- Of the features that there are (`odradek.broker.features`) the level of `transaction.version` can be
-  changed, at once and for transactions to come: INVALID_UPDATE_VERSION for a feature or a level that is not
-  supported, or a lower one without saying that it may be lower. Version 0 cannot say that: its flag is not
-  looked at.
+- Of the features that there are (`odradek.broker.metadata.features`) the level of `transaction.version` can
+  be changed, at once and for transactions to come: INVALID_UPDATE_VERSION for a feature or a level that is
+  not supported, or a lower one without saying that it may be lower. Version 0 cannot say that: its flag is
+  not looked at.
 - All or none are changed. One error tells of the first that cannot be (KIP-1022); versions 0 and 1 name what
   was granted. From 1 on the request may be only looked at. An empty request is granted.
 - As a release before 4.0 the broker answers for each feature; as one with ZooKeeper it knows none, and says
@@ -17,9 +17,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.features import CHANGEABLE, TRANSACTION_VERSION
-from odradek.broker.registry import handler
+from odradek.broker.apis.registry import handler
+from odradek.broker.metadata.features import CHANGEABLE, TRANSACTION_VERSION
+from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.cluster.features import FeatureLevels
 from odradek.errors import ClusterAuthorizationError
 from odradek.errors.codes import ErrorCode
@@ -32,8 +32,8 @@ from odradek.wire.messages.update_features import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
     from odradek.broker.kafka_versions.features import Feature
+    from odradek.broker.requests.context import RequestContext
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import CLUSTER, Operation
-from odradek.broker.registry import handler
+from odradek.broker.apis.registry import handler
+from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.coordinators.transactions.coordinator import PartitionErrors
 from odradek.errors import ClusterAuthorizationError
 from odradek.errors.codes import ErrorCode
@@ -30,8 +30,8 @@ from odradek.wire.messages.write_txn_markers import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import Refused
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import Refused
     from odradek.util.topic_partition import TopicPartition
 
 _AT_A_TIME = 200

@@ -20,8 +20,8 @@ from odradek.wire.api import ApiKey
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
+    from odradek.broker.event_loop.slices import Slicer
     from odradek.broker.interbroker.channel import InterBrokerChannel, InterBrokerTransport
-    from odradek.broker.slices import Slicer
     from odradek.cluster.nodes import Endpoint
     from odradek.replication.replica_fetcher import Replica
     from odradek.replication.replication_quota import ReplicationQuota

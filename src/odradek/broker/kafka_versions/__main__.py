@@ -2,7 +2,7 @@
 
 import sys
 
+from odradek.broker.apis.registry import SERVED
 from odradek.broker.kafka_versions.report import table
-from odradek.broker.registry import SERVED
 
 sys.stdout.write(table({key: entry.versions for key, entry in SERVED.items()}) + "\n")

@@ -15,7 +15,7 @@ from odradek.wire.api import ApiKey
 from odradek.wire.structs import Struct
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
 
 Adapter = Callable[[Release, "RequestContext", Any], None]
 """Changes a response in place."""

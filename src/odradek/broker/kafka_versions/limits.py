@@ -8,15 +8,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from odradek.broker.event_loop.slices import Steps, is_in_steps
 from odradek.broker.kafka_versions.answers import adapt, older_code
-from odradek.broker.slices import Steps, is_in_steps
 from odradek.errors.codes import ErrorCode
 from odradek.util.futures import then
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.handler_types import ErrorResponse, HandlerFunction, Refused
     from odradek.broker.kafka_versions.release import Release
+    from odradek.broker.requests.context import RequestContext
+    from odradek.broker.requests.handler_types import ErrorResponse, HandlerFunction, Refused
 
 
 def aged(function: HandlerFunction, release: Release, api_key: int) -> HandlerFunction:

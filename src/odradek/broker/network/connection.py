@@ -27,22 +27,22 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, final
 
-from odradek.broker.network.answer import Answer
 from odradek.broker.network.dispatch import Dispatcher
 from odradek.broker.network.limits import NetworkLimits
 from odradek.broker.network.memory_pool import MemoryPool
 from odradek.broker.network.outbox import SendingThreads
-from odradek.broker.network.peer import Peer
 from odradek.broker.network.piece_sender import PieceSender
 from odradek.broker.network.sending import FileSender, can_send_ranges
 from odradek.broker.network.write_turn import WriteTurn
+from odradek.broker.requests.answer import Answer
+from odradek.broker.requests.peer import Peer
 from odradek.errors import ProtocolError
 from odradek.util.gathered_writes import Writelines, gathering_write
 from odradek.util.repeats import Repeats
 from odradek.wire.framing import FrameReceiver, ReceiveBuffers
 
 if TYPE_CHECKING:
-    from odradek.broker.network.login_gate import GateKeeper, LoginGate
+    from odradek.broker.requests.login_gate import GateKeeper, LoginGate
     from odradek.util.timers import TimerHandle, Timers
 
 log = logging.getLogger(__name__)
@@ -81,23 +81,23 @@ class _Slot:
 
     @property
     def is_gone(self) -> bool:
-        """See `odradek.broker.network.answer.Later`."""
+        """See `odradek.broker.requests.answer.Later`."""
         return self.size == 0  # given back by `Connection._drop_requests`; no frame is empty
 
     def refuse(self, reason: str) -> None:
-        """See `odradek.broker.network.answer.Later`."""
+        """See `odradek.broker.requests.answer.Later`."""
         self._connection.close(reason, warn=True)
 
     def hold(self, held: bool) -> None:
-        """See `odradek.broker.network.answer.Later`."""
+        """See `odradek.broker.requests.answer.Later`."""
         self._connection.hold(held)
 
     def mute(self, timers: Timers, mute_ms: float, answer: Answer | None) -> None:
-        """See `odradek.broker.network.answer.Later`."""
+        """See `odradek.broker.requests.answer.Later`."""
         self._connection.mute(timers, mute_ms, None if answer is None else partial(self, answer))
 
     def own(self, frame: Any) -> Any:
-        """See `odradek.broker.network.answer.Later`."""
+        """See `odradek.broker.requests.answer.Later`."""
         return self._connection.own(frame)
 
 
@@ -357,7 +357,7 @@ class Connection:
         self._receiver.limit(max_bytes)
 
     def hold(self, held: bool) -> None:
-        """See `odradek.broker.network.answer.Later`."""
+        """See `odradek.broker.requests.answer.Later`."""
         if held:
             self._held += 1
         else:

@@ -3,9 +3,9 @@
 Nothing here knows a socket. A frame that cannot be answered raises `ProtocolError`, and the connection that
 sent it is closed; everything else ends as an `Answer`, at once or later.
 
-A large frame is decoded, handled and answered in slices (`odradek.broker.slices`), and so is any request
-whose handler returns work in steps. Until it is answered, or waits for others, the connection's next requests
-wait.
+A large frame is decoded, handled and answered in slices (`odradek.broker.event_loop.slices`), and so is any
+request whose handler returns work in steps. Until it is answered, or waits for others, the connection's next
+requests wait.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import logging
 import struct
 from typing import TYPE_CHECKING, Any
 
-from odradek.broker.context import RequestContext
-from odradek.broker.error_responses import error_in_steps
-from odradek.broker.handler_types import Refused
+from odradek.broker.apis.error_responses import error_in_steps
+from odradek.broker.apis.registry import Handler, Handlers
+from odradek.broker.event_loop.slices import NobodyWaits, Slicer, Steps, is_in_steps, take_all, take_apart
 from odradek.broker.kafka_versions import before_groups
-from odradek.broker.network.answer import CLOSE, NO_ANSWER, Answer, Buffers, Later
 from odradek.broker.network.outbox import UNREAD
-from odradek.broker.registry import Handler, Handlers
-from odradek.broker.slices import NobodyWaits, Slicer, Steps, is_in_steps, take_all, take_apart
+from odradek.broker.requests.answer import CLOSE, NO_ANSWER, Answer, Buffers, Later
+from odradek.broker.requests.context import RequestContext
+from odradek.broker.requests.handler_types import Refused
 from odradek.errors import KafkaError, ProtocolError
 from odradek.errors.codes import ErrorCode
 from odradek.util.promise import Promise
@@ -40,8 +40,8 @@ from odradek.wire.messages import request_class, response_class
 from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 if TYPE_CHECKING:
-    from odradek.broker.network.peer import Peer
     from odradek.broker.quotas.throttling import RequestThrottle
+    from odradek.broker.requests.peer import Peer
     from odradek.broker.services import BrokerServices
 
 log = logging.getLogger(__name__)
@@ -466,7 +466,7 @@ class Dispatcher:
             return route.response_codec.encode_parts(response, head, 0)
         except InvalidMessageError:
             # Error messages quote what was asked for, which may be as long as any text can be.
-            from odradek.broker.long_messages import shorten_messages
+            from odradek.broker.apis.long_messages import shorten_messages
 
             if not shorten_messages(response):
                 raise

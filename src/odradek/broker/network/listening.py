@@ -7,20 +7,20 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from odradek.broker.config.listener_overrides import ListenerSsl, listener_config
+from odradek.broker.event_loop.loop_timers import Periodic
 from odradek.broker.network.connection_slots import NO_BOUND, ConnectionSlots
 from odradek.broker.network.limits import network_limits
 from odradek.broker.network.server import AddressInUse, Listener
 from odradek.broker.network.write_turn import WriteTurn
-from odradek.broker.process.loop_timers import Periodic
 from odradek.cluster.config_def import ConfigError
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.broker.network.dispatch import Dispatcher
     from odradek.broker.network.handshakes import Handshakes
-    from odradek.broker.network.login_gate import GateKeeper
     from odradek.broker.network.tls_listener import ListenerTls
     from odradek.broker.quotas.connection_quotas import ConnectionQuotas
+    from odradek.broker.requests.login_gate import GateKeeper
     from odradek.cluster.nodes import Endpoint
 
 _LOOK_AT_FILES_MS = 5_000

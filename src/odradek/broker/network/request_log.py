@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from odradek.broker.network.peer import Peer
+    from odradek.broker.requests.peer import Peer
     from odradek.wire.api import ApiKey
     from odradek.wire.headers import RequestHeader
 
 
 class LoggedRequest(Protocol):
-    """What is written of a request; `odradek.broker.context.RequestContext` says what each is."""
+    """What is written of a request; `odradek.broker.requests.context.RequestContext` says what each is."""
 
     header: RequestHeader
     api_version: int

@@ -18,10 +18,10 @@ from odradek.broker.network.connection_slots import ConnectionSlots
 from odradek.broker.network.limits import descriptors_for_connections
 from odradek.broker.network.memory_pool import MemoryPool
 from odradek.broker.network.outbox import SendingThreads
-from odradek.broker.network.peer import Peer
 from odradek.broker.network.socket_protocol import SocketProtocol
 from odradek.broker.network.tls import TlsLayer
 from odradek.broker.network.write_turn import WriteTurn
+from odradek.broker.requests.peer import Peer
 from odradek.util.hosts import same_host
 from odradek.util.repeats import Repeats
 from odradek.wire.framing import ReceiveBuffers
@@ -29,9 +29,9 @@ from odradek.wire.framing import ReceiveBuffers
 if TYPE_CHECKING:
     from odradek.broker.network.dispatch import Dispatcher
     from odradek.broker.network.limits import NetworkLimits
-    from odradek.broker.network.login_gate import GateKeeper
     from odradek.broker.network.tls_listener import ListenerTls
     from odradek.broker.quotas.connection_quotas import ConnectionQuotas
+    from odradek.broker.requests.login_gate import GateKeeper
 
 log = logging.getLogger(__name__)
 

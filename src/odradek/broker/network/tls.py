@@ -29,7 +29,7 @@ from odradek.security.explain import explain
 from odradek.util.gathered_writes import Writelines, gathering_write
 
 if TYPE_CHECKING:
-    from odradek.broker.network.peer import Peer
+    from odradek.broker.requests.peer import Peer
     from odradek.util.repeats import Repeats
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from odradek.broker.metrics import Metrics
+    from odradek.broker.metrics.metrics import Metrics
 
 THRESHOLDS = (1_000, 10, 50)
 """New objects that outlive their request before the youngest generation is looked at; how many such looks

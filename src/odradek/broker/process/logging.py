@@ -19,7 +19,7 @@ from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from odradek.broker.process.loggers import AUDIT, LEVELS
+from odradek.broker.config.loggers import AUDIT, LEVELS
 
 FORMATS = ("text", "json")
 

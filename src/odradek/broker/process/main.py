@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.app import Broker, StartError
 from odradek.broker.config.broker_config import BrokerConfig
+from odradek.broker.event_loop.loop_timers import Periodic
 from odradek.broker.process import collector, descriptors
 from odradek.broker.process.logging import flood
-from odradek.broker.process.loop_timers import Periodic
 from odradek.broker.process.signals import StoppedWhileStarting, StopSignals
 from odradek.broker.process.warm_up import WarmUp
 from odradek.broker.process.watchdog import Watchdog

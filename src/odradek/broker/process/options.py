@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from odradek.broker.config.broker_config import BrokerConfig, read_properties
+from odradek.broker.config.listeners import ALL_ADDRESSES, parse_listeners, parse_protocol_map
 from odradek.broker.config.protection import unkept_promises
 from odradek.broker.config.table import BROKER_CONFIGS
-from odradek.broker.network.listeners import ALL_ADDRESSES, parse_listeners, parse_protocol_map
 from odradek.cluster.config_def import ConfigError
 from odradek.cluster.nodes import Endpoint
 

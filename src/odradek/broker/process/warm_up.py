@@ -17,8 +17,8 @@ from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoade
 from pathlib import Path
 from types import CodeType, ModuleType
 
+from odradek.broker.apis.registry import SERVED, Handlers
 from odradek.broker.process import collector
-from odradek.broker.registry import SERVED, Handlers
 from odradek.util.repeats import Repeats
 
 log = logging.getLogger(__name__)
@@ -39,8 +39,8 @@ BESIDES_HANDLERS = (
     "odradek.log.startup.loading",
     "odradek.broker.groups.runtime",
     "odradek.broker.transactions.starting",
-    "odradek.broker.telemetry",
-    "odradek.broker.long_messages",
+    "odradek.broker.metrics.telemetry",
+    "odradek.broker.apis.long_messages",
     "odradek.log.segments.segment_scan",
     "odradek.wire.encoder",
 )

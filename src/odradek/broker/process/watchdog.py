@@ -41,7 +41,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from odradek.broker.metrics import Metrics
+    from odradek.broker.metrics.metrics import Metrics
 
 log = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
     from odradek.broker.quotas.controller_mutation_quota_manager import ControllerMutationQuota
+    from odradek.broker.requests.context import RequestContext
 
 
 class _Response(Protocol):

@@ -23,7 +23,7 @@ from odradek.cluster import quotas
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
-    from odradek.broker.metrics import MetricKey
+    from odradek.broker.metrics.metrics import MetricKey
     from odradek.cluster.image import EntityPath
     from odradek.util.clock import Clock
 

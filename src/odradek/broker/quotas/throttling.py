@@ -28,7 +28,7 @@ from odradek.wire.api import ApiKey
 from odradek.wire.messages.fetch import FetchResponse
 
 if TYPE_CHECKING:
-    from odradek.broker.fetch_sessions import Answers, FetchContext
+    from odradek.broker.fetch.sessions import Answers, FetchContext
     from odradek.broker.quotas.quota_managers import QuotaManagers
     from odradek.util.clock import Clock
     from odradek.wire.headers import RequestHeader

@@ -21,8 +21,8 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from odradek.broker.network.answer import Answer, Later
-from odradek.broker.network.login_gate import Login
+from odradek.broker.requests.answer import Answer, Later
+from odradek.broker.requests.login_gate import Login
 from odradek.broker.sasl.server_authenticator import Authenticator, Evaluation, State
 from odradek.cluster.config_def import ConfigError
 from odradek.errors import IllegalSaslStateError, ProtocolError
@@ -32,7 +32,7 @@ from odradek.wire.api import ApiKey
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.broker.network.dispatch import Dispatcher
-    from odradek.broker.network.peer import Peer
+    from odradek.broker.requests.peer import Peer
     from odradek.broker.sasl.settings import ListenerSasl
     from odradek.util.clock import Clock
     from odradek.util.timers import TimerHandle, Timers

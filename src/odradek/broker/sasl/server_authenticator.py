@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
-from odradek.broker.network.login_gate import Login
+from odradek.broker.requests.login_gate import Login
 from odradek.broker.sasl.settings import ListenerSasl
 from odradek.errors import ErrorCode, ProtocolError
 from odradek.sasl.mechanisms import SaslError, SaslRefusal, ServerMechanism

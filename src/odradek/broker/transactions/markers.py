@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from odradek.broker.slices import AT_ONCE, Slicer, Steps, take_all
+from odradek.broker.event_loop.slices import AT_ONCE, Slicer, Steps, take_all
 from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC
 from odradek.coordinators.transactions.transaction import MAX_EPOCH
 from odradek.errors import KafkaError
@@ -22,7 +22,7 @@ from odradek.records.control import ControlType, end_marker_batch
 
 if TYPE_CHECKING:
     from odradek.broker.groups.runtime import GroupRuntime
-    from odradek.broker.replica_manager import ReplicaManager
+    from odradek.broker.replicas.replica_manager import ReplicaManager
     from odradek.coordinators.transactions.coordinator import PartitionErrors
     from odradek.replication.delayed import Purgatory
     from odradek.replication.partition import Partition

@@ -15,8 +15,8 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from odradek.broker.authorization import Operation, transactional_id
 from odradek.broker.conversion.produce import partitions_of
+from odradek.broker.requests.authorization import Operation, transactional_id
 from odradek.broker.transactions.gate import Admission, PartitionKey, admit
 from odradek.errors import (
     ConcurrentTransactionsError,
@@ -38,7 +38,7 @@ from odradek.records.batch import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
     from odradek.replication.partition import Partition
     from odradek.wire.messages.produce import ProduceRequest
 

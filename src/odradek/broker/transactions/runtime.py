@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 from odradek.broker.coordination.replicated_log import ReplicatedLog
 from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.coordination.shell import CoordinatorShell
-from odradek.broker.metrics import VerificationMetrics
+from odradek.broker.metrics.metrics import VerificationMetrics
 from odradek.broker.transactions.marker_sender import LocalMarkers, MarkerSender
 from odradek.broker.transactions.remote_coordinator import RemoteCoordinator
 from odradek.broker.transactions.remote_markers import RemoteMarkers
@@ -40,10 +40,10 @@ from odradek.errors.codes import ErrorCode
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.broker.interbroker.channels import InterBrokerChannels
-    from odradek.broker.metrics import Metrics
-    from odradek.broker.producer_ids import ProducerIds
-    from odradek.broker.replica_manager import ReplicaManager
+    from odradek.broker.metrics.metrics import Metrics
+    from odradek.broker.replicas.replica_manager import ReplicaManager
     from odradek.broker.transactions.markers import MarkerWriter
+    from odradek.broker.transactions.producer_ids import ProducerIds
     from odradek.cluster.controller import Controller
     from odradek.cluster.image import ClusterDelta, ClusterImage
     from odradek.cluster.nodes import ProducerIdBlock

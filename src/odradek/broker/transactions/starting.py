@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.features import TRANSACTION_VERSION
+from odradek.broker.metadata.features import TRANSACTION_VERSION
 from odradek.broker.transactions.markers import MarkerWriter
 from odradek.broker.transactions.runtime import TransactionRuntime
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from odradek.broker.process.loop_timers import Periodic
+from odradek.broker.event_loop.loop_timers import Periodic
 from odradek.broker.upkeep.cleaning import Cleaning
 from odradek.broker.upkeep.log_starts import LogStarts
 from odradek.broker.upkeep.moving import Moving

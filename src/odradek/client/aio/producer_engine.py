@@ -24,7 +24,7 @@ from odradek.client.core.partitioners import StickyPartitions, resolve_partition
 from odradek.client.core.record_accumulator import RecordAccumulator
 from odradek.client.core.sequences import Sequences
 from odradek.client.core.serialized_record import SerializedRecord
-from odradek.client.core.transactions import TransactionManager
+from odradek.client.core.transactions.transaction_manager import TransactionManager
 from odradek.client.errors import (
     BufferExhaustedError,
     ClientTimeoutError,

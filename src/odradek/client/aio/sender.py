@@ -30,9 +30,9 @@ from odradek.client.core.produce import (
 )
 from odradek.client.core.record_accumulator import RecordAccumulator
 from odradek.client.core.sequences import IdState, Sequences
-from odradek.client.core.transaction_requests import at_most
-from odradek.client.core.transaction_states import TxnState
-from odradek.client.core.transactions import FIRST_ADD_BACKOFF_MS, TransactionManager
+from odradek.client.core.transactions.requests import at_most
+from odradek.client.core.transactions.states import TxnState
+from odradek.client.core.transactions.transaction_manager import FIRST_ADD_BACKOFF_MS, TransactionManager
 from odradek.client.core.undelivered import Undelivered
 from odradek.client.errors import (
     ClosedError,

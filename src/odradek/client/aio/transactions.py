@@ -16,10 +16,10 @@ from odradek.client.config import ProducerConfig
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.find_coordinator import learn_coordinator
 from odradek.client.core.record_accumulator import RecordAccumulator
-from odradek.client.core.transaction_requests import TxnRequest, build
-from odradek.client.core.transaction_states import TxnState
-from odradek.client.core.transactional_request_result import TransactionalRequestResult
-from odradek.client.core.transactions import TransactionManager
+from odradek.client.core.transactions.requests import TxnRequest, build
+from odradek.client.core.transactions.states import TxnState
+from odradek.client.core.transactions.transaction_manager import TransactionManager
+from odradek.client.core.transactions.transactional_request_result import TransactionalRequestResult
 from odradek.client.core.versions import v2_if_known
 from odradek.client.errors import (
     ClientTimeoutError,

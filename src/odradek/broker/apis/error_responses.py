@@ -7,8 +7,8 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from odradek.broker.handler_types import ErrorResponse, Refused
-    from odradek.broker.slices import Steps
+    from odradek.broker.event_loop.slices import Steps
+    from odradek.broker.requests.handler_types import ErrorResponse, Refused
 
 ITEMS_AT_ONCE = 250
 """Items that are answered before others get their turn."""

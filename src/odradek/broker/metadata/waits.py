@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import TYPE_CHECKING
 
-from odradek.broker.slices import Steps, wait
+from odradek.broker.event_loop.slices import Steps, wait
 from odradek.cluster.nodes import NO_LEADER
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from odradek.broker.auto_creation import auto_create, create_internal, new_topic, sort_out
+from odradek.broker.metadata.auto_creation import auto_create, create_internal, new_topic, sort_out
 from odradek.errors import OdradekError
 from odradek.errors.codes import ErrorCode
 from odradek.util.futures import then

@@ -17,18 +17,18 @@ from typing import Any
 
 from odradek.client.core.find_coordinator import coordinator_in
 from odradek.client.core.produce import to_code
-from odradek.client.core.transaction_errors import ErrorReaction, reaction_to
-from odradek.client.core.transaction_queue import Priority
-from odradek.client.core.transaction_requests import (
+from odradek.client.core.transactions.errors import ErrorReaction, reaction_to
+from odradek.client.core.transactions.queue import Priority
+from odradek.client.core.transactions.requests import (
     BUMP_FROM,
     CoordinatorKind,
     Identity,
     TxnRequest,
     partition_errors,
 )
-from odradek.client.core.transaction_state_machine import TransactionStateMachine
-from odradek.client.core.transaction_states import TxnState
-from odradek.client.core.transactional_request_result import TransactionalRequestResult
+from odradek.client.core.transactions.state_machine import TransactionStateMachine
+from odradek.client.core.transactions.states import TxnState
+from odradek.client.core.transactions.transactional_request_result import TransactionalRequestResult
 from odradek.client.errors import IllegalStateError, TransactionAbortedError
 from odradek.client.types import (
     ConsumerGroupMetadata,

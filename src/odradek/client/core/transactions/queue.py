@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from odradek.client.core.transaction_requests import CoordinatorKind, TxnRequest
+from odradek.client.core.transactions.requests import CoordinatorKind, TxnRequest
 from odradek.wire.api import ApiKey
 
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from odradek.broker.event_loop.loop_timers import Periodic
 from odradek.broker.interbroker.alter_partition_manager import AlterPartitionManager
 from odradek.broker.interbroker.channel import ChannelBroken
 from odradek.broker.interbroker.channels import InterBrokerChannels
@@ -23,11 +24,10 @@ from odradek.broker.interbroker.replica_fetcher_manager import ReplicaFetcherMan
 from odradek.broker.interbroker.tls import InterBrokerTls
 from odradek.broker.interbroker.transport import AsyncioTransport
 from odradek.broker.interbroker.zk_isr_manager import CHECK_INTERVAL_MS, ZkIsrManager
-from odradek.broker.metadata_cache import MetadataCache
-from odradek.broker.process.loop_timers import Periodic
+from odradek.broker.membership.state_changes import StateChanges
+from odradek.broker.membership.unclean_return import be_missed
+from odradek.broker.metadata.metadata_cache import MetadataCache
 from odradek.broker.sasl.inter_broker import inter_broker_login
-from odradek.broker.state_changes import StateChanges
-from odradek.broker.unclean_return import be_missed
 from odradek.cluster import paths
 from odradek.cluster.inter_broker_versions import writes_isr_itself
 from odradek.cluster.store import NodeExists, SessionExpired
@@ -38,9 +38,9 @@ from odradek.wire.messages.controlled_shutdown import ControlledShutdownRequest
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
+    from odradek.broker.event_loop.slices import Slicer
     from odradek.broker.interbroker.channel import InterBrokerTransport
-    from odradek.broker.replica_manager import ReplicaManager
-    from odradek.broker.slices import Slicer
+    from odradek.broker.replicas.replica_manager import ReplicaManager
     from odradek.cluster.cluster_controller import ClusterController
     from odradek.cluster.image import ClusterDelta, ClusterImage
     from odradek.cluster.nodes import BrokerRegistration

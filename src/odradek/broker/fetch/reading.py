@@ -6,10 +6,10 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from odradek.broker.authorization import CLUSTER, Operation
 from odradek.broker.conversion.fetch import ToConvert, cut_off, is_as_old, magic_for
-from odradek.broker.fetch_response import error_answer
-from odradek.broker.fetch_sessions import NO_TOPIC_ID, Answers, FetchedPartition
+from odradek.broker.fetch.response import error_answer
+from odradek.broker.fetch.sessions import NO_TOPIC_ID, Answers, FetchedPartition
+from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.errors import (
     KafkaError,
     TopicAuthorizationError,
@@ -32,7 +32,7 @@ from odradek.util.repeats import Repeats
 from odradek.wire.messages.fetch import PartitionData
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
     from odradek.replication.partition import Partition
     from odradek.wire.messages.fetch import FetchRequest
 

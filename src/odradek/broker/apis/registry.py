@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from odradek.broker.handler_types import ErrorResponse, HandlerFunction
     from odradek.broker.kafka_versions.release import Release
+    from odradek.broker.requests.handler_types import ErrorResponse, HandlerFunction
     from odradek.wire.api import ApiKey
 
 

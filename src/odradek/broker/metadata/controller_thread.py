@@ -19,8 +19,8 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.replica_manager import ReplicaManager
+    from odradek.broker.replicas.replica_manager import ReplicaManager
+    from odradek.broker.requests.context import RequestContext
     from odradek.cluster.image import ClusterDelta, ClusterImage
     from odradek.log.folders.log_manager import LogManager
 

@@ -24,14 +24,14 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from odradek.broker.control_messages import (
+from odradek.broker.interbroker.replica_fetcher_manager import Assignment
+from odradek.broker.membership.control_messages import (
     NO_EPOCH,
     leader_and_isr_response,
     replicas_to_stop,
     topic_states,
 )
-from odradek.broker.interbroker.replica_fetcher_manager import Assignment
-from odradek.broker.replica_manager import PARTITIONS_AT_ONCE
+from odradek.broker.replicas.replica_manager import PARTITIONS_AT_ONCE
 from odradek.cluster import loading
 from odradek.cluster.image import PartitionImage, TopicImage
 from odradek.cluster.store import StoreError
@@ -43,8 +43,8 @@ from odradek.wire.messages.leader_and_isr import (
 from odradek.wire.messages.stop_replica import StopReplicaPartitionError, StopReplicaResponse
 
 if TYPE_CHECKING:
-    from odradek.broker.metadata_cache import MetadataCache
-    from odradek.broker.replica_manager import ReplicaManager
+    from odradek.broker.metadata.metadata_cache import MetadataCache
+    from odradek.broker.replicas.replica_manager import ReplicaManager
     from odradek.cluster.store import MetadataStore
     from odradek.log.folders.log_manager import LogManager
     from odradek.util.topic_partition import TopicPartition

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Protocol
 
-from odradek.broker.slices import AT_ONCE, Steps
+from odradek.broker.event_loop.slices import AT_ONCE, Steps
 from odradek.cluster.nodes import NO_LEADER
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.metadata import MetadataResponsePartition

@@ -15,7 +15,7 @@ from odradek.broker.kafka_versions.features import NO_EPOCH, Feature, features_o
 from odradek.cluster.features import FeatureLevels, read_features, write_features
 
 if TYPE_CHECKING:
-    from odradek.broker.served_apis import ServedApis
+    from odradek.broker.apis.served_apis import ServedApis
     from odradek.cluster.controller import Controller
 
 TRANSACTION_VERSION = "transaction.version"

@@ -6,17 +6,17 @@ which could not even queue what it meant to send.
 
 from __future__ import annotations
 
-from odradek.client.core.transaction_errors import (
+from odradek.client.core.transactions.errors import (
     FATAL_IN_PRODUCE,
     GROUP_MOVED_ON,
     ErrorReaction,
     mark,
     reaction_to,
 )
-from odradek.client.core.transaction_queue import RequestQueue
-from odradek.client.core.transaction_requests import TxnRequest
-from odradek.client.core.transaction_states import MOVES, TxnState
-from odradek.client.core.transactional_request_result import TransactionalRequestResult
+from odradek.client.core.transactions.queue import RequestQueue
+from odradek.client.core.transactions.requests import TxnRequest
+from odradek.client.core.transactions.states import MOVES, TxnState
+from odradek.client.core.transactions.transactional_request_result import TransactionalRequestResult
 from odradek.client.errors import CommitFailedError, IllegalStateError
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from odradek.broker.authorization import (
+from odradek.broker.requests.authorization import (
     GROUP_OPERATIONS_BEFORE_4_0,
     SUPPORTED_OPERATIONS,
     Operation,
@@ -14,7 +14,7 @@ from odradek.broker.authorization import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.network.peer import Grants, Peer
+    from odradek.broker.requests.peer import Grants, Peer
     from odradek.broker.services import BrokerServices
     from odradek.wire.headers import RequestHeader
 

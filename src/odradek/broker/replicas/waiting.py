@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 from odradek.util.promise import Promise
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
+    from odradek.broker.requests.context import RequestContext
     from odradek.replication.partition import Partition
 
 

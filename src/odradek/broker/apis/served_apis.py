@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class ServedApis(Protocol):
-    """The half of `odradek.broker.registry.Handlers` that is asked by handlers.
+    """The half of `odradek.broker.apis.registry.Handlers` that is asked by handlers.
 
     Attributes:
         release: the release of Kafka to be; None for all that there is.

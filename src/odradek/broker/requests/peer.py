@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from odradek.broker.network.login_gate import LoginGate
+    from odradek.broker.requests.login_gate import LoginGate
 
 ANONYMOUS = "User:ANONYMOUS"
 

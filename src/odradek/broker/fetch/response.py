@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from odradek.broker.leader_hints import LeaderHints
+from odradek.broker.metadata.leader_hints import LeaderHints
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.fetch import (
     FetchableTopicResponse,
@@ -16,8 +16,8 @@ from odradek.wire.messages.fetch import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.context import RequestContext
-    from odradek.broker.fetch_sessions import FetchedPartition
+    from odradek.broker.fetch.sessions import FetchedPartition
+    from odradek.broker.requests.context import RequestContext
 
 _LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 

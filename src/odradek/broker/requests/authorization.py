@@ -13,7 +13,7 @@ from odradek.util.acl import CLUSTER_NAME, SUPPORTED_OPERATIONS, ResourceType
 from odradek.util.acl import AclOperation as Operation
 
 if TYPE_CHECKING:
-    from odradek.broker.network.peer import Grants
+    from odradek.broker.requests.peer import Grants
 
 __all__ = [
     "CLUSTER",

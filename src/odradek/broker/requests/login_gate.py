@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from odradek.broker.network.answer import Answer, Later
+from odradek.broker.requests.answer import Answer, Later
 
 if TYPE_CHECKING:
     from odradek.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from odradek.broker.interbroker.replica_fetcher_manager import ReplicaFetcherManager
-    from odradek.broker.metrics import Metrics
+    from odradek.broker.metrics.metrics import Metrics
     from odradek.broker.network.server import Listener
-    from odradek.broker.replica_manager import ReplicaManager
+    from odradek.broker.replicas.replica_manager import ReplicaManager
     from odradek.broker.services import BrokerServices
     from odradek.cluster.image import ClusterImage, PartitionImage
     from odradek.log.folders.log_manager import LogManager

@@ -1,0 +1,1 @@
+"""The event loop: long work in slices, and its timers."""

@@ -1,0 +1,1 @@
+"""Counters under Kafka's names, and what clients are told about theirs."""

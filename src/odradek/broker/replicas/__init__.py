@@ -1,0 +1,1 @@
+"""The partitions on this broker: found, made, removed, appended to, waited for."""

@@ -1,0 +1,1 @@
+"""What a start chooses, and the gauges that it sets up: for `app` alone."""
