@@ -3,21 +3,35 @@
 A step of a handshake takes one to three milliseconds of a processor, nearly all of it within OpenSSL, where
 the interpreter's lock is not held. A thousand peers that come at once wait for each other here, and nobody
 who is connected waits for them. Who does not finish in time is closed; so is who has kept the broker waiting
-longest, when too many do.
+longest, when too many do, or have sent too much.
+
+    the loop ──submit──► steps ──► the threads ──► stepped ──a few in each turn──► the loop
+
+All that OpenSSL does for a handshake is done in the threads. Of steps that are over the loop takes up a few,
+and of sessions that have ended it frees a few, and then looks at other connections: a turn of it is short
+however many come, or go, at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections import deque
+from queue import SimpleQueue
 from typing import Protocol
 
 TIMEOUT_S = 30.0
 """How long a handshake may take; Kafka has only `connections.max.idle.ms` for those who stay silent."""
 
+MOST_IN_A_TURN = 32
+"""So many steps that are over, each of which may bring a first request; so many sessions that have ended."""
+
 MOST_WAITING = 4096
 """Handshakes under way that wait for their peers, each with some 40 KiB of OpenSSL's."""
+
+MOST_BYTES = 64 * 1024 * 1024
+"""That handshakes under way have been sent: some KiB each, but a peer may send more, and stop there."""
 
 
 class ShakesHands(Protocol):
@@ -42,6 +56,7 @@ class Handshakes:
     Attributes:
         timeout_s: how long one may take.
         most_waiting: how many may wait for their peers at once.
+        most_bytes: how many bytes all of them together may have been sent.
         finished: how many were gone through with, for metrics.
     """
 
@@ -54,14 +69,26 @@ class Handshakes:
         self._loop = loop
         self.timeout_s = TIMEOUT_S
         self.most_waiting = MOST_WAITING
+        self.most_bytes = MOST_BYTES
         self.finished = 0
         self._deadlines: dict[ShakesHands, float] = {}
         """Loop times, in the order of their beginning."""
+        self._bytes: dict[ShakesHands, int] = {}
+        self._all_bytes = 0
         self._waiting: dict[ShakesHands, None] = {}
         """Those that wait for their peers, the longest silent first."""
         self._timer: asyncio.TimerHandle | None = None
-        most = threads or max(1, (os.cpu_count() or 2) - 1)
-        self._threads = ThreadPoolExecutor(most, thread_name_prefix="odradek-tls")
+        self._most_threads = threads or max(1, (os.cpu_count() or 2) - 1)
+        self._threads: list[threading.Thread] = []
+        self._steps: SimpleQueue[ShakesHands | None] = SimpleQueue()
+        """None ends a thread."""
+        self._freed: deque[object] = deque()
+        self._stepped: deque[ShakesHands] = deque()
+        self._lock = threading.Lock()
+        """Guards the two next to it."""
+        self._is_called = False
+        """Whether the loop is about to take up what is over."""
+        self._is_closed = False
 
     def __len__(self) -> int:
         return len(self._deadlines)
@@ -72,33 +99,93 @@ class Handshakes:
         if self._timer is None:
             self._timer = self._loop.call_later(self.timeout_s, self._check_deadlines)
 
-    def submit(self, one: ShakesHands) -> None:
-        """Have a step done: something has come."""
+    def submit(self, one: ShakesHands, size: int) -> None:
+        """Have a step done: so many bytes have come."""
         self._waiting.pop(one, None)
-        step = self._loop.run_in_executor(self._threads, one.step)
-        step.add_done_callback(lambda _: one.stepped())
+        self._bytes[one] = self._bytes.get(one, 0) + size
+        self._all_bytes += size
+        while self._all_bytes > self.most_bytes and self._waiting:
+            self._give_up_longest(
+                f"peers have sent more than {self.most_bytes} bytes for handshakes under way"
+            )
+        if self._all_bytes > self.most_bytes:
+            one.give_up(f"peers have sent more than {self.most_bytes} bytes for handshakes under way")
+            return
+        if len(self._threads) < self._most_threads:
+            thread = threading.Thread(target=self._run, name=f"odradek-tls-{len(self._threads)}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._steps.put(one)
 
     def waits(self, one: ShakesHands) -> None:
         """After a step: the peer has the word again."""
         self._waiting[one] = None
         while len(self._waiting) > self.most_waiting:
-            longest = next(iter(self._waiting))
-            del self._waiting[longest]
-            longest.give_up(
-                f"more than {self.most_waiting} handshakes wait for their peers, this one longest"
-            )
+            self._give_up_longest(f"more than {self.most_waiting} handshakes wait for their peers")
+
+    def _give_up_longest(self, reason: str) -> None:
+        longest = next(iter(self._waiting))
+        self.end(longest)
+        longest.give_up(f"{reason}, this one longest")
 
     def end(self, one: ShakesHands) -> None:
         """A handshake is over, well or not."""
         self._deadlines.pop(one, None)
         self._waiting.pop(one, None)
+        self._all_bytes -= self._bytes.pop(one, 0)
+
+    def free(self, session: object) -> None:
+        """Let go of a session a little later: OpenSSL takes its time, and thousands may hang up at once.
+
+        Not in a thread, which would keep the interpreter's lock from the loop.
+        """
+        self._freed.append(session)
+        if len(self._freed) == 1:
+            self._loop.call_soon(self._free_some)
+
+    def _free_some(self) -> None:
+        freed = self._freed
+        for _ in range(min(MOST_IN_A_TURN, len(freed))):
+            freed.popleft()
+        if freed:
+            self._loop.call_soon(self._free_some)
 
     def close(self) -> None:
-        """End the threads, when they have done what they have."""
+        """End the threads, when each has done the step that it is at."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._threads.shutdown()
+        with self._lock:
+            self._is_closed = True
+        for _ in self._threads:
+            self._steps.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
+        self._stepped.clear()
+
+    def _run(self) -> None:
+        """Do steps; in a thread."""
+        while (one := self._steps.get()) is not None:
+            if self._is_closed:
+                continue
+            one.step()
+            with self._lock:
+                self._stepped.append(one)
+                if self._is_called or self._is_closed:
+                    continue
+                self._is_called = True
+                self._loop.call_soon_threadsafe(self._take_up)
+
+    def _take_up(self) -> None:
+        """Tell some of those whose step is over; before the next ones the loop looks at its sockets."""
+        stepped = self._stepped
+        for _ in range(min(MOST_IN_A_TURN, len(stepped))):
+            stepped.popleft().stepped()
+        with self._lock:
+            self._is_called = bool(stepped) and not self._is_closed
+            if self._is_called:
+                self._loop.call_soon(self._take_up)
 
     def _check_deadlines(self) -> None:
         self._timer = None
@@ -108,4 +195,4 @@ class Handshakes:
                 self._timer = self._loop.call_at(deadline, self._check_deadlines)
                 break
             one.give_up(f"no handshake within {self.timeout_s:g} s")
-            self._deadlines.pop(one, None)
+            self.end(one)

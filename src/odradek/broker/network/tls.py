@@ -201,7 +201,13 @@ class TlsLayer:
         self._transport = None
         self._writelines = None
         if not was_in_thread:  # it has them until `stepped`
-            self._session = self._incoming = self._outgoing = None
+            self._free()
+
+    def _free(self) -> None:
+        session, self._session = self._session, None
+        self._incoming = self._outgoing = None
+        if session is not None:
+            self._encrypts.handshakes.free(session)
 
     # ------------------------------------------------------------------ the handshake
 
@@ -211,7 +217,6 @@ class TlsLayer:
                 self._fail("what came is not TLS: is the client's security.protocol another one?")
                 return
             self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-            self._session = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._handshake_bytes += len(data)
         if self._handshake_bytes > MAX_HANDSHAKE_BYTES:
             self._fail(f"more than {MAX_HANDSHAKE_BYTES} bytes of a handshake")
@@ -219,11 +224,13 @@ class TlsLayer:
         self._incoming.write(data)
         self._state = IN_THREAD
         self._update_reading()
-        self._encrypts.handshakes.submit(self)
+        self._encrypts.handshakes.submit(self, len(data))
 
     def step(self) -> None:
         """See `ShakesHands.step`."""
         try:
+            if self._session is None:
+                self._session = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
             self._session.do_handshake()
             self._principal = self._encrypts.principal_of(self._session)
         except Exception as error:
@@ -235,7 +242,7 @@ class TlsLayer:
         """See `ShakesHands.stepped`."""
         if self._state != IN_THREAD:
             # Closed meanwhile.
-            self._session = self._incoming = self._outgoing = None
+            self._free()
             return
         self._send()  # an alert, if it has failed
         error, self._error = self._error, None
