@@ -11,7 +11,8 @@ class LosingProxy:
     """Hands bytes to and fro between clients and one server.
 
     `lose_next_answer` has it break the connection instead of handing on the next answer to a request; pings
-    and events of watches pass.
+    and events of watches pass. `hold_next_connection` has it take a connection and stay silent, as a server
+    does that is about to start or to end.
     """
 
     def __init__(self, server_port: int) -> None:
@@ -19,6 +20,8 @@ class LosingProxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self._lose = threading.Event()
+        self._hold = threading.Event()
+        self.held = threading.Event()
         self.lost = 0
         self._sockets: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
@@ -26,6 +29,10 @@ class LosingProxy:
     def lose_next_answer(self) -> None:
         """Lose the answer to the next request."""
         self._lose.set()
+
+    def hold_next_connection(self) -> None:
+        """Take the next connection, and hand nothing on; `held` says when there is one."""
+        self._hold.set()
 
     def break_connections(self) -> None:
         """Break what stands; new connections are taken."""
@@ -43,6 +50,11 @@ class LosingProxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            if self._hold.is_set():
+                self._hold.clear()
+                self._sockets.append(client)
+                self.held.set()
+                continue
             try:
                 server = socket.create_connection(("127.0.0.1", self._server_port))
             except OSError:

@@ -205,6 +205,22 @@ def test_a_session_survives_the_servers_restart_with_nodes_and_watches(
     assert told == []
 
 
+def test_a_session_outlives_a_server_that_accepts_a_connection_and_stays_silent(
+    zookeeper: ZooKeeperServer, chroot: str, connect: Connect, proxy: LosingProxy
+) -> None:
+    store = connect(proxy.address + chroot, session_timeout_ms=9_000, request_timeout_ms=8_000)
+    told: list[str] = []
+    store.on_expired(lambda: told.append("expired"))
+    store.create("/e", ephemeral=True)
+    proxy.hold_next_connection()
+    proxy.break_connections()
+    assert proxy.held.wait(LIMIT_S)
+    stat = store.exists("/e")
+    assert stat is not None
+    assert stat.ephemeral_owner == store.session_id
+    assert told == []
+
+
 def test_what_changes_while_the_connection_is_lost_is_told_afterwards(
     zookeeper: ZooKeeperServer, chroot: str, connect: Connect, proxy: LosingProxy
 ) -> None:

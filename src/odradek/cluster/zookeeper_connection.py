@@ -61,6 +61,10 @@ _POLL_S = 0.2
 """How often who waits looks whether the session is over."""
 
 
+_HANDSHAKE_S = 5.0
+"""How long a server may take to answer a handshake before the next one is asked, at most."""
+
+
 class ConnectionLost(Exception):
     """The connection was lost while an operation was under way, or the server asks for it to be repeated:
     it may have been done, or not."""
@@ -114,6 +118,7 @@ class ZooKeeperConnection:
             connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=1.0),
             logger=self._log,
         )
+        _bound_handshakes(self._client, session_timeout_ms / 1000)
         self._client.add_listener(self._state_changed)
         self._live: threading.Event = threading.Event()
 
@@ -362,3 +367,19 @@ def _operation(op: Op, path: str, acl: Acl) -> Any:
         return serialization.Delete(path, op.version)
     assert isinstance(op, Check)
     return serialization.CheckVersion(path, op.version)
+
+
+def _bound_handshakes(client: KazooClient, session_s: float) -> None:
+    """Leave a server that takes a connection and stays silent, while the session still lasts.
+
+    One that is about to start or to end may do that. kazoo waits as long as the session, divided by the
+    number of servers: a session with a single one would be over.
+    """
+    limit_s = min(max(session_s / 3, 1.0), _HANDSHAKE_S)
+    connection = client._connection
+    invoke = connection._invoke
+
+    def bounded(timeout: float, request: Any, xid: int | None = None) -> Any:
+        return invoke(min(timeout, limit_s), request, xid)
+
+    connection._invoke = bounded
