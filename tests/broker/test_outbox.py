@@ -91,7 +91,7 @@ def test_a_turn_has_an_end(
     pair: tuple[socket.socket, socket.socket],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(outboxes, "send_range", lambda out, file, position, size, patience: size)
+    monkeypatch.setattr(outboxes, "send_parts", lambda out, parts, most, patience: most)
     outbox = Outbox(pair[0])
     outbox.parts.extend(ranges(0, len(CONTENT)) for _ in range(10))
     outbox.write()

@@ -10,6 +10,7 @@ import random
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from odradek.broker.network import outbox, sending
 from odradek.broker.network.connection import MAX_UNANSWERED, WRITE_HIGH_WATER, Connection
 from odradek.broker.network.limits import NetworkLimits
 from odradek.broker.network.piece_sender import PieceSender
-from odradek.broker.network.send_range import send_range
+from odradek.broker.network.send_parts import send_parts
 from odradek.broker.network.server import Listener
 from odradek.log.storage.files import FileRange
 from odradek.log.storage.real_files import RealFileSystem
@@ -318,15 +319,15 @@ def test_a_peer_that_reads_a_long_answer_is_not_idle(
 
 
 class SlowDisk:
-    """Stands in for `send_range`: waits until it is told to go on."""
+    """Stands in for `send_parts`: waits until it is told to go on."""
 
     def __init__(self) -> None:
         self.asked, self.go = threading.Event(), threading.Event()
 
-    def __call__(self, *arguments: int) -> int:
+    def __call__(self, *arguments: Any) -> int:
         self.asked.set()
         assert self.go.wait(60)
-        return send_range(*arguments)
+        return send_parts(*arguments)
 
 
 @LOOPS
@@ -335,7 +336,7 @@ def test_nobody_waits_for_the_disk_of_another(
 ) -> None:
     handler = FetchesOfAFile(tmp_path, MIB)
     disk = SlowDisk()
-    monkeypatch.setattr(outbox, "send_range", disk)
+    monkeypatch.setattr(outbox, "send_parts", disk)
 
     async def main() -> None:
         async with served(handler) as (listener, reader, writer):
@@ -365,7 +366,7 @@ def test_a_peer_that_goes_while_the_disk_is_waited_for(
 ) -> None:
     handler = FetchesOfAFile(tmp_path, MIB)
     disk = SlowDisk()
-    monkeypatch.setattr(outbox, "send_range", disk)
+    monkeypatch.setattr(outbox, "send_parts", disk)
 
     async def main() -> None:
         async with listening({ApiKey.FETCH: handler}) as listener:
@@ -402,12 +403,15 @@ def test_without_sendfile_the_bytes_are_read(tmp_path: Path, monkeypatch: pytest
     handler = FetchesOfAFile(tmp_path, 2 * MIB)
     calls = 0
 
-    def refuse(*_: object) -> int:
+    def refuse(out: int, parts: list[Any], *how: int) -> int:
         nonlocal calls
+        in_memory = list(takewhile(lambda one: not isinstance(one, tuple), parts))
+        if in_memory:
+            return send_parts(out, in_memory, *how)
         calls += 1
         raise OSError(22, "Invalid argument")
 
-    monkeypatch.setattr(outbox, "send_range", refuse)
+    monkeypatch.setattr(outbox, "send_parts", refuse)
 
     async def main() -> None:
         async with served(handler) as (_, reader, writer):
@@ -449,12 +453,12 @@ def test_frames_stay_whole_when_each_write_is_cut(tmp_path: Path, monkeypatch: p
     handler = FetchesOfAFile(tmp_path, 200_000)
     chance = random.Random(5)
 
-    def little(out: int, file: int, position: int, size: int, patience_ms: int) -> int:
+    def little(out: int, parts: list[Any], most: int, patience_ms: int) -> int:
         if chance.random() < 0.3:
             raise BlockingIOError
-        return send_range(out, file, position, min(size, chance.randrange(1, 5000)), patience_ms)
+        return send_parts(out, parts, min(most, chance.randrange(1, 5000)), patience_ms)
 
-    monkeypatch.setattr(outbox, "send_range", little)
+    monkeypatch.setattr(outbox, "send_parts", little)
 
     async def main() -> None:
         async with served(handler) as (_, reader, writer):

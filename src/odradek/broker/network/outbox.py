@@ -16,8 +16,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from odradek.broker.conversion.lazy_records import LazyRecords
-from odradek.broker.network._pysending import has_room_within
-from odradek.broker.network.send_range import send_range
+from odradek.broker.network.send_parts import MOST_PARTS, send_parts
 from odradek.log.storage.files import FileRange
 
 TURN_BYTES = 4 * 1024 * 1024
@@ -26,9 +25,7 @@ TURN_BYTES = 4 * 1024 * 1024
 PATIENCE_MS = 1
 """So long a thread waits for a socket to take more: who reads on needs a fraction of it, and others wait."""
 
-_BUFFERS_AT_ONCE = 64
 _NO_SENDFILE = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
-_MSG_MORE = getattr(socket, "MSG_MORE", 0)
 
 UNREAD = (FileRange, LazyRecords)
 """Parts of an answer that are not in memory."""
@@ -75,71 +72,56 @@ class Outbox:
         Args:
             patience_ms: how long to wait for a socket that takes no more.
         """
-        parts = self.parts
         turn = TURN_BYTES
         try:
-            while parts and turn > 0:
-                part = parts[0]
-                if part.__class__ is LazyRecords:
+            while turn > 0:
+                run, size = self._next_run()
+                if not run:
                     break
-                size = min(len(part) - self._position, turn)
+                wanted = min(size, turn)
                 try:
-                    count = (
-                        self._send_range(part, size, patience_ms)
-                        if part.__class__ is FileRange
-                        else self._send_bytes()
-                    )
+                    count = send_parts(self._fd, run, wanted, patience_ms)
                 except BlockingIOError:
-                    count = 0
+                    break
+                except OSError as error:
+                    if error.errno not in _NO_SENDFILE or not isinstance(run[0], tuple):
+                        raise
+                    # A file system without it.
+                    self.parts[0] = memoryview(self.parts[0].read())
+                    continue
+                if not count:
+                    raise OSError(errno.EIO, f"the file ended {run[0][2]} bytes before what was announced")
+                self._advance(count)
                 turn -= count
-                # Asking a socket that is full a second time would only cost; for a range it was waited.
-                waits = patience_ms and part.__class__ is not FileRange
-                if count < size and not (waits and has_room_within(self._fd, patience_ms)):
+                if count < wanted:
+                    # Asking a socket that is full a second time would only cost.
                     break
         except Exception as error:
             self.error = error.with_traceback(None)  # whose frames hold the file
         self.sent = TURN_BYTES - turn
 
-    def _send_range(self, part: FileRange, size: int, patience_ms: int) -> int:
-        position = self._position
-        try:
-            count = send_range(self._fd, part.fileno(), part.position + position, size, patience_ms)
-        except OSError as error:
-            if error.errno not in _NO_SENDFILE:
-                raise
-            # A file system without it.
-            self.parts[0] = memoryview(part.read())
-            return self._send_bytes()
-        if not count:
-            missing = len(part) - position
-            raise OSError(errno.EIO, f"the file ended {missing} bytes before what was announced")
-        if position + count == len(part):
-            self.parts.popleft()
-            self._position = 0
-        else:
-            self._position = position + count
-        return count
-
-    def _send_bytes(self) -> int:
-        parts = self.parts
+    def _next_run(self) -> tuple[list[Any], int]:
+        """What is to be sent next as `send_parts` takes it, and how many bytes that is."""
         run: list[Any] = []
-        for part in parts:
-            if part.__class__ in UNREAD or len(run) == _BUFFERS_AT_ONCE:
+        size, position = 0, self._position
+        for part in islice(self.parts, MOST_PARTS):
+            if part.__class__ is LazyRecords:
                 break
-            run.append(part)
-        # What has to be made first may keep the peer waiting.
-        more = _MSG_MORE if len(run) < len(parts) and parts[len(run)].__class__ is not LazyRecords else 0
-        if self._position:
-            run[0] = memoryview(run[0])[self._position :]
-        count = left = self._socket.sendmsg(run, (), more)
-        for part in run:
-            if left < len(part):
-                self._position += left
-                break
-            left -= len(part)
-            parts.popleft()
-            self._position = 0
-        return count
+            left = len(part) - position
+            if part.__class__ is FileRange:
+                run.append((part.fileno(), part.position + position, left))
+            else:
+                run.append(memoryview(part)[position:] if position else part)
+            size, position = size + left, 0
+        return run, size
+
+    def _advance(self, count: int) -> None:
+        """So much has been sent."""
+        parts = self.parts
+        count += self._position
+        while parts and count >= len(parts[0]):
+            count -= len(parts.popleft())
+        self._position = count
 
     def close(self) -> None:
         """Drop what is left, and let go of the descriptor."""
