@@ -66,6 +66,7 @@ SECTIONS = [
     Section("cluster-size", "benchmarks.cluster_size", "memory of brokers with 2,000 replicas", False),
     Section("workers", "benchmarks.workers_section", "two workers beside one, on one machine", False),
     Section("security", "benchmarks.security_section", "what security costs, part by part", False),
+    Section("security-storm", "benchmarks.security_storm", "handshakes and failing logins in storms", False),
     Section("security-tls", "benchmarks.security_tls", "TLS 1.3 beside plain connections", False),
     Section("convert", "benchmarks.records_convert", "records of today for clients of 0.10, and back"),
     Section("client", "benchmarks.client_section", "Producer and Consumer beside other Python clients"),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks import security_authorizer, security_storm
+from benchmarks import security_authorizer
 from benchmarks.clusters import own_version
 from benchmarks.results import Measure, Outcome
 from benchmarks.sections import Context
 
-PARTS: tuple[tuple[tuple[str, ...], Callable[[Context], list[Measure]]], ...] = (
+PARTS: tuple[tuple[tuple[str, str], Callable[[Context], list[Measure]]], ...] = (
     (security_authorizer.CONTENDERS, security_authorizer.measure),
-    (security_storm.CONTENDERS, security_storm.measure),
 )
 """Of each part with what, and without; and what measures it."""
 
