@@ -117,9 +117,11 @@ def command(
     from odradek.broker.process.lifeline import hold
     from odradek.broker.process.logging import configure
     from odradek.broker.process.main import run
+    from odradek.broker.process.modes import keep_others_out
     from odradek.broker.process.signals import ignore
     from odradek.cluster.config_def import ConfigError
 
+    keep_others_out()
     try:
         configure(
             log_format,

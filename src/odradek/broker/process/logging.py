@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import sys
 import time
 from collections.abc import Callable
 from functools import lru_cache
+from io import TextIOWrapper
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from odradek.broker.config.loggers import AUDIT, LEVELS
+from odradek.broker.process.modes import make_for_owner
 
 FORMATS = ("text", "json")
 
@@ -244,7 +245,7 @@ def configure(
     handler.addFilter(flood)
     _send("odradek", handler, level.upper())
     if authorizer_log is not None:
-        handler = _audit_file(authorizer_log)
+        handler = _AuditFile(authorizer_log, encoding="utf-8", errors="backslashreplace")
         handler.setFormatter(formatter)
     _send(AUDIT, handler, LEVELS[authorizer_level.upper()])
 
@@ -258,8 +259,9 @@ def _send(name: str, handler: logging.Handler, level: int | str) -> None:
     logger.propagate = False
 
 
-def _audit_file(path: Path) -> logging.Handler:
-    """A file that only its owner may read, and that is opened again when somebody has moved it away."""
-    # Made here, as a handler gives the modes of the process to the files that it makes.
-    os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600))
-    return WatchedFileHandler(path, encoding="utf-8", errors="backslashreplace")
+class _AuditFile(WatchedFileHandler):
+    """A file that only its owner may read, and that is made again when somebody has moved it away."""
+
+    def _open(self) -> TextIOWrapper:
+        make_for_owner(Path(self.baseFilename))
+        return super()._open()

@@ -216,7 +216,8 @@ class SharedStore:
 
     def __init__(self, data_dir: Path) -> None:
         folder = data_dir.absolute() / WORKERS
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         self.path = folder / SOCKET
         self._temporary: str | None = None
         self._store = EmbeddedStore(folder / STORE_FILE)

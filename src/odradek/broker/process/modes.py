@@ -1,0 +1,27 @@
+"""Who else on the machine may read what a broker makes: nobody but its owner and the owner's group.
+
+Files in which credentials stand are for the owner alone, each by whoever makes it: the metadata store, the
+socket of the workers, the audit log.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+OTHERS = 0o007
+OWNER_ALONE = 0o077
+
+
+def keep_others_out() -> None:
+    """Have this process make nothing that others may read or write, whatever umask it was started with."""
+    os.umask(os.umask(OWNER_ALONE) | OTHERS)
+
+
+def make_for_owner(path: Path) -> None:
+    """Make a file that only its owner may read, unless it is there.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600))
