@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,11 @@ from odradek.wire.messages.stop_replica import (
     StopReplicaTopicState,
     StopReplicaTopicV1,
 )
-from odradek.wire.messages.update_metadata import UpdateMetadataRequest
+from odradek.wire.messages.update_metadata import (
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
 from replication.replicas import append
 
 ME, OTHER, THIRD = 0, 1, 2
@@ -280,6 +284,52 @@ def test_update_metadata_of_an_older_controller_changes_nothing() -> None:
         older = UpdateMetadataRequest(controller_id=OTHER, controller_epoch=8)
         assert world.changes.update_metadata(older, 8) is STALE
         assert (world.metadata.image.controller_id, world.metadata.image.controller_epoch) == (THIRD, 9)
+
+    run(scenario)
+
+
+def _update(*states: UpdateMetadataPartitionState, topic_id: bytes = ID) -> UpdateMetadataRequest:
+    topic = UpdateMetadataTopicState(topic_name="t", topic_id=topic_id, partition_states=[*states])
+    return UpdateMetadataRequest(
+        controller_id=OTHER,
+        controller_epoch=CONTROLLER_EPOCH,
+        broker_epoch=BROKER_EPOCH,
+        topic_states=[topic],
+    )
+
+
+def _elsewhere(index: int, epoch: int, replicas: Sequence[int] = (OTHER, THIRD)) -> UpdateMetadataPartitionState:
+    return UpdateMetadataPartitionState(
+        partition_index=index, leader=OTHER, leader_epoch=epoch, replicas=[*replicas], isr=[*replicas]
+    )
+
+
+def test_what_was_given_to_others_while_this_broker_was_not_heard_of_is_led_no_more() -> None:
+    """Its session had ended: StopReplica never came, and LeaderAndIsr names only what it still holds."""
+
+    async def scenario(world: World) -> None:
+        await world.lead(state(0, epoch=3), state(1, OTHER, epoch=3), state(2, epoch=5), state(3, epoch=3))
+        world.led.clear()
+        update = _update(
+            _elsewhere(0, 4), _elsewhere(1, 4), _elsewhere(2, 4), _elsewhere(3, 4, (OTHER, ME))
+        )
+        assert world.changes.update_metadata(update, 8) is NONE
+        assert not world.replicas.get("t", 0).is_leader and world.fetchers.followed == {}
+        assert world.led == [{"t"}]
+        # What is known here is newer; and what this broker holds is for LeaderAndIsr to say.
+        assert world.replicas.get("t", 2).is_leader and world.replicas.get("t", 3).is_leader
+        assert world.folders() == ["t-0", "t-1", "t-2", "t-3"], "only StopReplica deletes"
+        assert await world.lead(state(0, OTHER, epoch=6)) == (NONE, [NONE])
+        assert world.fetchers.followed == {("t", 0): (OTHER, 6)}
+
+    run(scenario)
+
+
+def test_a_topic_of_another_id_on_others_is_not_led_here() -> None:
+    async def scenario(world: World) -> None:
+        await world.lead(state(0, epoch=3))
+        world.changes.update_metadata(_update(_elsewhere(0, 0), topic_id=ANOTHER_ID), 8)
+        assert not world.replicas.get("t", 0).is_leader
 
     run(scenario)
 

@@ -178,18 +178,15 @@ class SimulatedCluster:
             partitions = tree.nodes.get(paths.topic(topic) + "/partitions")
             for index in sorted(map(int, partitions.children)) if partitions is not None else ():
                 found = [one.broker.replicas.find(topic, index) for one in self.machines]
-                if any(one is None for one in found):
+                leaders = [one for one in found if one is not None and one.is_leader]
+                if any(one is None for one in found) or any(len(one.replicas) < BROKERS for one in leaders):
                     everywhere = list(range(BROKERS))
                     self.administer(partial(_reassign, topic=topic, index=index, replicas=everywhere))
                     return f"{topic}-{index} lacks replicas"
-                if sum(one.is_leader for one in found) != 1:
+                if len(leaders) != 1:
                     return f"{topic}-{index} has not one leader"
-                leader = next(one for one in found if one.is_leader)
-                if (
-                    len(leader.replicas) != BROKERS
-                    or len(leader.isr) != BROKERS
-                    or leader.isr_state.wanted is not None
-                ):
+                (leader,) = leaders
+                if len(leader.isr) != BROKERS or leader.isr_state.wanted is not None:
                     return f"{topic}-{index}: the ISR is {leader.isr}"
                 ends = {(one.log.log_end_offset, one.log.high_watermark) for one in found}
                 if ends != {(leader.log.log_end_offset,) * 2}:

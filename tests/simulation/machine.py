@@ -194,6 +194,7 @@ class Machine:
         self.host = f"b{number}"
         self.lives = 0
         self.has_lost_pages = False
+        self._is_stopping = self._is_to_return = False
         self.may_return: Callable[[str], bool] = lambda host: True
         self.broker = None
         self.clock = VirtualClock(world)
@@ -213,8 +214,9 @@ class Machine:
         return self.is_alive and broker is not None and broker.machine_life == self.lives and broker._started
 
     def start(self) -> None:
-        """Start a broker, again and again until it has started."""
+        """Start a broker, again and again until it has started; when it has stopped, if it is about to."""
         if self.is_alive:
+            self._is_to_return = self._is_stopping
             return
         if self.has_lost_pages and not self.may_return(self.host):
             # A machine that boots before anybody has missed it is Kafka's known gap.
@@ -228,6 +230,7 @@ class Machine:
 
     def _begin_life(self) -> None:
         self.lives += 1
+        self._is_stopping = self._is_to_return = False
         self.world.note(f"{self.host} starts {self.lives}")
         self.loop = self.world.loop(f"{self.host}.{self.lives}")
         self.loop.host, self.loop.network = self.host, self.network
@@ -299,12 +302,15 @@ class Machine:
         """Stop the broker in good order, and end its process."""
         if self.is_started:
             self.world.note(f"{self.host} stops")
+            self._is_stopping = True
             self.loop.call_soon(lambda: self.loop.create_task(self._stop(self.loop)))
 
     async def _stop(self, loop: MachineLoop) -> None:
         await self.broker.stop()
         if not loop.is_dead:
             self.kill()
+            if self._is_to_return:
+                self.start()
 
     def move_out(self, topic: str, index: int) -> None:
         """Take a partition's folder out of the data folder, while no broker runs."""

@@ -10,6 +10,9 @@ turn.
 - A partition whose leader epoch is older than the replica's is STALE_CONTROLLER_EPOCH, as in Kafka; one that
   is not assigned to this broker UNKNOWN_TOPIC_OR_PARTITION; of a topic of another id INCONSISTENT_TOPIC_ID.
 - After the stop everything is STALE_BROKER_EPOCH: this life of the broker is over.
+- A replica that UpdateMetadata gives to others alone, in a newer leader epoch, is led and followed no more; its
+  log stays, as only StopReplica deletes. It was taken from this broker while that was away: StopReplica never
+  came, and a broker that has registered anew is told of what it still holds. (Kafka's goes on leading.)
 - A replica whose log cannot be used is KAFKA_STORAGE_ERROR. So is one that is to be deleted, until its folder
   is there to be deleted: it would come back otherwise.
 
@@ -45,6 +48,7 @@ from odradek.wire.messages.stop_replica import StopReplicaPartitionError, StopRe
 if TYPE_CHECKING:
     from odradek.broker.metadata.metadata_cache import MetadataCache
     from odradek.broker.replicas.replica_manager import ReplicaManager
+    from odradek.cluster.image import ClusterDelta, ClusterImage
     from odradek.cluster.store import MetadataStore
     from odradek.log.folders.log_manager import LogManager
     from odradek.util.topic_partition import TopicPartition
@@ -118,6 +122,7 @@ class StateChanges:
         self._one_at_a_time = asyncio.Lock()
         self._running: set[asyncio.Task[Any]] = set()
         self._stopped = False
+        metadata.add_listener(self._stop_what_others_hold)
 
     def check_sender(
         self, request: LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
@@ -160,6 +165,22 @@ class StateChanges:
         if error is ErrorCode.NONE:
             self._metadata.update(request, version)
         return error
+
+    def _stop_what_others_hold(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        stopped: set[str] = set()
+        for name, topic in delta.topics.items():
+            for index, replica in (self._replicas.of(name) or {}).items():
+                state = topic.partitions.get(index)
+                if state is None or self._broker_id in state.replicas or replica.leader_id < 0:
+                    continue
+                own_id = replica.log.topic_id
+                is_another = own_id is not None and any(topic.topic_id) and own_id != topic.topic_id
+                if is_another or state.leader_epoch > replica.leader_epoch:
+                    log.warning("%s-%d is held by brokers %s alone", name, index, list(state.replicas))
+                    self._fetchers.remove([(name, index)])
+                    self._replicas.stop(name, index)
+                    stopped.add(name)
+        self._tell(stopped)
 
     # ------------------------------------------------------------------ LeaderAndIsr
 
