@@ -36,7 +36,10 @@ def main() -> int:
     parser.add_argument("--trace", action="store_true", help="print each event")
     parser.add_argument("--log", action="store_true", help="print what brokers and clients log")
     options = parser.parse_args()
-    logging.basicConfig(level=logging.INFO if options.log else logging.CRITICAL)
+    # Errors have to be heard of, whether they are printed or not: one with a traceback is a bug.
+    logging.basicConfig(level=logging.INFO if options.log else logging.ERROR)
+    if not options.log:
+        logging.getLogger().handlers[0].setLevel(logging.CRITICAL)
     faults = None if options.faults is None else parse(options.faults)
     failed = 0
     with nullcontext() if options.mutant is None else MUTANTS[options.mutant]():

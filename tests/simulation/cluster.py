@@ -8,6 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from odradek.cluster import paths
+from odradek.coordinators.runtime import ShardState
+from odradek.coordinators.transactions.coordinator import TRANSACTION_STATE_TOPIC
+from odradek.coordinators.transactions.states import PREPARED
 from odradek.errors import OdradekError
 from odradek.testing.broker import create_topic
 
@@ -102,6 +105,23 @@ class SimulatedCluster:
                 if found is not None and found.is_leader:
                     return found
         return None
+
+    def gave_up(self, transactional_id: str) -> bool:
+        """Return whether a transactional id can do nothing any more, as in Kafka.
+
+        Records of the transaction topic were lost, and forgiven. So the coordinator ends a transaction under an
+        epoch that partitions know to be over; they say INVALID_PRODUCER_EPOCH, and it asks them no more.
+        """
+        if (TRANSACTION_STATE_TOPIC, 0) not in self.observer.forgiven:
+            return False
+        for machine in self.machines:
+            transactions = machine.broker._transactions if machine.is_started else None
+            if transactions is None or transactions.coordinator.runtime.state(0) is not ShardState.ACTIVE:
+                continue
+            shard = transactions.coordinator.runtime.shard(0)
+            found = shard.transactions.get(transactional_id)
+            return found is not None and found.state in PREPARED and transactional_id not in shard.owed
+        return False
 
     # ------------------------------------------------------------------ faults
 

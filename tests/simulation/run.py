@@ -138,16 +138,21 @@ async def _run(cluster: SimulatedCluster, outcome: Outcome, journal: LocalJourna
     process = world.loop("clients")
     process.network = cluster.network
     site = new_site(outcome.seed, cluster.bootstrap_servers, journal)
-    working = [process.create_task(one.run()) for one in clients(site)]
+    working = {who: process.create_task(one.run()) for who, one in clients(site).items()}
     await cluster.suffer(list(outcome.faults))
     await asyncio.sleep(max(0.0, UNTIL_S - 5 - world.now_s))
     cluster.heal()
     site.finishing.set()
     await asyncio.sleep(2)
     site.ended.set()
-    await cluster.until(lambda: all(one.done() for one in working), SETTLE_S, "the clients' end")
-    for one in working:
-        one.result()
+    await cluster.until(
+        lambda: all(one.done() or cluster.gave_up(who) for who, one in working.items()),
+        SETTLE_S,
+        "the clients' end",
+    )
+    for one in working.values():
+        if one.done():
+            one.result()
     await cluster.settle(SETTLE_S)
     judging = process.create_task(_judge(site, journal, outcome))
     await cluster.until(judging.done, SETTLE_S, "everything is read")

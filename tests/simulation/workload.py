@@ -120,18 +120,18 @@ class Passer:
         await kill(producer)
 
 
-def clients(site: Site) -> list[Any]:
-    """All of them."""
-    return [
-        Sender(site, "plain", is_idempotent=False),
-        Sender(site, "idem", is_idempotent=True),
-        Writer(site, "w0", 5),
-        Writer(site, "w1", 0),
-        Copier(site, "c0"),
-        Member(site, "m0"),
-        Assigned(site, "a"),
-        Passer(site),
-    ]
+def clients(site: Site) -> dict[str, Any]:
+    """All of them by name, those of transactions by their transactional ids."""
+    return {
+        "plain": Sender(site, "plain", is_idempotent=False),
+        "idem": Sender(site, "idem", is_idempotent=True),
+        "w0": Writer(site, "w0", 5),
+        "w1": Writer(site, "w1", 0),
+        "c0": Copier(site, "c0"),
+        "m0": Member(site, "m0"),
+        "a": Assigned(site, "a"),
+        PASSING: Passer(site),
+    }
 
 
 class SimulatedSite(Site):

@@ -338,7 +338,9 @@ class _Fetching:
     def _ask(self) -> None:
         """Send a request to every leader to which none is on its way."""
         busy = {reading.tp for _, readings in self._asked.values() for reading in readings}
+        metadata = self._cluster.metadata
         by_node: dict[int, list[_Reading]] = {}
+        epochs: dict[TopicPartition, int] = {}
         for tp, reading in self._left.items():
             if tp in busy or reading.fetch_offset >= reading.end:
                 continue
@@ -347,7 +349,8 @@ class _Fetching:
                 raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp} has no leader")
             if leader not in self._asked:
                 by_node.setdefault(leader, []).append(reading)
-        metadata = self._cluster.metadata
+                # With a leader that is known later its predecessor must not be asked: it may follow behind it.
+                epochs[tp] = metadata.leader_epoch(tp)
         for node, readings in by_node.items():
             readings.sort(key=lambda reading: reading.tp.topic)
             connection = self._cluster.connection(node)
@@ -360,7 +363,7 @@ class _Fetching:
                     FetchAt(
                         r.tp,
                         r.fetch_offset,
-                        metadata.leader_epoch(r.tp),
+                        epochs[r.tp],
                         self._config.max_partition_fetch_bytes,
                     )
                     for r in readings

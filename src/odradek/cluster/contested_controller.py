@@ -376,9 +376,9 @@ class ContestedController(Controller):
             return
         except SessionExpired:
             self._resign()
-        except OdradekError:
+        except OdradekError as error:
             # Nobody waits for this: `look_again` looks at it again.
-            log.exception("cannot follow the change of %s", path)
+            log.error("cannot follow the change of %s yet: %s", path, error)
             self._unseen[path] = None
 
     def look_again(self) -> None:

@@ -255,9 +255,9 @@ class Controller(IsrChanges):
             del self._pending[path]
             try:
                 self._HANDLERS[path](self)
-            except OdradekError:
+            except OdradekError as error:
                 # Nobody waits for this; the next event, or the next start, looks at it again.
-                log.exception("cannot follow the change of %s", path)
+                log.error("cannot follow the change of %s yet: %s", path, error)
 
     def _controller_changed(self) -> None:
         if self.is_active and self.store.exists(paths.CONTROLLER) is not None:

@@ -222,9 +222,9 @@ class Reassignment(TopicDeletion):
                 self._forget_ended()
         except NotControllerError:
             return
-        except OdradekError:
+        except OdradekError as error:
             # It is looked at again with the next change of the ISR or of the brokers.
-            log.exception("cannot end the reassignment of %s-%d", topic, index)
+            log.error("cannot end the reassignment of %s-%d yet: %s", topic, index, error)
 
     def _resume(self) -> None:
         super()._resume()

@@ -151,7 +151,16 @@ class Fetcher:
             connection = await self._cluster.connection(node, FETCH)
             for p in positions:
                 self._positions.leader_changed(p.tp, self._cluster.metadata.leader_epoch(p.tp))
-            positions = [p for p in positions if p.fetchable and self._positions.assigned.get(p.tp) is p]
+            # Of what was meant to be asked here another may be the leader by now. In that one's epoch this
+            # broker may follow, behind it, and find an offset out of range that is not.
+            now = self._cluster.now_ms()
+            positions = [
+                p
+                for p in positions
+                if p.fetchable
+                and self._positions.assigned.get(p.tp) is p
+                and self._node_for(p, now) == node
+            ]
             if not positions:
                 return
             positions.sort(key=lambda p: p.tp.topic)
