@@ -201,6 +201,26 @@ async def test_a_broken_channel_is_tried_again_after_a_pause() -> None:
 
 
 @in_a_loop
+async def test_a_look_and_a_request_that_break_together_are_one_pause() -> None:
+    world = World()
+    world.manager.start(IMAGE)
+    for response in (UpdateMetadataResponse(), LeaderAndIsrResponse(), UpdateMetadataResponse()):
+        await world.answer(2, response)
+    assert world.manager.unanswered(2) == 0
+    channel: Any = world.transport.to(2)
+    channel.on_broken()
+    world.manager.resend(2)
+    assert channel.names[3:] == ["ApiVersions", "LeaderAndIsr"]
+    for _, future in channel.sent[3:]:
+        future.set_exception(ChannelBroken("hung up"))
+    await asyncio.sleep(0)
+    world.timers.advance(100)
+    assert channel.names[5:] == ["LeaderAndIsr"]
+    world.manager.stop()
+    assert world.timers.pending == 0
+
+
+@in_a_loop
 async def test_another_epoch_and_the_end_of_a_term_drop_what_was_under_way() -> None:
     world = World()
     world.manager.start(IMAGE)

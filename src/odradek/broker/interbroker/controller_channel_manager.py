@@ -203,9 +203,7 @@ class ControllerChannelManager:
         else:
             # Bytes that are no answer: what comes after them is none either.
             self._channels[broker].reset("the answer could not be read")
-        self._pausing[broker] = self._timers.call_later(
-            self._retry_backoff_ms, partial(self._pause_over, broker)
-        )
+        self._pause(broker)
 
     def _look(self, broker: int) -> None:
         """A connection broke. With nothing to be said it is made again: does anybody listen there?"""
@@ -218,16 +216,21 @@ class ControllerChannelManager:
         live = self._image.brokers.get(broker)
         if isinstance(error, ChannelBroken) and error.refused and live is not None:
             self._note_refused(broker, live.epoch)
-        elif isinstance(error, ChannelBroken) and live is not None and broker not in self._pausing:
+        elif isinstance(error, ChannelBroken) and live is not None:
             # It listened, and hung up: the process may be about to end.
-            self._pausing[broker] = self._timers.call_later(
-                self._retry_backoff_ms, partial(self._pause_over, broker)
-            )
+            self._pause(broker)
 
     def _note_refused(self, broker: int, epoch: int) -> None:
         if broker not in self._probes:
             self._begin_probe(broker, epoch, self._endpoint(broker))
             self._post(partial(self._controller.on_broker_refused, broker, epoch))
+
+    def _pause(self, broker: int) -> None:
+        """Say nothing for a while; one that is under way counts for all that broke together."""
+        if broker not in self._pausing:
+            self._pausing[broker] = self._timers.call_later(
+                self._retry_backoff_ms, partial(self._pause_over, broker)
+            )
 
     def _pause_over(self, broker: int) -> None:
         del self._pausing[broker]
