@@ -298,7 +298,9 @@ def _update(*states: UpdateMetadataPartitionState, topic_id: bytes = ID) -> Upda
     )
 
 
-def _elsewhere(index: int, epoch: int, replicas: Sequence[int] = (OTHER, THIRD)) -> UpdateMetadataPartitionState:
+def _elsewhere(
+    index: int, epoch: int, replicas: Sequence[int] = (OTHER, THIRD)
+) -> UpdateMetadataPartitionState:
     return UpdateMetadataPartitionState(
         partition_index=index, leader=OTHER, leader_epoch=epoch, replicas=[*replicas], isr=[*replicas]
     )
@@ -310,9 +312,7 @@ def test_what_was_given_to_others_while_this_broker_was_not_heard_of_is_led_no_m
     async def scenario(world: World) -> None:
         await world.lead(state(0, epoch=3), state(1, OTHER, epoch=3), state(2, epoch=5), state(3, epoch=3))
         world.led.clear()
-        update = _update(
-            _elsewhere(0, 4), _elsewhere(1, 4), _elsewhere(2, 4), _elsewhere(3, 4, (OTHER, ME))
-        )
+        update = _update(_elsewhere(0, 4), _elsewhere(1, 4), _elsewhere(2, 4), _elsewhere(3, 4, (OTHER, ME)))
         assert world.changes.update_metadata(update, 8) is NONE
         assert not world.replicas.get("t", 0).is_leader and world.fetchers.followed == {}
         assert world.led == [{"t"}]

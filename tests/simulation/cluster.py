@@ -109,8 +109,8 @@ class SimulatedCluster:
     def gave_up(self, transactional_id: str) -> bool:
         """Return whether a transactional id can do nothing any more, as in Kafka.
 
-        Records of the transaction topic were lost, and forgiven. So the coordinator ends a transaction under an
-        epoch that partitions know to be over; they say INVALID_PRODUCER_EPOCH, and it asks them no more.
+        Records of the transaction topic were lost, and forgiven. So the coordinator ends a transaction under
+        an epoch that partitions know to be over; they say INVALID_PRODUCER_EPOCH, and it asks them no more.
         """
         if (TRANSACTION_STATE_TOPIC, 0) not in self.observer.forgiven:
             return False

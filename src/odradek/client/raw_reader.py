@@ -349,7 +349,7 @@ class _Fetching:
                 raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp} has no leader")
             if leader not in self._asked:
                 by_node.setdefault(leader, []).append(reading)
-                # With a leader that is known later its predecessor must not be asked: it may follow behind it.
+                # Another leader may be known soon: the one before must not be asked in that one's epoch.
                 epochs[tp] = metadata.leader_epoch(tp)
         for node, readings in by_node.items():
             readings.sort(key=lambda reading: reading.tp.topic)

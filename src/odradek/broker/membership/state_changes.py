@@ -10,9 +10,9 @@ turn.
 - A partition whose leader epoch is older than the replica's is STALE_CONTROLLER_EPOCH, as in Kafka; one that
   is not assigned to this broker UNKNOWN_TOPIC_OR_PARTITION; of a topic of another id INCONSISTENT_TOPIC_ID.
 - After the stop everything is STALE_BROKER_EPOCH: this life of the broker is over.
-- A replica that UpdateMetadata gives to others alone, in a newer leader epoch, is led and followed no more; its
-  log stays, as only StopReplica deletes. It was taken from this broker while that was away: StopReplica never
-  came, and a broker that has registered anew is told of what it still holds. (Kafka's goes on leading.)
+- A replica that UpdateMetadata gives to others alone, in a newer leader epoch, is led and followed no more;
+  its log stays, as only StopReplica deletes. It was taken from this broker while that was away: StopReplica
+  never came, and a broker that has registered anew is told of what it still holds. (Kafka's goes on leading.)
 - A replica whose log cannot be used is KAFKA_STORAGE_ERROR. So is one that is to be deleted, until its folder
   is there to be deleted: it would come back otherwise.
 

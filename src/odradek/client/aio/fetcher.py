@@ -157,9 +157,7 @@ class Fetcher:
             positions = [
                 p
                 for p in positions
-                if p.fetchable
-                and self._positions.assigned.get(p.tp) is p
-                and self._node_for(p, now) == node
+                if p.fetchable and self._positions.assigned.get(p.tp) is p and self._node_for(p, now) == node
             ]
             if not positions:
                 return
