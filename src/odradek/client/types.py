@@ -240,6 +240,17 @@ class LogDirDescription:
     usable_bytes: int = -1
 
 
+class TopicPartitionReplica(NamedTuple):
+    """A partition's replica on one broker. As text `topic-partition-broker`."""
+
+    topic: str
+    partition: int
+    broker_id: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}-{self.broker_id}"
+
+
 class PartitionReassignment(NamedTuple):
     """A move that is under way: all replicas, those that come and those that go."""
 

@@ -173,7 +173,13 @@ class Cluster(InBlock):
 
     def partition(self, topic: str, index: int = 0) -> PartitionImage:
         """A partition as the controller sees it."""
-        found = self.brokers[self.controller].call(lambda b: b.controller.image.partition(topic, index))
+
+        def look() -> tuple[PartitionImage | None] | None:
+            # Who has just ceased to be the controller, or has not begun, knows of nobody.
+            image = self.brokers[self.controller].call(lambda b: b.controller.image)
+            return (image.partition(topic, index),) if image.brokers else None
+
+        (found,) = self.wait_until(look)
         if found is None:
             raise KeyError(f"{topic}-{index}")
         return found

@@ -7,7 +7,13 @@ from typing import Any
 
 from odradek.client.aio.admin_base import AdminBase, check, failure, not_controller, raise_first
 from odradek.client.errors import IllegalArgumentError
-from odradek.client.types import LogDirDescription, PartitionReassignment, ReplicaInfo, TopicPartition
+from odradek.client.types import (
+    LogDirDescription,
+    PartitionReassignment,
+    ReplicaInfo,
+    TopicPartition,
+    TopicPartitionReplica,
+)
 from odradek.errors import KafkaError
 from odradek.wire.api import ApiKey
 
@@ -42,6 +48,60 @@ class PlacementAdmin(AdminBase):
         response = await self._retry(what, step)
         check(response.error_code, what)
         return {one.log_dir: _folder(one) for one in response.results}
+
+    async def alter_replica_log_dirs(self, assignment: Mapping[Any, str]) -> None:
+        """Begin to move replicas to other data folders of their brokers (KIP-113); where one is moved back to
+        the folder that it is in, a move under way is given up.
+
+        Args:
+            assignment: (topic, partition, broker) → path, as the broker has it in `log.dirs`.
+
+        Raises `LogDirNotFoundError`, `KafkaStorageError`, or `ReplicaNotAvailableError` of a replica that is
+        not on that broker: it will be made in that folder.
+        """
+        by_broker: dict[int, dict[TopicPartitionReplica, str]] = {}
+        for key, path in assignment.items():
+            replica = TopicPartitionReplica(*key)
+            by_broker.setdefault(replica.broker_id, {})[replica] = path
+        problems: dict[TopicPartitionReplica, KafkaError] = {}
+        for broker, wanted in by_broker.items():
+            problems |= await self._alter_log_dirs_of(broker, wanted)
+        raise_first(problems)
+
+    async def _alter_log_dirs_of(
+        self, broker: int, wanted: Mapping[TopicPartitionReplica, str]
+    ) -> dict[TopicPartitionReplica, KafkaError]:
+        from odradek.wire.messages import alter_replica_log_dirs as messages
+
+        dirs: dict[str, dict[str, list[int]]] = {}
+        for replica, path in wanted.items():
+            dirs.setdefault(path, {}).setdefault(replica.topic, []).append(replica.partition)
+        request = messages.AlterReplicaLogDirsRequest(
+            dirs=[
+                messages.AlterReplicaLogDir(
+                    path=path,
+                    topics=[
+                        messages.AlterReplicaLogDirTopic(name=name, partitions=found)
+                        for name, found in topics.items()
+                    ],
+                )
+                for path, topics in dirs.items()
+            ]
+        )
+
+        async def step() -> Any:
+            connection = await self._connection_to(broker)
+            return await connection.send(request, connection.pick(ApiKey.ALTER_REPLICA_LOG_DIRS))
+
+        response = await self._retry(f"move replicas of broker {broker}", step)
+        problems: dict[TopicPartitionReplica, KafkaError] = {}
+        for t in response.results:
+            for p in t.partitions:
+                replica = TopicPartitionReplica(t.topic_name, p.partition_index, broker)
+                problem = _error(replica, p.error_code, None)
+                if problem is not None:
+                    problems[replica] = problem
+        return problems
 
     async def elect_leaders(
         self,
