@@ -176,10 +176,10 @@ class Cluster(InBlock):
 
         def look() -> tuple[PartitionImage | None] | None:
             # Who has just ceased to be the controller, or has not begun, knows of nobody.
-            image = self.brokers[self.controller].call(lambda b: b.controller.image)
+            image: ClusterImage = self.brokers[self.controller].call(lambda b: b.controller.image)
             return (image.partition(topic, index),) if image.brokers else None
 
-        (found,) = self.wait_until(look)
+        found: PartitionImage | None = self.wait_until(look)[0]
         if found is None:
             raise KeyError(f"{topic}-{index}")
         return found
