@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from odradek.broker.assembly.store_choice import is_shared, open_store
 from odradek.broker.config.broker_config import BrokerConfig
-from odradek.broker.startup.store_choice import is_shared, open_store
 from odradek.cluster.config_def import ConfigError
 from odradek.cluster.embedded import EmbeddedStore
 from odradek.cluster.remote_store import RemoteStore
@@ -19,9 +19,8 @@ from odradek.util.clock import ManualClock
 
 def test_a_broker_without_a_word_has_a_file_of_its_own(tmp_path: Path) -> None:
     config = BrokerConfig({})
-    store, shared = open_store(config, tmp_path, ManualClock())
+    store = open_store(config, tmp_path, ManualClock())
     assert isinstance(store, EmbeddedStore)
-    assert not shared
     assert not is_shared(config)
     assert (tmp_path / "metadata.sqlite").exists()
     store.close()
@@ -32,9 +31,8 @@ def test_a_worker_has_a_session_with_the_shared_store(tmp_path: Path) -> None:
     server = StoreServer(embedded, tmp_path / "s")
     server.start()
     config = BrokerConfig({"odradek.store.socket": str(tmp_path / "s"), "zookeeper.connect": "nowhere:1"})
-    store, shared = open_store(config, tmp_path / "worker", ManualClock())
+    store = open_store(config, tmp_path / "worker", ManualClock())
     assert isinstance(store, RemoteStore)
-    assert shared
     assert is_shared(config)
     store.create("/a")
     assert embedded.exists("/a") is not None
@@ -79,8 +77,9 @@ def test_zookeeper_is_connected_to_as_configured(tmp_path: Path, monkeypatch: py
         "odradek.zookeeper.password": "secret",
     }
     for further, connecting in (({}, 7000), ({"zookeeper.connection.timeout.ms": "5"}, 5)):
-        _, shared = open_store(BrokerConfig(given | further), tmp_path, ManualClock())
-        assert shared
+        config = BrokerConfig(given | further)
+        assert is_shared(config)
+        open_store(config, tmp_path, ManualClock())
         assert calls.pop() == (
             "h:1/x",
             {

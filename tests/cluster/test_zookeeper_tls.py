@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
+from odradek.broker.assembly.store_choice import open_store
 from odradek.broker.config.broker_config import BrokerConfig
-from odradek.broker.startup.store_choice import open_store
 from odradek.cluster.store import StoreUnavailable
 from odradek.testing.certificates import CertificateAuthority
 from odradek.util.clock import SystemClock
@@ -59,8 +59,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 
 def test_a_session_over_mutual_tls(secured: Secured) -> None:
-    store, shared = open_store(BrokerConfig(secured.configs), secured.folder, SystemClock())
-    assert shared
+    store = open_store(BrokerConfig(secured.configs), secured.folder, SystemClock())
     store.create("/a", b"x" * 100_000)
     # Many answers in few records: nothing waits for a ping.
     for number in range(300):

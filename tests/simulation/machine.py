@@ -118,13 +118,13 @@ class SimulatedBroker(Broker):
     def _bind(self, listening: Listening) -> None:
         listener = SimulatedListener(self.machine, self._dispatcher, self.config)
         listening.listeners.append(listener)
-        self._undo.append(("listener", listener.stop_accepting))
+        self._undo.push("listener", listener.stop_accepting)
 
     def _use_controller_thread(self, replicas: Any) -> None:
         self._controller_thread = SimulatedControllerThread(self, replicas)
         self.controller.event_queue = self._controller_thread
         self.controller.rng = random.Random(self.machine.world.rng.random())  # type: ignore[assignment]
-        self._undo.append(("controller's thread", self._controller_thread.let_go))
+        self._undo.push("controller's thread", self._controller_thread.let_go)
 
 
 class Disk(MemoryFileSystem):

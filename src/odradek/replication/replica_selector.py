@@ -9,8 +9,11 @@ Kafka: `LeaderSelector`, `RackAwareReplicaSelector`, `ReplicaManager.findPreferr
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
+
+log = logging.getLogger(__name__)
 
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -56,3 +59,12 @@ SELECTORS: dict[str, ReplicaSelector] = {
     RACK_AWARE_SELECTOR: select_by_rack,
 }
 """By the names of Kafka's classes, which stand in `replica.selector.class`."""
+
+
+def replica_selector(name: str | None) -> ReplicaSelector | None:
+    """The selector of `replica.selector.class`; None without a name, or with one that is not known here."""
+    if not name:
+        return None
+    if name not in SELECTORS:
+        log.warning("no such class, consumers read from leaders replica.selector.class=%s", name)
+    return SELECTORS.get(name)

@@ -8,6 +8,7 @@ table says: what is not built is not advertised.
 from __future__ import annotations
 
 import importlib
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from odradek.broker.kafka_versions.release import Release
     from odradek.broker.requests.handler_types import ErrorResponse, HandlerFunction
     from odradek.wire.api import ApiKey
+
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +182,24 @@ class Handlers:
                 if (limited := _limited(handler, release)) is not None
             }
             self._served = {key: entry for key, entry in served.items() if key in release.answered}
+
+    @classmethod
+    def of_release(cls, name: str | None) -> Handlers:
+        """The handlers of a broker that is the release of Kafka of this name; all that there is without."""
+        if name is None:
+            return cls()
+        from odradek.broker.kafka_versions.release import find
+
+        return cls(release=find(name))
+
+    def log_missing(self) -> None:
+        """Say what of the release that the broker is to be is not there."""
+        if self.release is None:
+            return
+        from odradek.broker.kafka_versions.report import missing_text
+
+        missing = missing_text(self.release, {key: entry.versions for key, entry in SERVED.items()})
+        log.info("being another release kafka=%s missing=%s", self.release, missing or "-")
 
     @property
     def with_zookeeper(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from odradek.broker.config.listener_overrides import ListenerSsl, listener_config
+from odradek.broker.config.listeners import ALL_ADDRESSES
 from odradek.broker.event_loop.loop_timers import Periodic
 from odradek.broker.network.connection_slots import NO_BOUND, ConnectionSlots
 from odradek.broker.network.limits import network_limits
@@ -22,9 +23,12 @@ if TYPE_CHECKING:
     from odradek.broker.quotas.connection_quotas import ConnectionQuotas
     from odradek.broker.requests.login_gate import GateKeeper
     from odradek.cluster.nodes import Endpoint
+    from odradek.util.undo import Undo
 
 _LOOK_AT_FILES_MS = 5_000
 """How often the files of key stores and trust stores are looked at; Kafka waits to be told."""
+_DRAIN_MS = 2_000
+"""For how long answers may still leave after a stop, before whoever does not read is cut off."""
 
 
 class Listening:
@@ -40,7 +44,7 @@ class Listening:
         loop: asyncio.AbstractEventLoop,
         config: Callable[[], BrokerConfig],
         quotas: ConnectionQuotas,
-        undo: list[tuple[str, Callable[[], object]]],
+        undo: Undo,
     ) -> None:
         """
         Args:
@@ -96,12 +100,57 @@ class Listening:
                     "Choose an address of this machine."
                 ) from error
             self.listeners.append(listener)
-            self._undo.append((f"sending threads {endpoint.listener}", listener.sending_threads.close))
-            self._undo.append((f"listener {endpoint.listener}", listener.stop_accepting))
+            self._undo.push(f"sending threads {endpoint.listener}", listener.sending_threads.close)
+            self._undo.push(f"listener {endpoint.listener}", listener.stop_accepting)
         self._limit_listeners()
         if self._handshakes is not None:
             looking = Periodic(self._loop, "certificates", _LOOK_AT_FILES_MS, self.reload_certificates)
-            self._undo.append(("certificates", looking.stop))
+            self._undo.push("certificates", looking.stop)
+
+    def start(self) -> None:
+        """Accept connections."""
+        for listener in self.listeners:
+            listener.start()
+
+    def stop_accepting(self) -> None:
+        """Accept no more of them; those that there are go on."""
+        for listener in self.listeners:
+            listener.stop_accepting()
+
+    async def drain(self) -> None:
+        """Close all connections: let what has been answered leave, for a while; then cut off whoever does not
+        read."""
+        for listener in self.listeners:
+            listener.close_connections()
+        deadline = self._loop.time() + _DRAIN_MS / 1000
+        while any(listener.connections for listener in self.listeners):
+            if self._loop.time() > deadline:
+                self._abort_connections()
+                await asyncio.sleep(0)
+                return
+            await asyncio.sleep(0.002)
+
+    def abort(self) -> None:
+        """Stop as the end of a process does: nothing that has been answered leaves any more."""
+        self.stop_accepting()
+        self._abort_connections()
+
+    def _abort_connections(self) -> None:
+        for listener in self.listeners:
+            listener.abort_connections()
+
+    @property
+    def host(self) -> str:
+        """The first listener's address, as a client on this machine can use it."""
+        host = self.listeners[0].host
+        if host in ALL_ADDRESSES:
+            return "::1" if ":" in host else "127.0.0.1"
+        return host or "127.0.0.1"
+
+    @property
+    def port(self) -> int:
+        """The port of the first listener."""
+        return self.listeners[0].port
 
     def reconfigure(self) -> None:
         """Take over changed configs; they hold for what comes from now on."""
@@ -150,6 +199,6 @@ class Listening:
 
         if self._handshakes is None:
             self._handshakes = Handshakes(self._loop)
-            self._undo.append(("TLS handshakes", self._handshakes.close))
+            self._undo.push("TLS handshakes", self._handshakes.close)
         settings = ListenerSsl.of(config, endpoint.listener, endpoint.security_protocol)
         return ListenerTls(endpoint.listener, settings, self._handshakes)

@@ -17,6 +17,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from odradek.cluster.config_def import ConfigError
+
 if TYPE_CHECKING:
     from odradek.broker.requests.peer import Peer
     from odradek.wire.api import ApiKey
@@ -35,6 +37,14 @@ class LoggedRequest(Protocol):
     def client_id(self) -> str:
         """The client id of the header."""
         ...
+
+
+def open_request_log(path: Path) -> RequestLog:
+    """Open a request log. Raises `ConfigError`: the file cannot be written."""
+    try:
+        return RequestLog(path)
+    except OSError as error:
+        raise ConfigError(f"the request log {path} cannot be written: {error}") from error
 
 
 class RequestLog:

@@ -28,6 +28,7 @@ from odradek.util.clock import Clock
 
 if TYPE_CHECKING:
     from odradek.broker.authorizer.acl_keeper import StoreAccess
+    from odradek.broker.config.broker_config import BrokerConfig
 
 log = logging.getLogger(__name__)
 
@@ -258,6 +259,26 @@ class TokenKeeper:
         tokens.remove_token(self._access.store, information.token_id)
         self._kept.pop(information.token_id, None)
         log.info("delegation token ended token_id=%s owner=%s", information.token_id, information.owner)
+
+
+def open_delegation_tokens(config: BrokerConfig, access: StoreAccess, clock: Clock) -> TokenKeeper | None:
+    """The delegation tokens, loaded; None where the configs give no key that they are made with.
+
+    Raises:
+        StoreError: they cannot be loaded.
+    """
+    key = config.delegation_token_secret_key or config.delegation_token_master_key
+    if not key:
+        return None
+    keeper = TokenKeeper(
+        key,
+        access,
+        clock,
+        expiry_ms=config.delegation_token_expiry_time_ms,
+        max_lifetime_ms=config.delegation_token_max_lifetime_ms,
+    )
+    keeper.load()
+    return keeper
 
 
 def _readable(store: MetadataStore, token_id: str) -> TokenInformation | None:

@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     from odradek.broker.services import BrokerServices
     from odradek.cluster.image import ClusterImage, PartitionImage
     from odradek.log.folders.log_manager import LogManager
+    from odradek.util.topic_partition import TopicPartition
+
+
+def count_copied(broker: BrokerServices, key: TopicPartition, size: int) -> None:
+    """Bytes of a partition have come from its leader."""
+    replication, replica = broker.metrics.replication, broker.replicas.find(*key)
+    replication.bytes_in += size
+    if replica is not None and broker.broker_id in replica.adding:
+        replication.reassignment_bytes_in += size
 
 
 def register_gauges(broker: BrokerServices, listeners: Iterable[Listener]) -> None:

@@ -23,7 +23,7 @@ def is_shared(config: BrokerConfig) -> bool:
     return bool(config.odradek_store_socket or config.zookeeper_connect)
 
 
-def open_store(config: BrokerConfig, data_dir: Path, clock: Clock) -> tuple[MetadataStore, bool]:
+def open_store(config: BrokerConfig, data_dir: Path, clock: Clock) -> MetadataStore:
     """Open the metadata store of a broker, which closes it.
 
     Args:
@@ -32,7 +32,7 @@ def open_store(config: BrokerConfig, data_dir: Path, clock: Clock) -> tuple[Meta
         clock: gives the file's nodes their times.
 
     Returns:
-        A new session, and whether other brokers may use the same store: `is_shared`.
+        A new session.
 
     Raises:
         StoreError: it cannot be reached, or the file is in use or damaged.
@@ -41,10 +41,10 @@ def open_store(config: BrokerConfig, data_dir: Path, clock: Clock) -> tuple[Meta
     if config.odradek_store_socket:
         from odradek.cluster.remote_store import RemoteStore
 
-        return RemoteStore(config.odradek_store_socket), True
+        return RemoteStore(config.odradek_store_socket)
     if config.zookeeper_connect:
-        return _zookeeper(config, config.zookeeper_connect), True
-    return EmbeddedStore(data_dir / STORE_FILE, clock), False
+        return _zookeeper(config, config.zookeeper_connect)
+    return EmbeddedStore(data_dir / STORE_FILE, clock)
 
 
 def _zookeeper(config: BrokerConfig, connect: str) -> MetadataStore:

@@ -1,0 +1,28 @@
+"""What keeps a broker from starting, said in one error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from odradek.broker.network.server import AddressInUse
+from odradek.cluster.config_def import ConfigError
+from odradek.cluster.store import StoreError
+from odradek.errors import OdradekError
+from odradek.log.errors import DataDirectoryError
+
+
+class StartError(OdradekError):
+    """The broker cannot start; the message says why and what to do. Nothing was changed."""
+
+
+@contextmanager
+def start_errors() -> Iterator[None]:
+    """Raise as `StartError` what an operator can do something about; other errors are faults of ours."""
+    try:
+        yield
+    except (DataDirectoryError, StoreError, AddressInUse, ConfigError) as error:
+        raise StartError(str(error)) from error
+    except OSError as error:
+        what = error.filename or "a file or folder"
+        raise StartError(f"{what} cannot be used: {error.strerror or error}. Nothing was started.") from error

@@ -1,1 +1,0 @@
-"""What a start chooses, and the gauges that it sets up: for `app` alone."""

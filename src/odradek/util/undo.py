@@ -1,0 +1,40 @@
+"""What has been begun, to be undone in the opposite order."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+
+Action = Callable[[], object]
+
+
+class Undo:
+    """A stack of actions, each with a name for the log line where it fails."""
+
+    __slots__ = ("_actions",)
+
+    def __init__(self) -> None:
+        self._actions: list[tuple[str, Action]] = []
+
+    def push(self, name: str, action: Action) -> None:
+        """Have `action` called before all that were pushed earlier."""
+        self._actions.append((name, action))
+
+    def drop(self, *names: str) -> None:
+        """Leave these as they are: they are not to be undone, or have been already."""
+        self._actions = [one for one in self._actions if one[0] not in names]
+
+    def all(self) -> None:
+        """Undo everything, the last first. An action that fails is logged, and the others are done."""
+        while self._actions:
+            self.do(*self._actions.pop())
+
+    @staticmethod
+    def do(name: str, action: Action) -> None:
+        """Call one action now; log it where it fails."""
+        try:
+            action()
+        except Exception:
+            log.exception("could not be stopped in good order: %s", name)
