@@ -1,4 +1,4 @@
-"""Key stores of a listener that AlterConfigs changes while the broker runs: file, password and type (KIP-226)."""
+"""Key stores of a listener that AlterConfigs changes while the broker runs (KIP-226): file, password, type."""
 
 from __future__ import annotations
 
