@@ -1,4 +1,4 @@
-"""Key stores of a listener that AlterConfigs changes while the broker runs (KIP-226): file, password, type."""
+"""Key stores of a listener, changed by AlterConfigs while the broker runs (KIP-226): file, password, type."""
 
 from __future__ import annotations
 
