@@ -15,15 +15,7 @@ from fastcrc.crc32 import iscsi
 from odradek._scan cimport OK, Scan, scan
 
 from odradek.errors import KafkaError
-from odradek.records.batch import BatchHeader
 from odradek.records.compression import decompress
-
-cdef extern from "Python.h":
-    ctypedef struct PyTypeObject:
-        object (*tp_alloc)(type, Py_ssize_t)
-    void PyObject_GC_UnTrack(void *)
-    void PyTuple_SET_ITEM(object, Py_ssize_t, object)
-    void Py_INCREF(object)
 
 cdef extern from *:
     """
@@ -59,12 +51,12 @@ cdef enum:
     HEADER_BYTES = 61
     LOG_OVERHEAD = 12
     LENGTH_AT = 8
-    LEADER_EPOCH_AT = 12
     MAGIC_AT = 16
     CRC_AT = 17
     ATTRIBUTES_AT = 21
     LAST_OFFSET_DELTA_AT = 23
     BASE_TIMESTAMP_AT = 27
+    MAX_TIMESTAMP_AT = 35
     PRODUCER_ID_AT = 43
     PRODUCER_EPOCH_AT = 51
     BASE_SEQUENCE_AT = 53
@@ -74,10 +66,8 @@ cdef enum:
     NOT_FROM_CLIENTS = 0x68  # LogAppendTime, control, a delete horizon
     OWN_CRC_BYTES = 4096  # beyond, the library's checksum, which goes over several stretches at once, is faster
     NOGIL_FROM_BYTES = 8192
-    HEADER_FIELDS = 13
 
 cdef bint HAS_CRC32 = odradek_has_crc32()
-cdef type HEADER = BatchHeader
 
 
 cdef inline uint32_t get32(const uint8_t *p) noexcept nogil:
@@ -190,32 +180,18 @@ def accept_batch(
             good = is_in_order(
                 batch + HEADER_BYTES, size - HEADER_BYTES, batch, earliest, latest, require_key, &largest
             )
-        return make_header(batch, largest) if good else None
+        return facts_of(batch, largest) if good else None
     finally:
         PyBuffer_Release(&view)
 
 
-cdef object make_header(const uint8_t *batch, int64_t max_timestamp):
-    header = (<PyTypeObject *>HEADER).tp_alloc(HEADER, HEADER_FIELDS)
-    give_item(header, 0, get64(batch))
-    give_item(header, 1, <int32_t>get32(batch + LENGTH_AT))
-    give_item(header, 2, <int32_t>get32(batch + LEADER_EPOCH_AT))
-    give_item(header, 3, <int32_t>batch[MAGIC_AT])
-    give_item(header, 4, get32(batch + CRC_AT))
-    give_item(header, 5, get16(batch + ATTRIBUTES_AT))
-    give_item(header, 6, <int32_t>get32(batch + LAST_OFFSET_DELTA_AT))
-    give_item(header, 7, get64(batch + BASE_TIMESTAMP_AT))
-    give_item(header, 8, max_timestamp)
-    give_item(header, 9, get64(batch + PRODUCER_ID_AT))
-    give_item(header, 10, get16(batch + PRODUCER_EPOCH_AT))
-    give_item(header, 11, <int32_t>get32(batch + BASE_SEQUENCE_AT))
-    give_item(header, 12, <int32_t>get32(batch + RECORD_COUNT_AT))
-    # Numbers hold nothing: the garbage collector need not look at it.
-    PyObject_GC_UnTrack(<void *>header)
-    return header
-
-
-cdef inline void give_item(object items, Py_ssize_t at, object item):
-    """Into a tuple that nobody has seen yet."""
-    Py_INCREF(item)
-    PyTuple_SET_ITEM(items, at, item)
+cdef object facts_of(const uint8_t *batch, int64_t largest):
+    return (
+        <int32_t>get32(batch + LAST_OFFSET_DELTA_AT),
+        largest,
+        get64(batch + MAX_TIMESTAMP_AT) == largest,
+        get16(batch + ATTRIBUTES_AT),
+        get64(batch + PRODUCER_ID_AT),
+        get16(batch + PRODUCER_EPOCH_AT),
+        <int32_t>get32(batch + BASE_SEQUENCE_AT),
+    )

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from odradek.broker.app import Broker
 from odradek.errors.codes import ErrorCode
-from odradek.log.storage.real_files import RealFile, RealFileSystem
+from odradek.log.storage.real_files import RealFileSystem
 from odradek.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 from .live import append, batch, connect, create_topic, fetch, running
 from .net import run, settle
-
-
-class _File(RealFile):
-    __slots__ = ()
-
-    def pwrite(self, parts: Sequence[Any], position: int) -> int:
-        self._files.check(self.path)  # type: ignore[attr-defined]
-        return super().pwrite(parts, position)
+from .stand_ins import WatchedFile
 
 
 class BrokenDisk(RealFileSystem):
@@ -36,10 +28,17 @@ class BrokenDisk(RealFileSystem):
         if self.broken is not None and self.broken in path.parents:
             raise OSError(errno.EIO, "Input/output error", str(path))
 
-    def open(self, path: Path, *, create: bool = False) -> RealFile:
-        found = super().open(path, create=create)
-        found.__class__ = _File
-        return found
+    def open(self, path: Path, *, create: bool = False) -> Any:
+        file = super().open(path, create=create)
+
+        def checked(write: Any) -> Any:
+            def checked_write(*given: Any) -> Any:
+                self.check(path)
+                return write(*given)
+
+            return checked_write
+
+        return WatchedFile(file, pwrite=checked(file.pwrite), pwrite_batch=checked(file.pwrite_batch))
 
     def make_dirs(self, directory: Path) -> None:
         self.check(directory)

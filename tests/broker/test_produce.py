@@ -17,6 +17,7 @@ from odradek.wire.messages.produce import PartitionProduceData, ProduceRequest, 
 
 from .live import append, batch, connect, create_topic, fetch, produce, running
 from .net import run
+from .stand_ins import WatchedFile
 
 
 @pytest.mark.parametrize("version", range(3, 14))
@@ -304,24 +305,14 @@ class FullDisk(RealFileSystem):
         file = super().open(path, create=create)
         if path.suffix != ".log":
             return file
-        real_pwrite = file.pwrite
 
-        def pwrite(parts: Any, position: int) -> int:
+        def pwrite_batch(records: Any, position: int, *place: int) -> int:
             if self.full:
-                real_pwrite([bytes(parts[0])[:7]], position)
+                file.pwrite([bytes(records)[:7]], position)
                 raise OSError(errno.ENOSPC, "No space left on device", str(path))
-            return real_pwrite(parts, position)
+            return file.pwrite_batch(records, position, *place)
 
-        return _Patched(file, pwrite)
-
-
-class _Patched:
-    def __init__(self, file: Any, pwrite: Any) -> None:
-        self._file = file
-        self.pwrite = pwrite
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._file, name)
+        return WatchedFile(file, pwrite_batch=pwrite_batch)
 
 
 class NoRoomForFolders(RealFileSystem):

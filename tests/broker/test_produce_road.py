@@ -138,7 +138,7 @@ def test_a_disk_that_fails_on_the_way_is_told_of_the_partition(tmp_path: Path) -
             def fail(*_: Any) -> int:
                 raise OSError(28, "No space left on device")
 
-            broken._handle = WatchedFile(broken._file(), pwrite=fail)
+            broken._handle = WatchedFile(broken._file(), pwrite_batch=fail)
             request = produce("t", batch())
             request.topic_data[0].partition_data.append(PartitionProduceData(index=1, records=batch()))
             answers = (await client.call(request, 9)).responses[0].partition_responses
@@ -169,17 +169,17 @@ def answers_of(response: ProduceResponse) -> list[PartitionProduceResponse]:
     return [one for topic in response.responses for one in topic.partition_responses]
 
 
-def parts_written(broker: Broker) -> list[Any]:
-    """What is given to the file of `t`'s first partition from now on: a prefix, and the records behind it."""
+def batches_written(broker: Broker) -> list[Any]:
+    """What is given to the file of `t`'s first partition from now on."""
     written: list[Any] = []
     segment = broker.replicas.get("t", 0).log.segments.active
     file: Any = segment._file()
 
-    def look(parts: Any, position: int) -> Any:
-        written.extend(parts)
-        return file.pwrite(parts, position)
+    def look(records: Any, position: int, *place: int) -> Any:
+        written.append(records)
+        return file.pwrite_batch(records, position, *place)
 
-    segment._handle = WatchedFile(file, pwrite=look)
+    segment._handle = WatchedFile(file, pwrite_batch=look)
     return written
 
 
@@ -187,11 +187,11 @@ def test_what_is_answered_at_once_is_not_copied(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as broker:
             create_topic(broker, "t")
-            written = parts_written(broker)
+            written = batches_written(broker)
             (answer,) = answers_of(lent(broker, produce("t", batch([b"a"])), 9))
             assert answer.error_code == 0
-            # Behind the prefix: the frame's own memory, as somebody writes over it.
-            assert written[1] == b"\xee" * len(written[1])
+            # The frame's own memory, as somebody writes over it.
+            assert written[0] == b"\xee" * len(written[0])
             assert values(broker) == [b"a"]
 
     run(main)
@@ -421,7 +421,7 @@ def test_a_frame_that_is_kept_whole_is_not_copied_again(tmp_path: Path, partitio
     async def main() -> None:
         async with running(tmp_path) as broker:
             create_topic(broker, "t")
-            written = parts_written(broker)
+            written = batches_written(broker)
             client = await connect(broker)
             request = produce("t", batch([b"x" * 100_000]))
             request.topic_data[0].partition_data += [
@@ -429,7 +429,7 @@ def test_a_frame_that_is_kept_whole_is_not_copied_again(tmp_path: Path, partitio
             ]
             answers = answers_of(await client.call(request, 9))
             assert [one.error_code for one in answers[:1]] == [0]
-            records = written[1]
+            records = written[0]
             assert isinstance(records, memoryview)
             assert records.readonly == (partitions > 1)
             assert len(records.obj) > 100_000 + 60 * partitions  # the whole frame

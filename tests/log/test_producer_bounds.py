@@ -26,10 +26,10 @@ def header(
 
 
 def bounded(per_partition: int, in_all: int, states: int = 1) -> tuple[ProducerBounds, list[ProducerState]]:
-    bounds = ProducerBounds(per_partition, in_all)
     made = [ProducerState() for _ in range(states)]
+    bounds = ProducerBounds(lambda: made, per_partition, in_all)
     for state in made:
-        bounds.watch(state)
+        state.bounds = bounds
     return bounds, made
 
 

@@ -24,6 +24,10 @@ from odradek.records.compression import Buffer, decompress
 
 __all__ = ["accept_batch"]
 
+Facts = tuple[int, int, bool, int, int, int, int]
+"""Last offset delta, the largest timestamp as the records have it, whether the header says so too; and of the
+header attributes, producer id, producer epoch, base sequence."""
+
 _NOT_FROM_CLIENTS = TIMESTAMP_TYPE_BIT | CONTROL_BIT | DELETE_HORIZON_BIT
 
 
@@ -35,8 +39,8 @@ def accept_batch(
     require_key: bool,
     newest_codec: int,
     max_unpacked: int,
-) -> BatchHeader | None:
-    """Return the header of a batch that is in order, with the largest timestamp as its records have it.
+) -> Facts | None:
+    """Return what an append needs to know of a batch that is in order.
 
     Args:
         buffer: One batch of magic 2 as a client sends it, and nothing else.
@@ -77,4 +81,12 @@ def accept_batch(
     )
     if problem or refused:
         return None
-    return header if header.max_timestamp == max_timestamp else header._replace(max_timestamp=max_timestamp)
+    return (
+        header.last_offset_delta,
+        max_timestamp,
+        header.max_timestamp == max_timestamp,
+        header.attributes,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+    )

@@ -16,7 +16,7 @@ or move records.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn, final
 
 from odradek.errors import (
     CorruptRecordError,
@@ -42,10 +42,13 @@ from odradek.records.problems import MISSING_KEY, raise_for_problem
 from odradek.util.compiled import choose
 
 _accepting, _ = choose("odradek._validate", "odradek.records._pyvalidate")
-accept_batch: Callable[..., BatchHeader | None] = _accepting.accept_batch
+accept_batch: Final[Callable[..., Any]] = _accepting.accept_batch
 
 UNLIMITED_MS = 0x7FFF_FFFF_FFFF_FFFF
 """The default of `message.timestamp.before.max.ms`: any age is taken."""
+
+_NO_BOUND_MS: Final = 2**61
+"""A time that no bound has in earnest: 73 million years."""
 
 MAX_RECORD_ERRORS = 1000
 """How many refused records an error names at most; a response must not outgrow its request."""
@@ -53,7 +56,8 @@ MAX_RECORD_ERRORS = 1000
 FIRST_VERSION_WITH_ZSTD = 7
 """Of Produce requests (KIP-110)."""
 
-_LZ4, _ZSTD = int(Codec.LZ4), int(Codec.ZSTD)
+_LZ4: Final = int(Codec.LZ4)
+_ZSTD: Final = int(Codec.ZSTD)
 
 
 class RecordError(NamedTuple):
@@ -133,14 +137,59 @@ def validate_batches(
     return limits.validate(buffer, now_ms, from_client, produce_version)
 
 
+@final
+class AcceptedBatch:
+    """One batch in order, as clients send them: what of its header an append needs.
+
+    Attributes:
+        last_offset_delta, attributes, producer_id, producer_epoch, base_sequence: as its header has them.
+        max_timestamp: the largest timestamp as the records have it.
+        says_so: whether the header has the same.
+    """
+
+    __slots__ = (
+        "attributes",
+        "base_sequence",
+        "last_offset_delta",
+        "max_timestamp",
+        "producer_epoch",
+        "producer_id",
+        "says_so",
+    )
+
+    def __init__(
+        self,
+        last_offset_delta: int,
+        max_timestamp: int,
+        says_so: bool,
+        attributes: int,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+    ) -> None:
+        self.last_offset_delta = last_offset_delta
+        self.max_timestamp = max_timestamp
+        self.says_so = says_so
+        self.attributes = attributes
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+
+    def header(self, buffer: Buffer) -> BatchHeader:
+        """The whole header, with `max_timestamp` as the records have it; `buffer` is the batch."""
+        header = BatchHeader.parse(buffer)
+        return header if self.says_so else header._replace(max_timestamp=self.max_timestamp)
+
+
 class BatchLimits:
     """What a topic takes; the arguments are those of `validate_batches`."""
 
     __slots__ = (
         "_after_ms",
         "_before_ms",
+        "_bounds_after",
+        "_bounds_before",
         "_compacted",
-        "_is_create_time",
         "_max_decompressed_bytes",
         "_max_message_bytes",
     )
@@ -156,9 +205,12 @@ class BatchLimits:
         max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
     ) -> None:
         self._max_message_bytes = max_message_bytes
-        self._is_create_time = timestamp_type is TimestampType.CREATE_TIME
-        self._before_ms = timestamp_before_max_ms
-        self._after_ms = timestamp_after_max_ms
+        is_create_time = timestamp_type is TimestampType.CREATE_TIME
+        # What goes beyond any timestamp is no bound, and 64 bits could not hold it.
+        self._bounds_before = is_create_time and timestamp_before_max_ms < _NO_BOUND_MS
+        self._bounds_after = is_create_time and timestamp_after_max_ms < _NO_BOUND_MS
+        self._before_ms = min(timestamp_before_max_ms, _NO_BOUND_MS)
+        self._after_ms = min(timestamp_after_max_ms, _NO_BOUND_MS)
         self._compacted = compacted
         self._max_decompressed_bytes = max_decompressed_bytes
 
@@ -166,30 +218,38 @@ class BatchLimits:
         self, buffer: Buffer, now_ms: int, from_client: bool, produce_version: int | None
     ) -> list[BatchHeader]:
         """See `validate_batches`."""
-        earliest, latest = INT64_MIN, INT64_MAX
-        if self._is_create_time:
-            if now_ms - self._before_ms > earliest:
-                earliest = now_ms - self._before_ms
-            if now_ms + self._after_ms < latest:
-                latest = now_ms + self._after_ms
+        batch = self.accept(buffer, now_ms, produce_version)
+        if batch is not None:
+            return [batch.header(buffer)]
+        return self.explain(buffer, now_ms, from_client, produce_version)
+
+    def accept(self, buffer: Buffer, now_ms: int, produce_version: int | None) -> AcceptedBatch | None:
+        """One batch that is in order, as clients send them; None for everything else: see `explain`."""
         has_zstd = produce_version is None or produce_version >= FIRST_VERSION_WITH_ZSTD
-        accepted = accept_batch(
+        found = accept_batch(
             buffer,
             self._max_message_bytes,
-            earliest,
-            latest,
+            now_ms - self._before_ms if self._bounds_before else INT64_MIN,
+            now_ms + self._after_ms if self._bounds_after else INT64_MAX,
             self._compacted,
             _ZSTD if has_zstd else _LZ4,
             self._max_decompressed_bytes,
         )
-        if accepted is not None:
-            return [accepted]
+        if found is None:
+            return None
+        facts: tuple[int, int, bool, int, int, int, int] = found
+        return AcceptedBatch(facts[0], facts[1], facts[2], facts[3], facts[4], facts[5], facts[6])
+
+    def explain(
+        self, buffer: Buffer, now_ms: int, from_client: bool, produce_version: int | None
+    ) -> list[BatchHeader]:
+        """As `validate_batches` for what `accept` does not take."""
         return _explain(
             memoryview(buffer),
             _Limits(
                 self._max_message_bytes,
-                earliest,
-                latest,
+                now_ms - self._before_ms if self._bounds_before else INT64_MIN,
+                now_ms + self._after_ms if self._bounds_after else INT64_MAX,
                 self._compacted,
                 from_client,
                 produce_version,

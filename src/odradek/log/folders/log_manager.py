@@ -89,7 +89,7 @@ class LogManager:
         self.defaults = defaults or LogConfig()
         self.on_failure: FailureListener | None = None
         self._logs: dict[TopicPartition, PartitionLog] = {}
-        self.producer_bounds = ProducerBounds()
+        self.producer_bounds = ProducerBounds(lambda: (log.producers for log in self._logs.values()))
         self._offline: dict[TopicPartition, Path] = {}
         """Partitions that were in folders which have failed."""
         self._removals = Removals(files)
@@ -323,7 +323,7 @@ class LogManager:
         log.on_write_error = self._on_write_error
         log.on_recovery_point_lowered = partial(self._checkpoint_cut, log)
         self._logs[log.topic, log.partition] = log
-        self.producer_bounds.watch(log.producers)
+        log.producers.bounds = self.producer_bounds
 
     def _checkpoint_cut(self, log: PartitionLog) -> None:
         job = self.begin_checkpoint()

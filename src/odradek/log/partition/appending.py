@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, final
 
 from odradek.errors import KafkaStorageError, OffsetOutOfRangeError, RecordBatchTooLargeError
 from odradek.log.config import LogConfig
-from odradek.log.partition.append_rules import PREFIX, AppendRules, is_as_sent, newest_of
+from odradek.log.partition.append_rules import AppendRules, newest_of
 from odradek.log.partition.flushing import SyncedLog
 from odradek.log.partition.format_conversion import Prepared, prepare
 from odradek.log.producers.producer_appends import Duplicate, Markers, check_producers, note_producers
@@ -28,10 +28,10 @@ from odradek.records.batch import CONTROL_BIT, MAGIC_V2, BatchHeader
 from odradek.records.control import EndTransactionMarker
 from odradek.records.message_set import Entry, check_entry, iter_entries
 from odradek.records.patch import assign_offsets
+from odradek.records.validate import AcceptedBatch
 from odradek.util.clock import Clock
 
 _CLIENT: Final = Origin.CLIENT
-_NO_MARKERS: Markers = (None,)
 
 
 @final
@@ -113,15 +113,20 @@ class AppendableLog(SyncedLog):
         KAFKA_STORAGE_ERROR. Nothing is appended then.
         """
         rules = self.rules
-        from_client = origin is _CLIENT
-        if rules.magic != MAGIC_V2 or (produce_version is not None and produce_version < 3):
+        if not rules.holds_batches or (produce_version is not None and produce_version < 3):
             prepared = self.prepare(
-                records, now_ms=now_ms, produce_version=produce_version, from_client=from_client
+                records, now_ms=now_ms, produce_version=produce_version, from_client=origin is _CLIENT
             )
             return self.append_prepared(prepared, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms)
-        records, headers = rules.validated(
-            records, from_client=from_client, now_ms=now_ms, produce_version=produce_version
-        )
+        batch = rules.accept(records, now_ms, produce_version)
+        if batch is None:
+            records, headers = rules.validated(
+                records, from_client=origin is _CLIENT, now_ms=now_ms, produce_version=produce_version
+            )
+        elif rules.keeps(batch):
+            return self._append_as_sent(records, batch, leader_epoch, origin, now_ms)
+        else:
+            records, headers = rules.recoded(records, [batch.header(records)])
         return self._append_batches(records, headers, leader_epoch, origin, now_ms)
 
     def prepare(
@@ -174,53 +179,63 @@ class AppendableLog(SyncedLog):
         except OSError as error:
             raise self.storage_error("writing the leader epochs", error) from error
 
+    def _append_as_sent(
+        self, records: Buffer, batch: AcceptedBatch, leader_epoch: int, origin: Origin, now_ms: int
+    ) -> AppendInfo:
+        """Append a batch that is stored as it came, but for its place in the log."""
+        has_producer = batch.producer_id >= 0
+        if has_producer and (origin is not _CLIENT or not self.producers.is_next(batch)):
+            checked = check_producers(self.producers, (batch.header(records),), records, origin)
+            if isinstance(checked, Duplicate):
+                return self._known(checked)
+        base_offset = self.log_end_offset
+        last_offset = base_offset + batch.last_offset_delta
+        if leader_epoch != self.epochs.latest and leader_epoch >= 0:
+            self.assign_epochs([EpochEntry(leader_epoch, base_offset)])
+        size = len(records)
+        timestamp = batch.max_timestamp
+        try:
+            segment = self._segment_for(size, base_offset, last_offset, timestamp, now_ms)
+            segment.append_batch(records, size, base_offset, leader_epoch, last_offset, timestamp)
+        except OSError as error:
+            raise self.storage_error("appending", error) from error
+        self.log_end_offset = last_offset + 1
+        self.producers.end_offset = last_offset + 1
+        if has_producer:
+            self.producers.append_batch(batch, base_offset)
+        self._flush_if_due()
+        return AppendInfo(base_offset, last_offset, NO_TIMESTAMP, self.log_start_offset)
+
+    def _known(self, seen: Duplicate) -> AppendInfo:
+        """The answer for a batch that is here already."""
+        return AppendInfo(
+            seen.first_offset, seen.last_offset, seen.timestamp, self.log_start_offset, duplicate=True
+        )
+
     def _append_batches(
         self, records: Buffer, headers: Sequence[BatchHeader], leader_epoch: int, origin: Origin, now_ms: int
     ) -> AppendInfo:
         """Append batches that were validated, and are in the codec that the topic wants."""
-        header = headers[0]
-        is_one = len(headers) == 1
-        has_producers = not is_one or header.producer_id >= 0
-        markers = _NO_MARKERS
-        if has_producers:
-            checked = check_producers(self.producers, headers, records, origin)
-            if isinstance(checked, Duplicate):
-                return AppendInfo(
-                    checked.first_offset, checked.last_offset, checked.timestamp, self.log_start_offset, True
-                )
-            markers = checked
+        checked = check_producers(self.producers, headers, records, origin)
+        if isinstance(checked, Duplicate):
+            return self._known(checked)
         rules = self.rules
         base_offset = self.log_end_offset
         if leader_epoch != self.epochs.latest and leader_epoch >= 0:
             self.assign_epochs([EpochEntry(leader_epoch, base_offset)])
         time_ms = now_ms if rules.is_append_time else NO_TIMESTAMP
-        size = len(records)
-        parts: tuple[Buffer, ...]
-        entries: Sequence[tuple[int, int]]
-        if is_one and not rules.is_append_time and is_as_sent(records, header):
-            prefix = PREFIX.pack(base_offset, header.length, leader_epoch)
-            parts = (prefix, memoryview(records)[PREFIX.size :])
-            last_offset = base_offset + header.last_offset_delta
-            entries = ((size, last_offset),)
-            newest = TimestampOffset(header.max_timestamp, last_offset)
-            if has_producers:
-                headers = (header.placed(base_offset, leader_epoch),)
-        else:
-            copy = bytearray(records)
-            headers = assign_offsets(
-                copy,
-                base_offset,
-                leader_epoch=leader_epoch,
-                timestamp_type=rules.kind,
-                now_ms=now_ms,
-                headers=headers,
-            )
-            parts = (copy,)
-            entries = [(one.size, one.last_offset) for one in headers]
-            newest = newest_of(headers)
-        segment = self._write(parts, size, entries, newest, base_offset, now_ms)
-        if has_producers:
-            note_producers(self.producers, segment, headers, markers)
+        copy = bytearray(records)
+        headers = assign_offsets(
+            copy,
+            base_offset,
+            leader_epoch=leader_epoch,
+            timestamp_type=rules.kind,
+            now_ms=now_ms,
+            headers=headers,
+        )
+        entries = [(one.size, one.last_offset) for one in headers]
+        segment = self._write([copy], len(copy), entries, newest_of(headers), base_offset, now_ms)
+        note_producers(self.producers, segment, headers, checked)
         self._flush_if_due()
         return AppendInfo(base_offset, self.log_end_offset - 1, time_ms, self.log_start_offset)
 
@@ -302,38 +317,43 @@ class AppendableLog(SyncedLog):
             newest: the largest timestamp, and the last offset of what has it.
             first_offset: of the first record.
         """
-        config = self._config
-        if size > config.segment_bytes:
-            raise RecordBatchTooLargeError(
-                f"{size} bytes are more than a segment of {config.segment_bytes} bytes takes"
-            )
-        if self.syncing.failed:
-            raise KafkaStorageError("an earlier sync to the disk failed; the broker must be started again")
         last_offset = entries[-1][1]
         try:
-            segment = self.segments.active
-            if segment.should_roll(
-                size, last_offset, newest.timestamp, now_ms, config.segment_bytes, self._segment_ms(segment)
-            ):
-                segment = self.roll(now_ms, first_offset)
+            segment = self._segment_for(size, first_offset, last_offset, newest.timestamp, now_ms)
             segment.append(parts, size, entries, newest)
         except OSError as error:
             raise self.storage_error("appending", error) from error
-        self.log_end_offset = self.producers.end_offset = last_offset + 1
+        self.log_end_offset = last_offset + 1
+        self.producers.end_offset = last_offset + 1
         return segment
 
-    def _segment_ms(self, segment: Segment) -> int:
-        """`segment.ms` less the segment's own share of `segment.jitter.ms`; no more than
-        `max.compaction.lag.ms` of a compacted log, which needs complete segments to be compacted."""
-        config = self._config
-        limit = config.segment_ms
-        if config.segment_jitter_ms:
-            limit -= hash((self.partition, segment.base_offset)) % min(config.segment_jitter_ms, limit)
-        return min(limit, config.max_compaction_lag_ms) if self.rules.compacted else limit
+    def _segment_for(
+        self, size: int, first_offset: int, last_offset: int, timestamp: int, now_ms: int
+    ) -> Segment:
+        """The segment that so many bytes belong into, a new one if need be.
+
+        Raises `KafkaError`: RECORD_LIST_TOO_LARGE, KAFKA_STORAGE_ERROR; `OSError`.
+        """
+        rules = self.rules
+        if size > rules.segment_bytes:
+            raise RecordBatchTooLargeError(
+                f"{size} bytes are more than a segment of {rules.segment_bytes} bytes takes"
+            )
+        if self.syncing.failed:
+            raise KafkaStorageError("an earlier sync to the disk failed; the broker must be started again")
+        segment = self.segments.active
+        segment_ms = rules.segment_ms
+        if rules.segment_jitter_ms:
+            segment_ms -= hash((self.partition, segment.base_offset)) % rules.segment_jitter_ms
+        if segment_ms > rules.segment_ms_most:
+            segment_ms = rules.segment_ms_most
+        if segment.should_roll(size, last_offset, timestamp, now_ms, rules.segment_bytes, segment_ms):
+            segment = self.roll(now_ms, first_offset)
+        return segment
 
     def _flush_if_due(self) -> None:
         """Sync the log when `flush.messages` have come."""
-        if self.log_end_offset - self.recovery_point >= self._config.flush_messages:
+        if self.log_end_offset - self.recovery_point >= self.rules.flush_messages:
             self.flush()
 
     def roll(self, now_ms: int, first_offset: int | None = None) -> Segment:

@@ -14,7 +14,6 @@ from odradek.errors import (
     UnsupportedForMessageFormatError,
 )
 from odradek.log.config import LogConfig
-from odradek.log.partition.append_rules import PREFIX
 from odradek.log.partition.leader_epochs import LeaderEpochs
 from odradek.log.producers.producer_state import ProducerState
 from odradek.log.segments.segment import Segment
@@ -27,6 +26,7 @@ from odradek.log.segments.timestamp_search import (
     find_not_older,
 )
 from odradek.log.segments.txn_index import AbortedTxn
+from odradek.log.storage._pywriting import PREFIX
 from odradek.log.storage.checkpoint_file import EpochEntry
 from odradek.log.storage.file_names import LEADER_EPOCHS
 from odradek.log.storage.files import FileRange, FileSystem

@@ -48,7 +48,7 @@ def check_producers(
                     producers.check_marker(header, marker)
             elif origin is not _CLIENT:
                 producers.check(header, origin)
-            elif not producers.is_next(header):
+            else:
                 seen = producers.find_duplicate(header)
                 if seen is not None:
                     return Duplicate(seen.first_offset, seen.last_offset, seen.timestamp)

@@ -9,9 +9,8 @@ producer that goes on is one that is not known: it may begin at any sequence (KI
 from __future__ import annotations
 
 import logging
-from collections.abc import Sized
+from collections.abc import Callable, Iterable, Sized
 from typing import Protocol
-from weakref import WeakSet
 
 logger = logging.getLogger(__name__)
 
@@ -20,14 +19,11 @@ IN_ALL = 250_000
 
 
 class Bounded(Protocol):
-    """The `ProducerState` of one partition.
+    """The `ProducerState` of one partition, whose `bounds` are told of every new id.
 
     Attributes:
         entries: by producer id.
-        bounds: told of every new id.
     """
-
-    bounds: ProducerBounds | None
 
     @property
     def entries(self) -> Sized: ...
@@ -38,7 +34,7 @@ class Bounded(Protocol):
 
 
 class ProducerBounds:
-    """The bounds, and the partitions that share them.
+    """The bounds of some partitions.
 
     Attributes:
         per_partition: `odradek.producer.ids.per.partition.max`.
@@ -46,22 +42,27 @@ class ProducerBounds:
         evicted: how many ids had to make room.
     """
 
-    def __init__(self, per_partition: int = PER_PARTITION, in_all: int = IN_ALL) -> None:
+    def __init__(
+        self,
+        states: Callable[[], Iterable[Bounded]],
+        per_partition: int = PER_PARTITION,
+        in_all: int = IN_ALL,
+    ) -> None:
+        """
+        Args:
+            states: gives the partitions' states.
+            per_partition, in_all: see the class.
+        """
         self.per_partition = per_partition
         self.in_all = in_all
         self.evicted = 0
-        self._states: WeakSet[Bounded] = WeakSet()
+        self._states = states
         self._new = 0
-
-    def watch(self, state: Bounded) -> None:
-        """Bound a partition's state, too."""
-        state.bounds = self
-        self._states.add(state)
 
     @property
     def count(self) -> int:
         """How many ids are remembered."""
-        return sum(len(state.entries) for state in self._states)
+        return sum(len(state.entries) for state in self._states())
 
     def joined(self, state: Bounded, producer_id: int) -> None:
         """A producer id has been seen for the first time in a partition; it is not to be evicted now."""
@@ -78,7 +79,7 @@ class ProducerBounds:
         over = self.count - self.in_all
         if over <= 0:
             return
-        for state in sorted(self._states, key=lambda one: -len(one.entries)):
+        for state in sorted(self._states(), key=lambda one: -len(one.entries)):
             over -= self._evict(state, max(over, len(state.entries) // 10), producer_id)
             if over <= 0:
                 return

@@ -94,7 +94,7 @@ def recall_recent_batches(state: ProducerState, segments: list[Segment]) -> None
             batches.append(BatchMetadata.of(header))
     for producer_id, batches in recent.items():
         last = state.entries[producer_id].last_batch
-        if last is not None and batches[-1][:2] == last[:2]:
+        if last is not None and batches[-1].is_same(last):
             batches[-1] = last
             state.entries[producer_id].batches = tuple(batches)
 

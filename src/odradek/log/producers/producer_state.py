@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from enum import Enum
 from heapq import nsmallest
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from odradek.errors import (
     InvalidProducerEpochError,
@@ -26,15 +26,18 @@ from odradek.records.control import ControlType, EndTransactionMarker
 
 if TYPE_CHECKING:
     from odradek.log.producers.producer_bounds import ProducerBounds
+    from odradek.records.validate import AcceptedBatch
 
 logger = logging.getLogger(__name__)
 
-BATCHES_KEPT = 5
+BATCHES_KEPT: Final = 5
 LATE_TRANSACTION_BUFFER_MS = 5 * 60 * 1000
-NO_EPOCH = -1
-NO_OFFSET = -1
-_SEQUENCE_MASK = 0x7FFF_FFFF
-_NOT_PLAIN = CONTROL_BIT | TRANSACTIONAL_BIT
+NO_EPOCH: Final = -1
+NO_OFFSET: Final = -1
+_SEQUENCE_MASK: Final = 0x7FFF_FFFF
+_NO_SEQUENCE: Final = NO_SEQUENCE
+_TRANSACTIONAL: Final = TRANSACTIONAL_BIT
+_NOT_PLAIN: Final = CONTROL_BIT | TRANSACTIONAL_BIT
 
 
 class Origin(Enum):
@@ -45,13 +48,33 @@ class Origin(Enum):
     REPLICATION = "replication"
 
 
-class BatchMetadata(NamedTuple):
+@final
+class BatchMetadata:
     """One appended batch of a producer; `timestamp` is the batch's largest."""
 
-    last_sequence: int
-    last_offset: int
-    offset_delta: int
-    timestamp: int
+    __slots__ = ("last_offset", "last_sequence", "offset_delta", "timestamp")
+
+    def __init__(self, last_sequence: int, last_offset: int, offset_delta: int, timestamp: int) -> None:
+        self.last_sequence = last_sequence
+        self.last_offset = last_offset
+        self.offset_delta = offset_delta
+        self.timestamp = timestamp
+
+    def _fields(self) -> tuple[int, int, int, int]:
+        return self.last_sequence, self.last_offset, self.offset_delta, self.timestamp
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BatchMetadata) and self._fields() == other._fields()
+
+    def __hash__(self) -> int:
+        return hash(self._fields())
+
+    def __repr__(self) -> str:
+        return f"BatchMetadata{self._fields()}"
+
+    def is_same(self, other: BatchMetadata) -> bool:
+        """Whether both end with the same sequence and offset."""
+        return self.last_sequence == other.last_sequence and self.last_offset == other.last_offset
 
     @classmethod
     def of(cls, header: BatchHeader) -> BatchMetadata:
@@ -105,8 +128,8 @@ class ProducerEntry:
         self.last_timestamp = last_timestamp
         self.txn_first_offset = txn_first_offset
         # Not a deque, which takes 760 bytes however few are in it: most producers write one batch.
-        self.batches: tuple[BatchMetadata, ...] = (last_batch,) if last_batch else ()
-        self.last_offset = last_batch.last_offset if last_batch else NO_OFFSET
+        self.batches: tuple[BatchMetadata, ...] = () if last_batch is None else (last_batch,)
+        self.last_offset = NO_OFFSET if last_batch is None else last_batch.last_offset
 
     @property
     def last_batch(self) -> BatchMetadata | None:
@@ -200,16 +223,16 @@ class ProducerState:
         entry = self.entries.get(header.producer_id)
         return entry.find_duplicate(header) if entry is not None else None
 
-    def is_next(self, header: BatchHeader) -> bool:
+    def is_next(self, batch: AcceptedBatch) -> bool:
         """True where `find_duplicate` certainly finds nothing and `check` certainly does not object: the
         usual batch of a producer that goes on, without transactions or within the one that is open."""
-        entry = self.entries.get(header.producer_id)
+        entry = self.entries.get(batch.producer_id)
         return (
             entry is not None
-            and entry.epoch == header.producer_epoch
-            and (entry.txn_first_offset < 0 or header.attributes & TRANSACTIONAL_BIT != 0)
+            and entry.epoch == batch.producer_epoch
+            and (entry.txn_first_offset < 0 or batch.attributes & _TRANSACTIONAL != 0)
             and len(entry.batches) > 0
-            and header.base_sequence == (entry.batches[-1].last_sequence + 1) & _SEQUENCE_MASK
+            and batch.base_sequence == (entry.batches[-1].last_sequence + 1) & _SEQUENCE_MASK
         )
 
     def in_transaction(self, producer_id: int, epoch: int | None = None) -> bool:
@@ -265,26 +288,53 @@ class ProducerState:
 
         Returns the transaction that it ended; `complete` is then due.
         """
-        entry = self.entries.get(header.producer_id)
-        if entry is None:
-            entry = self.entries[header.producer_id] = ProducerEntry(header.producer_id)
-            if self.bounds is not None:
-                self.bounds.joined(self, header.producer_id)
-        attributes = header.attributes
+        producer_id, attributes, base_offset = header.producer_id, header.attributes, header.base_offset
         if attributes & CONTROL_BIT:
+            entry = self._entry(producer_id)
             if self.verifications:
-                self.verifications.end(header.producer_id)
+                self.verifications.end(producer_id)
             # The cleaner leaves a control batch empty once its transaction is gone.
             return self._append_marker(entry, header, marker) if marker is not None else None
-        entry.set_epoch(header.producer_epoch)
-        entry.add(BatchMetadata.of(header))
-        entry.last_timestamp = header.max_timestamp
-        if attributes & TRANSACTIONAL_BIT and entry.txn_first_offset < 0:
-            if self.verifications:
-                self.verifications.end(header.producer_id)
-            entry.txn_first_offset = header.base_offset
-            self._ongoing[header.base_offset] = header.producer_id
+        self._append_data(
+            producer_id, header.producer_epoch, attributes, base_offset, BatchMetadata.of(header)
+        )
         return None
+
+    def append_batch(self, batch: AcceptedBatch, base_offset: int) -> None:
+        """As `append` of a batch that a client has sent, which is at that offset now."""
+        delta, base_sequence = batch.last_offset_delta, batch.base_sequence
+        last_sequence = (
+            _NO_SEQUENCE if base_sequence == _NO_SEQUENCE else (base_sequence + delta) & _SEQUENCE_MASK
+        )
+        self._append_data(
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.attributes,
+            base_offset,
+            BatchMetadata(last_sequence, base_offset + delta, delta, batch.max_timestamp),
+        )
+
+    def _entry(self, producer_id: int) -> ProducerEntry:
+        """What is known of a producer, from now on."""
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            entry = self.entries[producer_id] = ProducerEntry(producer_id)
+            if self.bounds is not None:
+                self.bounds.joined(self, producer_id)
+        return entry
+
+    def _append_data(
+        self, producer_id: int, epoch: int, attributes: int, base_offset: int, batch: BatchMetadata
+    ) -> None:
+        entry = self._entry(producer_id)
+        entry.set_epoch(epoch)
+        entry.add(batch)
+        entry.last_timestamp = batch.timestamp
+        if attributes & _TRANSACTIONAL and entry.txn_first_offset < 0:
+            if self.verifications:
+                self.verifications.end(producer_id)
+            entry.txn_first_offset = base_offset
+            self._ongoing[base_offset] = producer_id
 
     def _append_marker(
         self, entry: ProducerEntry, header: BatchHeader, marker: EndTransactionMarker

@@ -21,7 +21,7 @@ from odradek.log.segments.index_file import CorruptIndexError
 from odradek.log.segments.offset_index import MAX_RELATIVE_OFFSET
 from odradek.log.segments.segment_files import SegmentFiles
 from odradek.log.segments.timestamp_offset import NO_TIMESTAMP, TimestampOffset
-from odradek.log.storage.files import Buffer, FileSystem
+from odradek.log.storage.files import Buffer, File, FileSystem
 from odradek.records.batch import MAGIC_AT, MAGIC_V2
 
 logger = logging.getLogger(__name__)
@@ -122,26 +122,65 @@ class Segment(SegmentFiles):
         as before. An index entry that cannot be written is left out: indexes only speed up.
         """
         position = self.size
-        handle = self._handle or self._file()
-        if self._unclean_end:
-            handle.truncate(position)
-            self._unclean_end = False
-        # This may read, and fail: so it comes before there is anything to undo.
-        known = self.max_timestamp or self.known_max_timestamp()
+        handle = self._ready_file()
         try:
             handle.pwrite(parts, position)
         except OSError:
             self._undo_write(position)
             raise
+        last_offset = batches[-1][1]
+        self._note_write(position, size, last_offset, max_timestamp.timestamp, max_timestamp.offset)
+        if not self._tail_positions:
+            # Which of the batch's own offsets are in it is not known here, but for its last.
+            self._tail_base_offset = self.base_offset if position == 0 else batches[0][1]
+        for batch_size, last_offset in batches:
+            self._remember(position, last_offset)
+            position += batch_size
+
+    def append_batch(
+        self, batch: Buffer, size: int, base_offset: int, leader_epoch: int, last_offset: int, timestamp: int
+    ) -> None:
+        """Write a batch at the end, giving it its place in the log.
+
+        `batch` as it was sent, `size` its bytes; `last_offset` and `timestamp` its last and its largest. What
+        holds of `append` holds here.
+        """
+        position = self.size
+        handle = self._ready_file()
+        try:
+            handle.pwrite_batch(batch, position, base_offset, leader_epoch)
+        except OSError:
+            self._undo_write(position)
+            raise
+        self._note_write(position, size, last_offset, timestamp, last_offset)
+        if not self._tail_positions:
+            self._tail_base_offset = self.base_offset if position == 0 else last_offset
+        self._remember(position, last_offset)
+
+    def _ready_file(self) -> File:
+        """The file, where a write can be undone."""
+        handle = self._handle or self._file()
+        if self._unclean_end:
+            handle.truncate(self.size)
+            self._unclean_end = False
+        # This may read, and fail: so it comes before there is anything to undo.
+        if self.max_timestamp is None:
+            self.known_max_timestamp()
+        return handle
+
+    def _note_write(
+        self, position: int, size: int, last_offset: int, timestamp: int, timestamp_offset: int
+    ) -> None:
+        """So many bytes have been written there; the largest timestamp is at that offset."""
         if position == 0:
-            self.roll_timestamp = max_timestamp.timestamp
-        if max_timestamp.timestamp > known.timestamp:
-            self.max_timestamp = max_timestamp
+            self.roll_timestamp = timestamp
+        known = self.max_timestamp
+        if known is None or timestamp > known.timestamp:
+            self.max_timestamp = TimestampOffset(timestamp, timestamp_offset)
         self.size = position + size
         if self._bytes_since_index_entry > self.index_interval:
-            self._add_index_entry(batches[-1][1], position)
+            self._add_index_entry(last_offset, position)
         self._bytes_since_index_entry += size
-        self._remember(position, batches)
 
     def _undo_write(self, position: int) -> None:
         try:
@@ -150,15 +189,10 @@ class Segment(SegmentFiles):
             # The next append tries again, a start would find no valid batch there.
             self._unclean_end = True
 
-    def _remember(self, position: int, batches: Sequence[tuple[int, int]]) -> None:
+    def _remember(self, position: int, last_offset: int) -> None:
         positions = self._tail_positions
-        if not positions:
-            # Which of the batch's own offsets are in it is not known here, but for its last.
-            self._tail_base_offset = self.base_offset if position == 0 else batches[0][1]
-        for batch_size, last_offset in batches:
-            positions.append(position)
-            self._tail_last_offsets.append(last_offset)
-            position += batch_size
+        positions.append(position)
+        self._tail_last_offsets.append(last_offset)
         if len(positions) > 2 * TAIL_BATCHES:
             self._tail_base_offset = self._tail_last_offsets[TAIL_BATCHES - 1] + 1
             del positions[:TAIL_BATCHES]
@@ -201,7 +235,9 @@ class Segment(SegmentFiles):
     def learn_tail(self, steps: Sequence[SegmentEntry]) -> None:
         """Know of these batches, the last ones of the segment, where they are."""
         if steps and not self._tail_positions:
-            self._remember(steps[0].position, [(step.size, step.last_offset) for step in steps])
+            self._tail_base_offset = self.base_offset if steps[0].position == 0 else steps[0].last_offset
+            for step in steps:
+                self._remember(step.position, step.last_offset)
 
     def holds_batches(self) -> bool:
         """Whether there may be record batches, not messages of magic 0 and 1 alone.

@@ -87,6 +87,10 @@ class File(Protocol):
         """
         ...
 
+    def pwrite_batch(self, batch: Buffer, position: int, base_offset: int, leader_epoch: int) -> int:
+        """As `pwrite` of a record batch, giving it its place in the log: its base offset and leader epoch."""
+        ...
+
     def range(self, size: int, position: int) -> FileRange | None:
         """`size` bytes from `position` as something to be sent without reading it, where that is possible."""
         ...

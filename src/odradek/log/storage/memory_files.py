@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from odradek.log.storage._pywriting import placed
 from odradek.log.storage.files import Buffer, LockHeldError
 
 
@@ -123,6 +124,10 @@ class MemoryFile:
             self._inode.write(position, content[:torn])
             self._files.die_or_fail()
         return len(content)
+
+    def pwrite_batch(self, batch: Buffer, position: int, base_offset: int, leader_epoch: int) -> int:
+        """See `File.pwrite_batch`."""
+        return self.pwrite(placed(batch, base_offset, leader_epoch), position)
 
     def truncate(self, size: int) -> None:
         """See `File.truncate`. Growing is free, as a sparse file is."""

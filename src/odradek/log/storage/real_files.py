@@ -9,13 +9,10 @@ import shutil
 import struct
 import sys
 from collections import OrderedDict
-from collections.abc import Sequence
 from pathlib import Path
 
-from odradek.log.storage.files import Buffer, Descriptor, FileRange, LockHeldError
-
-IOV_MAX = 1024
-"""Buffers that one pwritev takes at most on Linux."""
+from odradek.log.storage.files import LockHeldError
+from odradek.log.storage.real_file import RealFile
 
 COPY_BYTES = 1 << 20
 """How much is copied at once."""
@@ -26,94 +23,6 @@ _NOT_BY_THE_KERNEL = frozenset((errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.E
 _NO_DESCRIPTORS = frozenset((errno.EMFILE, errno.ENFILE))
 _RESERVED = 8
 """Descriptors that files of logs leave to others."""
-
-
-class RealFile:
-    """See `File`. Not for several threads at once, `pread` and `fsync` aside."""
-
-    __slots__ = ("_fd", "_files", "_shared", "path")
-
-    def __init__(self, files: RealFileSystem, path: Path, fd: int) -> None:
-        self._files = files
-        self.path = path
-        self._fd = fd
-        self._shared: Descriptor | None = None
-        """What closes the descriptor once ranges have been handed out."""
-
-    def _reopen(self) -> int:
-        self._fd = fd = self._files.descriptor(self.path, os.O_RDWR | os.O_CLOEXEC)
-        self._files.remember(self)
-        return fd
-
-    def fileno(self) -> int:
-        """The descriptor; valid until the next call on any file of this file system."""
-        fd = self._fd
-        return fd if fd >= 0 else self._reopen()
-
-    def pread(self, size: int, position: int) -> bytes:
-        """See `File.pread`."""
-        fd = self._fd
-        if fd < 0:
-            fd = self._reopen()
-        data = os.pread(fd, size, position)
-        if len(data) == size or not data:
-            return data
-        # Linux reads at most 2 GiB - 4 KiB at a time; anything shorter is the end of the file.
-        pieces = [data]
-        got = len(data)
-        while got < size:
-            data = os.pread(fd, size - got, position + got)
-            if not data:
-                break
-            pieces.append(data)
-            got += len(data)
-        return b"".join(pieces)
-
-    def pwrite(self, parts: Sequence[Buffer], position: int) -> int:
-        """See `File.pwrite`."""
-        fd = self._fd
-        if fd < 0:
-            fd = self._reopen()
-        total = 0
-        for part in parts:
-            total += len(part)
-        written = os.pwritev(fd, parts, position) if len(parts) <= IOV_MAX else 0
-        if written < total:
-            rest = memoryview(b"".join(parts))
-            while written < total:
-                count = os.pwrite(fd, rest[written:], position + written)
-                if count == 0:
-                    raise OSError(errno.EIO, "the write made no progress", str(self.path))
-                written += count
-        return total
-
-    def range(self, size: int, position: int) -> FileRange:
-        """See `File.range`."""
-        shared = self._shared
-        if shared is None:
-            self._shared = shared = Descriptor(self.fileno())
-        return FileRange(shared, position, size)
-
-    def truncate(self, size: int) -> None:
-        """See `File.truncate`."""
-        os.ftruncate(self.fileno(), size)
-
-    def size(self) -> int:
-        """See `File.size`."""
-        return os.fstat(self.fileno()).st_size
-
-    def fsync(self) -> None:
-        """See `File.fsync`."""
-        os.fsync(self.fileno())
-
-    def close(self) -> None:
-        """See `File.close`."""
-        self._files.forget(self)
-        fd, self._fd = self._fd, -1
-        if self._shared is not None:
-            self._shared = None
-        elif fd >= 0:
-            os.close(fd)
 
 
 class RealDirectoryLock:
