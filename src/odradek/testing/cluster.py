@@ -7,9 +7,12 @@ import shutil
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from odradek.broker.app import Broker as AppBroker
 from odradek.broker.config.broker_config import BrokerConfig
@@ -98,6 +101,8 @@ class Cluster(InBlock):
         self._session_timeout_ms = session_timeout_ms
         self.server = MemoryServer()
         self._cuts: set[tuple[int, int]] = set()
+        self._refusals: Counter[tuple[int, int]] = Counter()
+        self._refusing: set[tuple[int, int]] = set()
         self._config = cluster_defaults(brokers)
         self.security = Security.of(security)
         self._keywords = {**config, "security": self.security}
@@ -289,6 +294,20 @@ class Cluster(InBlock):
         if not one_way:
             self._cuts.add((other, one))
 
+    def refuse(self, one: int, other: int) -> None:
+        """Have a broker refuse another one's connections, as a packet filter does. Those open now break.
+
+        Args:
+            one: who wants to connect.
+            other: who refuses, or whose packet filter does; it lives, and may connect to `one`.
+        """
+        self._refusing.add((one, other))
+        self.brokers[one].break_off(other)
+
+    def refusals(self, one: int, other: int) -> int:
+        """How often `one` has been refused since `refuse`."""
+        return self._refusals[one, other]
+
     def isolate(self, broker_id: int) -> None:
         """Cut a broker off from all others, and from the metadata store: its session ends after a while."""
         for other in range(len(self.brokers)):
@@ -299,12 +318,21 @@ class Cluster(InBlock):
     def heal(self) -> None:
         """Take all cuts back."""
         self._cuts.clear()
+        self._refusing.clear()
+        self._refusals.clear()
         for member in self.brokers:
             member.cut_off(False)
 
     def is_cut(self, one: int, other: int) -> bool:
         """Return whether what `one` asks of `other` is lost now."""
         return (one, other) in self._cuts
+
+    def is_refused(self, one: int, other: int) -> bool:
+        """Return whether `other` refuses what `one` asks now; it is counted."""
+        if (one, other) not in self._refusing:
+            return False
+        self._refusals[one, other] += 1
+        return True
 
 
 class _Member(Broker):
@@ -319,6 +347,7 @@ class _Member(Broker):
         self._killed = False
         self._cut_off = False
         self._timers: list[threading.Timer] = []
+        self._transport: _FaultyTransport | None = None
 
     @property
     def is_running(self) -> bool:
@@ -341,8 +370,8 @@ class _Member(Broker):
             own["broker.rack"] = self._cluster._racks[self.number]
         config = BrokerConfig(own)
         inner = between_brokers(asyncio.get_running_loop(), lambda: config)
-        transport = _FaultyTransport(inner, self._cluster, self.number)
-        return AppBroker(config, cluster=ClusterAccess(self._open_store, transport))
+        self._transport = _FaultyTransport(inner, self._cluster, self.number)
+        return AppBroker(config, cluster=ClusterAccess(self._open_store, self._transport))
 
     def _open_store(self) -> MetadataStore:
         if self._cut_off:
@@ -415,6 +444,11 @@ class _Member(Broker):
         if paused is not None:
             paused.set()
 
+    def break_off(self, other: int) -> None:
+        transport = self._transport
+        if self.is_running and transport is not None:
+            self.call(lambda _: transport.break_off(other))
+
     def cut_off(self, cut: bool = True) -> None:
         if cut and not self._cut_off:
             self._expire_later()
@@ -428,18 +462,31 @@ class _FaultyTransport:
         self._inner = inner
         self._cluster = cluster
         self._number = number
+        self._channels: WeakSet[_FaultyChannel] = WeakSet()
+
+    def break_off(self, broker_id: int) -> None:
+        """Break the connections to a broker."""
+        for channel in list(self._channels):
+            if channel.broker_id == broker_id:
+                channel.break_off()
 
     def channel(
         self, broker_id: int, endpoint: EndpointOf, client_id: str, timeout_ms: int
     ) -> InterBrokerChannel:
         inner = self._inner.channel(broker_id, endpoint, client_id, timeout_ms)
-        return _FaultyChannel(inner, lambda: self._cluster.is_cut(self._number, broker_id), timeout_ms)
+        channel = _FaultyChannel(inner, self._cluster, self._number, broker_id, timeout_ms)
+        self._channels.add(channel)
+        return channel
 
 
 class _FaultyChannel:
-    def __init__(self, inner: InterBrokerChannel, is_cut: Callable[[], bool], timeout_ms: int) -> None:
+    def __init__(
+        self, inner: InterBrokerChannel, cluster: Cluster, number: int, broker_id: int, timeout_ms: int
+    ) -> None:
+        self.broker_id = broker_id
         self._inner = inner
-        self._is_cut = is_cut
+        self._is_cut: Callable[[], bool] = partial(cluster.is_cut, number, broker_id)
+        self._is_refused: Callable[[], bool] = partial(cluster.is_refused, number, broker_id)
         self._timeout_s = timeout_ms / 1000
 
     @property
@@ -450,14 +497,23 @@ class _FaultyChannel:
     def on_broken(self, callback: Callable[[], object] | None) -> None:
         self._inner.on_broken = callback
 
+    def break_off(self) -> None:
+        self._inner.reset("the other side has ended it")
+        if self.on_broken is not None:
+            asyncio.get_running_loop().call_soon(self.on_broken)
+
     def send(self, request: Any, version: int) -> asyncio.Future[Any]:
         if self._is_cut():
             return self._silence()
+        if self._is_refused():
+            return self._refusal()
         return self._watched(self._inner.send(request, version))
 
     def send_negotiated(self, request: Any, newest: int) -> asyncio.Future[Any]:
         if self._is_cut():
             return self._silence()
+        if self._is_refused():
+            return self._refusal()
         return self._watched(self._inner.send_negotiated(request, newest))
 
     def reset(self, reason: str) -> None:
@@ -484,6 +540,19 @@ class _FaultyChannel:
                 outer.set_result(done.result())
 
         answer.add_done_callback(pass_on)
+        return outer
+
+    def _refusal(self) -> asyncio.Future[Any]:
+        loop = asyncio.get_running_loop()
+        outer: asyncio.Future[Any] = loop.create_future()
+
+        def refuse() -> None:
+            if not outer.done():
+                outer.set_exception(
+                    ChannelBroken(f"broker {self.broker_id} cannot be reached: refused", refused=True)
+                )
+
+        loop.call_soon(refuse)
         return outer
 
     def _silence(self) -> asyncio.Future[Any]:

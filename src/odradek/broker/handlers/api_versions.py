@@ -16,6 +16,8 @@ import re
 from typing import TYPE_CHECKING
 
 from odradek.broker.apis.registry import handler
+from odradek.broker.interbroker.presence import watcher
+from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.errors.codes import ErrorCode
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.api_versions import (
@@ -39,6 +41,7 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
     error = _check(context, request)
     if error:
         return ApiVersionsResponse(error_code=error)
+    _note_broker(context)
     response = ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=key, min_version=versions[0], max_version=versions[-1])
@@ -63,6 +66,18 @@ def _tell_features(response: ApiVersionsResponse, features: Features, version: i
         if one.level > 0
     ]
     response.finalized_features_epoch = features.epoch
+
+
+def _note_broker(context: RequestContext) -> None:
+    """A broker that watches this one, which may be the controller, lives as long as it is connected."""
+    channels = context.broker.channels
+    if channels is None:
+        return
+    broker_id = watcher(context.client_id)
+    if broker_id is not None and context.authorize(
+        Operation.CLUSTER_ACTION, CLUSTER, log_if_allowed=False, log_if_denied=False
+    ):
+        channels.presence.note(broker_id, context.peer)
 
 
 def _check(context: RequestContext, request: ApiVersionsRequest) -> ErrorCode:

@@ -50,7 +50,7 @@ def leader_and_isr(
     context: RequestContext, request: LeaderAndIsrRequest
 ) -> LeaderAndIsrResponse | asyncio.Future[LeaderAndIsrResponse]:
     """Answer for each partition; a refusal as a whole is repeated for each."""
-    error = _check_authorized(context)
+    error = _check_authorized(context, request.controller_id)
     state_changes = context.broker.state_changes
     if state_changes is not None and not error:
         return state_changes.lead_or_follow(request, context.api_version)
@@ -75,7 +75,7 @@ def stop_replica(
     context: RequestContext, request: StopReplicaRequest
 ) -> StopReplicaResponse | asyncio.Future[StopReplicaResponse]:
     """Stop replicas; a broker that is alone stops nothing that the metadata assigns to it."""
-    error = _check_authorized(context)
+    error = _check_authorized(context, request.controller_id)
     state_changes = context.broker.state_changes
     if state_changes is not None and not error:
         return state_changes.stop_replicas(request, context.api_version)
@@ -102,7 +102,7 @@ def update_metadata(
     context: RequestContext, request: UpdateMetadataRequest
 ) -> UpdateMetadataResponse | asyncio.Future[UpdateMetadataResponse]:
     """Take note of the cluster, of which a broker that is alone knows all."""
-    error = _check_authorized(context)
+    error = _check_authorized(context, request.controller_id)
     state_changes = context.broker.state_changes
     if not error and state_changes is not None:
         taken = state_changes.update_metadata(request, context.api_version)
@@ -114,9 +114,12 @@ def update_metadata(
     return UpdateMetadataResponse(error_code=int(error))
 
 
-def _check_authorized(context: RequestContext) -> ErrorCode:
-    allowed = context.authorize(Operation.CLUSTER_ACTION, CLUSTER)
-    return ErrorCode.NONE if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+def _check_authorized(context: RequestContext, controller_id: int) -> ErrorCode:
+    if not context.authorize(Operation.CLUSTER_ACTION, CLUSTER):
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    if context.broker.channels is not None:
+        context.broker.channels.presence.note(controller_id, context.peer)
+    return ErrorCode.NONE
 
 
 def _check_sender(

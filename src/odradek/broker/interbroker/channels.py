@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.interbroker.channel import ChannelBroken
+from odradek.broker.interbroker.presence import Presence
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
@@ -28,6 +29,7 @@ class InterBrokerChannels:
     Attributes:
         on_controller_refused: told the id of a controller at whose address nobody listens any more.
         creations: topics that the controller is being asked to create; see `broker.remote_creation`.
+        presence: which other brokers are connected to this one.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class InterBrokerChannels:
         self._image = image
         self._channels: dict[tuple[int, str], InterBrokerChannel] = {}
         self.on_controller_refused: Callable[[int], None] | None = None
+        self.presence = Presence()
         self.creations: dict[str, asyncio.Future[ErrorCode]] = {}
 
     def endpoint(self, broker_id: int) -> Endpoint | None:

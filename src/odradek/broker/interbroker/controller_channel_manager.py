@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.interbroker.channel import ChannelBroken, InterBrokerChannel, InterBrokerTransport
+from odradek.broker.interbroker.presence import pause_ms
 from odradek.cluster.broker_queues import BrokerQueues
 from odradek.cluster.control_requests import ControlRequest, ControlRequests, Requests, deleted_by
 from odradek.cluster.image import ClusterImage
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 repeats = Repeats(log)
+
+_REFUSES = "broker %d refuses connections of this one, the controller, and is connected to it: it lives"
 
 PROBE_INTERVAL_MS = 1_000
 """How often a broker is tried that refused to be connected to."""
@@ -68,6 +71,8 @@ class ControllerChannelManager:
         retry_backoff_ms: the pause before a request is sent again.
         control_listener_name: of the listener that the controller itself reaches brokers by, if it is another
             one (`control.plane.listener.name`).
+        is_connected: whether a broker has a connection to this one, and so lives, though it may refuse this
+            one's; see `presence`.
     """
 
     def __init__(
@@ -81,6 +86,7 @@ class ControllerChannelManager:
         request_timeout_ms: int = 30_000,
         retry_backoff_ms: int = 100,
         control_listener_name: str | None = None,
+        is_connected: Callable[[int], bool] = lambda broker_id: False,
     ) -> None:
         self._transport = transport
         self._ibp = ibp
@@ -96,6 +102,9 @@ class ControllerChannelManager:
         self._channels: dict[int, InterBrokerChannel] = {}
         self._pausing: dict[int, TimerHandle] = {}
         self._probes: dict[int, _Probe] = {}
+        self._is_connected = is_connected
+        self._doubted: dict[int, int] = {}
+        """How often in a row a broker has refused that is connected to this one."""
 
     @property
     def is_started(self) -> bool:
@@ -140,6 +149,7 @@ class ControllerChannelManager:
         for probe in self._probes.values():
             probe.end()
         self._probes.clear()
+        self._doubted.clear()
         channels, self._channels = self._channels, {}
         for channel in channels.values():
             channel.close()
@@ -185,6 +195,7 @@ class ControllerChannelManager:
             return
         if not self._queues.on_response(broker, request):
             return
+        self._doubted.pop(broker, None)
         probe = self._probes.pop(broker, None)
         if probe is not None:
             probe.end()
@@ -198,6 +209,8 @@ class ControllerChannelManager:
         name = type(request.message).__name__
         repeats.log(logging.WARNING, broker, "%s does not reach broker %d: %s", name, broker, error)
         if isinstance(error, ChannelBroken):
+            if error.refused and self._refuses_one_alone(broker):
+                return
             if error.refused:
                 self._note_refused(broker, request.broker_epoch)
         else:
@@ -214,22 +227,35 @@ class ControllerChannelManager:
     def _looked(self, broker: int, future: asyncio.Future[Any]) -> None:
         error = None if future.cancelled() else future.exception()
         live = self._image.brokers.get(broker)
-        if isinstance(error, ChannelBroken) and error.refused and live is not None:
-            self._note_refused(broker, live.epoch)
+        if error is None:
+            self._doubted.pop(broker, None)
+        elif isinstance(error, ChannelBroken) and error.refused and live is not None:
+            if not self._refuses_one_alone(broker):
+                self._note_refused(broker, live.epoch)
         elif isinstance(error, ChannelBroken) and live is not None:
             # It listened, and hung up: the process may be about to end.
             self._pause(broker)
+
+    def _refuses_one_alone(self, broker: int) -> bool:
+        """A broker has refused this one. Return whether it lives all the same: then it is tried again."""
+        if not self._is_connected(broker):
+            return False
+        doubts = self._doubted.get(broker, 0)
+        self._doubted[broker] = doubts + 1
+        repeats.log(logging.WARNING, f"refuses {broker}", _REFUSES, broker)
+        self._pause(broker, pause_ms(doubts))
+        return True
 
     def _note_refused(self, broker: int, epoch: int) -> None:
         if broker not in self._probes:
             self._begin_probe(broker, epoch, self._endpoint(broker))
             self._post(partial(self._controller.on_broker_refused, broker, epoch))
 
-    def _pause(self, broker: int) -> None:
+    def _pause(self, broker: int, pause: float | None = None) -> None:
         """Say nothing for a while; one that is under way counts for all that broke together."""
         if broker not in self._pausing:
             self._pausing[broker] = self._timers.call_later(
-                self._retry_backoff_ms, partial(self._pause_over, broker)
+                self._retry_backoff_ms if pause is None else pause, partial(self._pause_over, broker)
             )
 
     def _pause_over(self, broker: int) -> None:

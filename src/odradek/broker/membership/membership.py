@@ -20,6 +20,7 @@ from odradek.broker.interbroker.alter_partition_manager import AlterPartitionMan
 from odradek.broker.interbroker.channel import ChannelBroken
 from odradek.broker.interbroker.channels import InterBrokerChannels
 from odradek.broker.interbroker.controller_channel_manager import ControllerChannelManager
+from odradek.broker.interbroker.presence import WATCH, pause_ms
 from odradek.broker.interbroker.replica_fetcher_manager import ReplicaFetcherManager
 from odradek.broker.interbroker.tls import InterBrokerTls
 from odradek.broker.interbroker.transport import AsyncioTransport
@@ -33,6 +34,7 @@ from odradek.cluster.inter_broker_versions import writes_isr_itself
 from odradek.cluster.store import NodeExists, SessionExpired
 from odradek.errors import OdradekError
 from odradek.errors.codes import error_name
+from odradek.util.repeats import Repeats
 from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.controlled_shutdown import ControlledShutdownRequest
 
@@ -47,10 +49,13 @@ if TYPE_CHECKING:
     from odradek.cluster.store import MetadataStore
     from odradek.log.folders.log_manager import LogManager
     from odradek.util.clock import Clock
-    from odradek.util.timers import Timers
+    from odradek.util.timers import TimerHandle, Timers
     from odradek.util.topic_partition import TopicPartition
 
 log = logging.getLogger(__name__)
+repeats = Repeats(log)
+
+_REFUSES = "controller %d refuses connections of this broker, and is connected to it: it lives"
 
 T = TypeVar("T")
 
@@ -61,7 +66,6 @@ _LOOK_PAUSE_S = 0.1
 _LOOK_AGAIN_MS = 5_000
 _KNOWN_WITHIN_S = 10.0
 _NEWEST_CONTROLLED_SHUTDOWN = 3
-_WATCH = "watch"
 
 
 class ClusterAccess(NamedTuple):
@@ -128,6 +132,7 @@ class Membership:
             controller,
             request_timeout_ms=config.controller_socket_timeout_ms,
             control_listener_name=config.control_plane_listener_name,
+            is_connected=self.channels.presence.is_connected,
         )
         controller.add_control_listener(self._to_brokers)
         controller.add_config_listener(self._on_configs)
@@ -138,6 +143,9 @@ class Membership:
         self.on_replaced: Callable[[str], object] | None = None
         self._expected: set[str] | None = None
         self._watched_controller = -1
+        self._doubts = 0
+        """How often in a row the controller has refused this broker, and was connected to it."""
+        self._looking: TimerHandle | None = None
         self._removed: set[int] = set()
         """Controllers that this broker has had removed, and has neither reached nor seen gone since."""
         self._periodic: list[Periodic] = []
@@ -329,24 +337,30 @@ class Membership:
         if controller_id == self._watched_controller:
             return
         self._watched_controller = controller_id
-        channel = self.channels.to_broker(controller_id, _WATCH)
+        channel = self.channels.to_broker(controller_id, WATCH)
         channel.on_broken = partial(self._watch_broke, controller_id)
         self._look_at_controller(controller_id)
 
     def _watch_broke(self, controller_id: int) -> None:
         """Look at once, but not without pause at one that takes connections and ends them."""
-        pause_ms = 1000 * _LOOK_PAUSE_S if self._loop.time() < self._looked_at + _LOOK_PAUSE_S else 0.0
-        self._timers.call_later(pause_ms, partial(self._look_at_controller, controller_id))
+        pause = 1000 * _LOOK_PAUSE_S if self._loop.time() < self._looked_at + _LOOK_PAUSE_S else 0.0
+        self._look_after(pause, controller_id)
+
+    def _look_after(self, pause: float, controller_id: int) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+        self._looking = self._timers.call_later(pause, partial(self._look_at_controller, controller_id))
 
     def _look_at_controller(self, controller_id: int) -> None:
         if controller_id == self._watched_controller and not self._stopped:
             self._looked_at = self._loop.time()
-            answer = self.channels.to_broker(controller_id, _WATCH).send(ApiVersionsRequest(), 0)
+            answer = self.channels.to_broker(controller_id, WATCH).send(ApiVersionsRequest(), 0)
             answer.add_done_callback(partial(self._saw_controller, controller_id))
 
     def _saw_controller(self, controller_id: int, answer: asyncio.Future[object]) -> None:
         error = None if answer.cancelled() else answer.exception()
         if error is None and not answer.cancelled():
+            self._doubts = 0
             self._removed.discard(controller_id)
         elif isinstance(error, ChannelBroken) and error.refused:
             self._on_controller_refused(controller_id)
@@ -354,6 +368,13 @@ class Membership:
     def _on_controller_refused(self, controller_id: int) -> None:
         if controller_id != self.metadata.image.controller_id or self._stopped:
             return
+        if self.channels.presence.is_connected(controller_id):
+            # It lives, and has refused this broker alone; or all that it had open is about to end.
+            repeats.log(logging.WARNING, controller_id, _REFUSES, controller_id)
+            self._look_after(pause_ms(self._doubts), controller_id)
+            self._doubts += 1
+            return
+        self._doubts = 0
         self._watched_controller = -1
         self._controller.note_refused_controller(controller_id)
         if controller_id not in self._removed:

@@ -219,6 +219,7 @@ class Connection:
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start: the socket is ours."""
+        self.peer.is_open = True
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "writelines")
         self._transport = transport  # type: ignore[assignment]
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)  # type: ignore[union-attr]
@@ -291,6 +292,7 @@ class Connection:
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End, from whichever side."""
+        self.peer.is_open = False
         if self._close_reason is None:
             self._close_reason = "closed by the peer" if exc is None else f"{type(exc).__name__}: {exc}"
             log.debug(

@@ -38,9 +38,10 @@ class Peer:
         principal: who it is, in Kafka's form `User:name`.
         sasl: how it has logged in, or is about to; None at listeners without SASL.
         grants: what it was allowed before; None for nothing that is known.
+        is_open: whether the connection is there.
     """
 
-    __slots__ = ("connection_id", "grants", "host", "listener_name", "port", "principal", "sasl")
+    __slots__ = ("connection_id", "grants", "host", "is_open", "listener_name", "port", "principal", "sasl")
 
     def __init__(self, host: str, port: int, connection_id: str, listener_name: str) -> None:
         self.host = host
@@ -50,3 +51,4 @@ class Peer:
         self.principal = ANONYMOUS
         self.sasl: LoginGate | None = None
         self.grants: Grants | None = None
+        self.is_open = False

@@ -1,0 +1,55 @@
+"""Which other brokers are connected to this one: who is, lives, though its port may refuse this one.
+
+A broker's port that refuses a connection is a sign that its process is gone, but not a sure one: a packet
+filter on the way refuses as well. The other sign is that the connections end that it had itself: the kernel
+ends them with the process. Each broker keeps one to the controller (client id `broker-N-watch`), and the
+controller one to each broker, over which it says what it has to say. Only both signs together count as a
+death; after a doubt one looks again, soon and then less often.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from odradek.broker.requests.peer import Peer
+
+WATCH = "watch"
+"""What the connection is for by which a broker watches the controller."""
+
+FIRST_LOOK_MS = 20
+"""After a refusal by somebody who is connected: its other connections may be about to end as well."""
+
+LONGEST_PAUSE_MS = 1_000
+
+_WATCHER = re.compile(rf"broker-([0-9]{{1,10}})-{WATCH}")
+
+
+def watcher(client_id: str) -> int | None:
+    """The broker that watches the controller by a connection with this client id; None for anybody else."""
+    match = _WATCHER.fullmatch(client_id)
+    return None if match is None else int(match[1])
+
+
+def pause_ms(doubts: int) -> int:
+    """How long to wait before one looks again, after so many refusals by somebody who lives."""
+    return int(min(FIRST_LOOK_MS << min(doubts, 10), LONGEST_PAUSE_MS))
+
+
+class Presence:
+    """Knows who is connected. Used in the event loop's thread."""
+
+    def __init__(self) -> None:
+        self._brokers: dict[Peer, int] = {}
+
+    def note(self, broker_id: int, peer: Peer) -> None:
+        """A broker has asked something by this connection, as nobody but brokers may."""
+        if peer not in self._brokers:
+            # As many as there are connections, whatever strangers claim to be.
+            self._brokers = {one: known for one, known in self._brokers.items() if one.is_open}
+        self._brokers[peer] = broker_id
+
+    def is_connected(self, broker_id: int) -> bool:
+        """Return whether a connection by which the broker has asked something is still open."""
+        return any(one.is_open and known == broker_id for one, known in self._brokers.items())
