@@ -34,6 +34,7 @@ from odradek.wire.headers import RequestHeader
 from odradek.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from odradek.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from odradek.wire.messages.describe_acls import DescribeAclsRequest
+from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.wire.messages.init_producer_id import InitProducerIdRequest
 from odradek.wire.messages.metadata import MetadataRequest
 
@@ -333,7 +334,7 @@ def test_what_was_granted_is_not_asked_again_until_an_acl_changes(world: World) 
     def context() -> RequestContext:
         return RequestContext(world, header, peer, 0)  # type: ignore[arg-type]
 
-    assert context().may_write("b") and context().may_write("b") and context().may_read("b")
+    assert context().may_write("b") and context().may_write("b") and context().may_read("b", lambda _: 1)
     assert asked == 2
     assert not context().may_write("a") and not context().may_write("a")
     assert asked == 4
@@ -440,3 +441,26 @@ def test_wrong_super_users_refuse_the_start(tmp_path: Path) -> None:
     broker = Broker(authorizer_class_name="kafka.security.authorizer.AclAuthorizer", super_users="admin")
     with pytest.raises(Exception, match=r"super\.users"):
         broker.start()
+
+
+@pytest.mark.parametrize("version", [4, 12])
+def test_the_audit_log_counts_a_fetchs_partitions_of_each_topic(
+    version: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def topic_of(name: str, *partitions: int) -> FetchTopic:
+        return FetchTopic(topic=name, partitions=[FetchPartition(partition=one) for one in partitions])
+
+    async def main() -> None:
+        configs = {"authorizer_class_name": "kafka.security.authorizer.AclAuthorizer"}
+        async with running(tmp_path, **configs) as broker:
+            client = await connect(broker)
+            await client.call(FetchRequest(topics=[topic_of("a", 0, 1, 2), topic_of("b", 5)]), version)
+            client.close()
+
+    with caplog.at_level(logging.INFO, LOGGER_NAME):
+        asyncio.run(main())
+    told = [record.getMessage() for record in caplog.records if record.name == LOGGER_NAME]
+    assert [line.partition(" on resource = ")[2] for line in told] == [
+        f"Topic:LITERAL:{name} for request = Fetch with resourceRefCount = {count} based on rule DefaultDeny"
+        for name, count in (("a", 3), ("b", 1))
+    ]

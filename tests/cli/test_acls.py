@@ -177,6 +177,7 @@ _ADD = ("--add", "--allow-principal", "User:a")
         ([*_ADD, "--topic", "t", "--principal", "User:a"], "only available if --list is set"),
         (["--list", "--allow-principal", "User:a"], 'can\'t be used with option "--allow-principal"'),
         (["--list", "--authorizer-properties", "zookeeper.connect=x:1"], "One and only one of"),
+        (["--list", "--bootstrap-controller", "x:1"], "give --bootstrap-server HOST:PORT instead"),
     ],
 )
 def test_words_that_do_not_go_together(words: list[str], why: str, acls: RunTool) -> None:

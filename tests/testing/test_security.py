@@ -214,6 +214,22 @@ def test_logins_inside_tls() -> None:
             admin.list_topics()
 
 
+def test_users_of_a_cluster_log_in_by_any_mechanism_at_any_broker() -> None:
+    users = {"admin": "admin-secret", "alice b": "alice-secret"}
+    with Cluster(2, security=Security(users=users)) as cluster:
+        cluster.create_topic("t", 2)
+        for user, mechanism in (
+            ("admin", "SCRAM-SHA-256"),
+            ("alice b", "SCRAM-SHA-512"),
+            ("alice b", "PLAIN"),
+        ):
+            for broker in cluster.brokers:
+                configs = {**cluster.client_configs(user, mechanism), "bootstrap.servers": broker.address}
+                with Producer(configs) as producer:
+                    for partition in range(2):
+                        producer.send("t", b"x", partition=partition).result(60)
+
+
 def _login(password: str) -> str:
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     return f'{module} required username="alice" password="{password}";'

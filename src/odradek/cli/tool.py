@@ -152,13 +152,23 @@ def _zookeeper(ctx: click.Context, parameter: click.Parameter, value: str | None
         )
 
 
+def _controller(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        raise click.UsageError(
+            "--bootstrap-controller: the tools ask brokers, which know the controller and ask it in turn; "
+            "give --bootstrap-server HOST:PORT instead"
+        )
+
+
 def bootstrap_option(*more_names: str, required: bool = True) -> Callable[[F], F]:
-    """`--bootstrap-server`, with older names that mean the same, and `--zookeeper` with the remedy."""
+    """`--bootstrap-server`, with older names that mean the same; `--zookeeper` and `--bootstrap-controller`
+    (KIP-919) with the remedy."""
 
     def decorate(function: F) -> F:
-        function = click.option(
-            "--zookeeper", hidden=True, is_eager=True, expose_value=False, callback=_zookeeper
-        )(function)
+        for other, remedy in (("--zookeeper", _zookeeper), ("--bootstrap-controller", _controller)):
+            function = click.option(other, hidden=True, is_eager=True, expose_value=False, callback=remedy)(
+                function
+            )
         return click.option(
             "--bootstrap-server",
             *more_names,

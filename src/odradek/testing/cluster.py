@@ -18,7 +18,9 @@ from odradek.broker.app import Broker as AppBroker
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.interbroker.channel import ChannelBroken
 from odradek.broker.membership.membership import ClusterAccess, between_brokers
+from odradek.broker.sasl.new_users import add_scram_users
 from odradek.cluster.memory import MemoryServer, MemoryStore
+from odradek.cluster.paths import sanitize
 from odradek.cluster.store import StoreUnavailable
 from odradek.testing.broker import Broker, create_topic
 from odradek.testing.in_block import InBlock
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from odradek.broker.interbroker.transport import AsyncioTransport
     from odradek.cluster.image import ClusterImage, PartitionImage
     from odradek.cluster.store import MetadataStore
+    from odradek.sasl.scram_words import NewUser
 
 _WAIT_S = 30.0
 _LOOK_S = 0.005
@@ -87,7 +90,8 @@ class Cluster(InBlock):
             session_timeout_ms: how long after `kill` or `isolate` the metadata store waits for a broker.
             racks: `broker.rack` of each; none have one without it.
             folders: how many data folders each has.
-            security: as of `odradek.testing.Broker`; brokers speak it with each other, too.
+            security: as of `odradek.testing.Broker`; brokers speak it with each other, too, and are its first
+                user.
             config: configs of all brokers.
 
         Raises:
@@ -124,6 +128,20 @@ class Cluster(InBlock):
             member.data = root / f"broker-{member.number}"
             member.start()
         self.wait_until(lambda: all(len(self.image(one).brokers) == len(self.brokers) for one in self.live))
+        self._add_users([] if self.security is None else self.security.scram_users())
+
+    def _add_users(self, users: Sequence[NewUser]) -> None:
+        """Have the controller write users' credentials, and wait until every broker knows them."""
+        if not users:
+            return
+        self.brokers[self.controller].call(
+            lambda broker: broker.controller.event_queue.run(
+                lambda: add_scram_users(broker.controller, users)
+            )
+        )
+        *_, last = users
+        entity = f"users/{sanitize(last.name)}"
+        self.wait_until(lambda: all(last.mechanism in self.image(one).config(entity) for one in self.live))
 
     def close(self) -> None:
         """Stop all brokers at once, and remove their data unless its folder was named."""

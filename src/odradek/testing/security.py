@@ -139,22 +139,22 @@ class Security:
             configs["super.users"] = ";".join(self.super_users or first_user)
         return {**configs, **self.configs}
 
+    def scram_users(self) -> list[NewUser]:
+        """Return the users' SCRAM credentials, made anew: none without a mechanism that needs them."""
+        return [
+            NewUser(name, mechanism, ScramCredential.of_password(mechanism, password))
+            for name, password in self.users.items()
+            for mechanism in _SCRAM
+            if mechanism in self.mechanisms
+        ]
+
     def add_users(self, broker: BrokerServices) -> None:
         """Write the users' SCRAM credentials, unless they are there; in the broker's thread.
 
-        In a cluster of several only the controller can: there they are an administrator's to write.
+        In a cluster of several only the controller can, and its `start` has it do so.
         """
-        if broker.channels is not None:
-            return
-        add_scram_users(
-            broker.controller,
-            [
-                NewUser(name, mechanism, ScramCredential.of_password(mechanism, password))
-                for name, password in self.users.items()
-                for mechanism in _SCRAM
-                if mechanism in self.mechanisms
-            ],
-        )
+        if broker.channels is None:
+            add_scram_users(broker.controller, self.scram_users())
 
     async def add_acls(self, broker: BrokerServices) -> None:
         """Add the ACLs that are not there yet; in the broker's loop.

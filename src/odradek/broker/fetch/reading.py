@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.conversion.fetch import ToConvert, cut_off, is_as_old, magic_for
@@ -56,6 +57,7 @@ class FetchReading:
         reader: who reads.
         incremental: whether a session knows what was told before; of a partition about which there is nothing
             new no answer is made then.
+        whole: all partitions that are to be read, be it piece by piece.
         watched: partitions that the first read found in order, to be looked at while the request waits.
         answers: what the read that is going on, or the last one, has found so far.
         total: bytes of records in them.
@@ -71,6 +73,7 @@ class FetchReading:
         "_max_bytes",
         "_rack",
         "_throttle",
+        "_times",
         "_version",
         "answers",
         "converting",
@@ -79,6 +82,7 @@ class FetchReading:
         "reader",
         "total",
         "watched",
+        "whole",
     )
 
     def __init__(self, context: RequestContext, request: FetchRequest, max_bytes: int) -> None:
@@ -102,6 +106,8 @@ class FetchReading:
         quota = self._broker.replicas.quotas.leader
         self._throttle = None if replica_id < 0 or quota.is_idle else quota
         self.incremental = False
+        self.whole: Sequence[FetchedPartition] = ()
+        self._times: dict[str | None, int] | None = None
         self.watched: list[FetchedPartition] = []
         self.begin()
 
@@ -352,10 +358,17 @@ class FetchReading:
             if self.reader.replica_id >= 0:
                 allowed = self._context.authorize(Operation.CLUSTER_ACTION, CLUSTER)
             else:
-                allowed = self._context.may_read(topic)
+                allowed = self._context.may_read(topic, self._times_of)
             self._allowed[topic] = allowed
         if not allowed:
             raise TopicAuthorizationError(f"{topic} may not be read")
+
+    def _times_of(self, topic: str) -> int:
+        """Count the partitions of a topic; for the audit log, which has Kafka's number."""
+        times = self._times
+        if times is None:
+            times = self._times = dict(Counter(one.topic for one in self.whole))
+        return times.get(topic, 1)
 
     def _unforeseen(self, one: FetchedPartition, error: Exception) -> PartitionData:
         """Log an exception that nobody expects; the others' answers are not lost by it."""

@@ -147,7 +147,7 @@ class _Fetch:
             privileged=self.reading.reader.replica_id >= 0,
             now_ms=self.context.now_ms,
         )
-        self.partitions = self.session.partitions
+        self.partitions = self.reading.whole = self.session.partitions
         self.reading.incremental = self.session.session is not None
 
     def start_in_steps(self) -> Steps[_Response]:

@@ -147,18 +147,23 @@ class RequestContext:
             grants.write.add(topic)
         return True
 
-    def may_read(self, topic: str) -> bool:
-        """Return whether the principal may read a topic; see `may_write`."""
+    def may_read(self, topic: str, times: Callable[[str], int]) -> bool:
+        """Return whether the principal may read a topic; see `may_write`.
+
+        Args:
+            topic: its name.
+            times: tells how often the request names it, for the audit log.
+        """
         grants = self.peer.grants
         if grants is not None and grants.valid and topic in grants.read:
-            return grants.principal == self.peer.principal or self._may_read(topic)
-        return self._may_read(topic)
+            return grants.principal == self.peer.principal or self._may_read(topic, times)
+        return self._may_read(topic, times)
 
-    def _may_read(self, topic: str) -> bool:
+    def _may_read(self, topic: str, times: Callable[[str], int]) -> bool:
         if self.broker.authorizer is None:
             return True
         grants = self._grants()
-        if not self.authorize(Operation.READ, Resource(ResourceType.TOPIC, topic)):
+        if not self.authorize(Operation.READ, Resource(ResourceType.TOPIC, topic), times(topic)):
             return False
         if grants is not None and len(topic) <= _LONGEST_TOPIC:
             grants.read.add(topic)
