@@ -1,7 +1,7 @@
 """A Spark job that reads topics by the connector and by our source, and tells where they differ.
 
 Run by `test_spark_odd_input` in a process of its own: BOOTSTRAP JAR[,JAR…] READS
-READS is JSON: a list of [topics, options]. Prints one JSON object for each: rows, and which only one has.
+READS is JSON: a list of [topics, options, options of the connector alone]. Prints one JSON object for each: rows, and which only one has.
 """
 
 from __future__ import annotations
@@ -43,12 +43,13 @@ def main(bootstrap: str, jars: str, reads: str) -> None:
 
     def rows(source: str, topics: str, options: dict[str, str]) -> list[Any]:
         reader = spark.read.format(source).option("kafka.bootstrap.servers", bootstrap)
-        reader = reader.option("subscribe", topics).option("includeHeaders", "true").options(**options)
+        chosen = {} if "assign" in options else {"subscribe": topics}
+        reader = reader.option("includeHeaders", "true").options(**chosen, **options)
         frame = reader.load().selectExpr("*", "unix_micros(timestamp) AS micros")
         return sorted(map(plain, frame.collect()), key=repr)
 
-    for topics, options in json.loads(reads):
-        theirs, ours = rows("kafka", topics, options), rows("odradek", topics, options)
+    for topics, options, of_connector in json.loads(reads):
+        theirs, ours = rows("kafka", topics, options | of_connector), rows("odradek", topics, options)
         seen = {
             "rows": len(ours),
             "only connector": [row for row in theirs if row not in ours][:5],

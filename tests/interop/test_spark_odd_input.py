@@ -33,6 +33,9 @@ MANNERS = {
 }
 PARTITIONS = 3
 LARGE = 50_000_000
+WIDE = 10_000
+FILLED = range(0, WIDE, 500)
+"""The partitions of the widest topic that have a record."""
 
 
 @pytest.fixture(scope="module")
@@ -49,15 +52,18 @@ def broker() -> Iterator[Broker]:
                 PartitionWriter(broker, name, partition, rng, manner).fill(30)
         broker.create_topic("empty", partitions=2)
         broker.create_topic("large", partitions=1)
+        broker.create_topic("wide", partitions=WIDE)
         with Producer(
             bootstrap_servers=broker.bootstrap_servers, max_request_size=LARGE + 1000, buffer_memory=4 * LARGE
         ) as producer:
             for number in range(2):
                 producer.send("large", value=bytes([number]) * LARGE, partition=0).result()
+            for partition in FILLED:
+                producer.send("wide", value=b"%d" % partition, partition=partition)
         yield broker
 
 
-def compared(broker: Broker, reads: list[tuple[str, dict[str, str]]]) -> list[dict[str, Any]]:
+def compared(broker: Broker, reads: list[tuple[str, dict[str, str], dict[str, str]]]) -> list[dict[str, Any]]:
     job = Path(__file__).with_name("spark_odd_input_job.py")
     words = [broker.bootstrap_servers, connector_jars(), json.dumps(reads)]
     done = subprocess.run([sys.executable, str(job), *words], capture_output=True, text=True, timeout=400)
@@ -68,13 +74,16 @@ def compared(broker: Broker, reads: list[tuple[str, dict[str, str]]]) -> list[di
 def test_the_rows_are_those_of_the_connector(broker: Broker) -> None:
     committed = {"kafka.isolation.level": "read_committed"}
     fetch = {"kafka.max.partition.fetch.bytes": "1048576"}
-    reads: list[tuple[str, dict[str, str]]] = [(name, {}) for name in MANNERS]
-    reads += [(name, committed) for name in MANNERS]
+    # It makes a task for each partition that it is told of, empty or not, which is half an hour for so many.
+    filled = {"assign": json.dumps({"wide": list(FILLED)})}
+    reads: list[tuple[str, dict[str, str], dict[str, str]]] = [(name, {}, {}) for name in MANNERS]
+    reads += [(name, committed, {}) for name in MANNERS]
     reads += [
-        (",".join(MANNERS), {**committed, "minPartitions": "40"}),
-        (",".join(MANNERS), {**fetch, "maxRecordsPerPartition": "7"}),
-        ("empty", {}),
-        ("large", {}),
+        (",".join(MANNERS), {**committed, "minPartitions": "40"}, {}),
+        (",".join(MANNERS), {**fetch, "maxRecordsPerPartition": "7"}, {}),
+        ("empty", {}, {}),
+        ("large", {}, {}),
+        ("wide", {}, filled),
     ]
     for read, seen in zip(reads, compared(broker, reads), strict=True):
         assert seen["same"], (read, seen)
