@@ -64,7 +64,7 @@ def run(name: str, context: Context) -> Outcome:
     found = spark_peers.measure(args)
     settings = {"partitions": spark_peers.PARTITIONS, "value bytes": args.size, "master": "local[2]"}
     if latency:
-        settings |= {"seconds": args.seconds, "seconds of warming up": args.warm}
+        settings |= {"seconds": args.seconds, "seconds of warming up": args.warm, "rounds": args.runs}
         measures = _latency(found, BARS[name])
     else:
         settings |= {"rows": args.rows, "rounds": args.runs}
@@ -77,15 +77,16 @@ def run(name: str, context: Context) -> Outcome:
     return Outcome(name, TITLES[name], contenders, versions, measures, settings)
 
 
-def _latency(found: dict[str, tuple[int, int, float]], bars: dict[str, float]) -> list[Measure]:
+def _latency(found: dict[str, list[spark_peers.Latency]], bars: dict[str, float]) -> list[Measure]:
     names = ("p50 ms", "p99 ms", "CPU s per second")
     return [
         Measure(
             "record to copy",
             name,
-            {who: [float(figures[index])] for who, figures in found.items()},
+            {who: [float(one[index]) for one in figures] for who, figures in found.items()},
             less_is_better=True,
-            bars=bars if index == 0 else {},
+            # The CPU of the connector's, at the most.
+            bars=bars if index < 2 else dict.fromkeys(bars, 1.0),
         )
         for index, name in enumerate(names)
     ]

@@ -1,7 +1,8 @@
 """A Spark job that reads topics by the connector and by our source, and tells where they differ.
 
 Run by `test_spark_odd_input` in a process of its own: BOOTSTRAP JAR[,JAR…] READS
-READS is JSON: a list of [topics, options, options of the connector alone]. Prints one JSON object for each: rows, and which only one has.
+READS is JSON: a list of [topics, options, options of the connector alone]. Prints one JSON object for each:
+rows, and which only one has.
 """
 
 from __future__ import annotations
