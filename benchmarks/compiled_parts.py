@@ -45,14 +45,15 @@ def records(rng: random.Random) -> dict[str, float]:
 def produces(rng: random.Random) -> dict[str, float]:
     """Part `_validate`."""
     from odradek.records.builder import build_batch
-    from odradek.records.validate import validate_batches
+    from odradek.records.validate import BatchLimits
 
+    limits = BatchLimits(max_message_bytes=1 << 20)
     found = {}
     for count, what in ((1, "a produced batch of 1 record"), (147, "a produced batch of 16 KiB")):
         batch = build_batch([(NOW_MS, None, rng.randbytes(100), ()) for _ in range(count)])
 
         def check(batch: bytes = batch) -> None:
-            validate_batches(batch, max_message_bytes=1 << 20, now_ms=NOW_MS)
+            limits.validate_batches(batch, NOW_MS, from_client=True, produce_version=None)
 
         found[f"_validate: {what}"] = best_us(check, 1000 // count + 10)
     return found

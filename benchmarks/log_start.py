@@ -57,7 +57,10 @@ async def write(folder: Path, partitions: int, segments: int) -> None:
         log.commit_all()
     # As a kill leaves them: index files with their room, no mark of a clean stop.
     copy(folder, folder.with_name("killed unflushed"))
-    broker.logs.flush_dirty(now_ms)
+    jobs = broker.logs.begin_flushes(now_ms)
+    for job in jobs:
+        job.run()
+    broker.logs.finish_flushes(jobs)
     broker.logs.checkpoint()
     copy(folder, folder.with_name("killed"))
     await broker.stop()

@@ -20,7 +20,7 @@ from odradek.cluster.admin import NewTopic
 from odradek.records.batch import BatchHeader, check_crc
 from odradek.records.builder import build_batch
 from odradek.records.patch import assign_offsets
-from odradek.records.validate import validate_batches
+from odradek.records.validate import BatchLimits
 from odradek.wire.api import ApiKey
 from odradek.wire.framing import FrameReceiver, ReceiveBuffers
 from odradek.wire.headers import decode_request_header, encode_request, encode_response
@@ -125,13 +125,14 @@ def produce_steps(broker: Broker, records: int, times: int) -> list[Step]:
     _, body = decode_request_header(frame)
     log = broker.replicas.find(TOPIC, 0).log  # type: ignore[union-attr]
     header = BatchHeader.parse(batch)
-    headers = validate_batches(batch, max_message_bytes=1 << 26, now_ms=now_ms)
+    limits = BatchLimits(max_message_bytes=1 << 26)
+    headers = limits.validate_batches(batch, now_ms, True, None)
     copy = bytearray(batch)
     kwargs = {"leader_epoch": 0, "timestamp_type": header.timestamp_type, "now_ms": now_ms}
     part = produce.PartitionProduceResponse(index=0, base_offset=1)
     answered = produce.TopicProduceResponse(name=TOPIC, partition_responses=[part])
     answer = produce.ProduceResponse(responses=[answered])
-    validate = timed(lambda: validate_batches(batch, max_message_bytes=1 << 26, now_ms=now_ms), times)
+    validate = timed(lambda: limits.validate_batches(batch, now_ms, True, None), times)
     crc = timed(lambda: check_crc(header, batch), times)
     patch = timed(lambda: assign_offsets(copy, 5, headers=headers, **kwargs), times)
     append = timed(lambda: log.append(batch, leader_epoch=0, now_ms=now_ms, produce_version=9), times)

@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from tests.log.following import append_follower
+
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.event_loop.slices import Slicer, is_in_steps, take_or_wait
 from odradek.broker.groups.runtime import GroupRuntime
@@ -250,7 +252,7 @@ class Cluster:
         while follower.log.log_end_offset < end:
             start = follower.log.log_end_offset
             records = leader.log.read(start, 1 << 20, upper_bound=end, min_one_batch=True).records
-            follower.log.append_follower(bytes(records))
+            append_follower(follower.log, bytes(records))
 
     def commit(self, topic: str, index: int) -> None:
         """Have the follower fetch all, and tell: all of it is committed."""

@@ -10,7 +10,7 @@ import pytest
 
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.interbroker.channel import ChannelBroken, EndpointOf
-from odradek.broker.interbroker.channels import InterBrokerChannels, swallow
+from odradek.broker.interbroker.channels import InterBrokerChannels
 from odradek.cluster.image import BrokerImage, ClusterDelta, ClusterImage
 from odradek.cluster.nodes import BrokerRegistration, Endpoint
 
@@ -119,21 +119,3 @@ def test_who_is_gone_is_forgotten_and_reached_anew_when_it_comes_back() -> None:
     assert world.channels.to_broker(2, "a") is stays
     world.channels.close()
     assert all(one.is_closed for one in world.made)
-
-
-def test_what_is_swallowed_is_not_complained_of() -> None:
-    complaints: list[Any] = []
-
-    async def scenario() -> None:
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _, context: complaints.append(context))
-        failed, cancelled = loop.create_future(), loop.create_future()
-        swallow(failed)
-        swallow(cancelled)
-        failed.set_exception(ChannelBroken("broken"))
-        cancelled.cancel()
-        await asyncio.sleep(0)
-        del failed, cancelled
-
-    run(scenario())
-    assert complaints == []

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tests.log.following import flush_dirty
 
 from log.batches import NOW_MS, batch, marker, records_of
 from odradek import Admin, Consumer, NewTopic, Producer, TopicPartition
@@ -124,7 +125,7 @@ def live(seed: int) -> Life:
             ends.append((log.segments.active.path, log.segments.active.size, info.last_offset))
             log.update_high_watermark(log.log_end_offset)
             if rng.random() < 0.1:
-                manager.flush_dirty(NOW_MS)
+                flush_dirty(manager, NOW_MS)
             if rng.random() < 0.15:
                 manager.checkpoint()
         if rng.random() < 0.3:

@@ -9,6 +9,7 @@ from odradek.log.startup.loading import open_partition_log
 from odradek.records.batch import iter_batches
 from odradek.util.clock import ManualClock
 
+from .following import append_follower
 from .golden_folders import GoldenFolder
 
 # Partitions of which every batch is one append of a broker that was not stopped in between: not those that
@@ -32,7 +33,7 @@ def test_the_same_appends_make_the_same_files(version, partition, tmp_path):
     log = open_partition_log(tmp_path / partition, topic, int(index), config, RealFileSystem(), clock)
     for name in sorted(name for name in originals if name.endswith(".log")):
         for _, batch in iter_batches(originals[name]):
-            log.append_follower(batch)
+            append_follower(log, batch)
     log.close()
     written = {path.name: path.read_bytes() for path in log.directory.iterdir()}
     if version == "2.2.2":

@@ -18,6 +18,7 @@ from seeds import each_seed
 
 from .batches import NOW_MS
 from .cleaning import CONFIG, clean, keyed, open_log
+from .following import append_follower
 from .golden_folders import GoldenFolder, read_all
 
 VERSIONS = {0: "0.9.0", 1: "0.10.2", 2: "2.8"}
@@ -123,7 +124,7 @@ def test_a_log_of_all_formats(tmp_path) -> None:
     files = MemoryFileSystem()
     log = open_log(files, ManualClock(NOW_MS), replace(config_of(2), segment_bytes=100_000))
     for path in sorted((golden.data / "mixed-magic-0").glob("*.log")):
-        log.append_follower(path.read_bytes())
+        append_follower(log, path.read_bytes())
     log.update_high_watermark(log.log_end_offset)
     log.roll(NOW_MS)
     before = [record for record in read_all(log, 1 << 20) if record.key is not None]

@@ -28,6 +28,7 @@ from .cleaning import (
     plain,
     put,
 )
+from .following import remove_due_files
 
 if is_compiled():
     pytest.skip(
@@ -150,7 +151,7 @@ class Life:
         if self.done % 2:
             now_ms = NOW_MS + 10_000 * (self.done // 2)
             self.dirty = clean(self.log, self.files, now_ms=now_ms, dirty_from=self.dirty).end_offset
-            self.log.remove_deleted_files(NOW_MS)
+            remove_due_files(self.log, NOW_MS)
         else:
             for _ in range(9):
                 self.model.write(self.log)

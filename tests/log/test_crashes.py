@@ -18,6 +18,7 @@ from odradek.util.clock import ManualClock
 from seeds import each_seed
 
 from .batches import NOW_MS, batch, marker, values_of
+from .following import flush_dirty, remove_deleted
 from .writer import CONFIG, DATA, TOPIC_ID, Writer, restarted, start
 
 
@@ -36,14 +37,14 @@ def life(files: MemoryFileSystem, clock: ManualClock, writer: Writer) -> None:
                 log.delete_records_before(log.log_end_offset // 2)
                 manager.apply_retention(NOW_MS)
             if step == 9:
-                manager.flush_dirty(NOW_MS)
+                flush_dirty(manager, NOW_MS)
                 manager.checkpoint()
             if step == 11:
                 leader_epoch += 1
                 clock.advance(1000)
         manager.create("other", 0, CONFIG, TOPIC_ID)
         manager.delete("other", 0)
-        manager.remove_deleted(NOW_MS + 10_000)
+        remove_deleted(manager, NOW_MS + 10_000)
         manager.close()
 
 
@@ -146,7 +147,7 @@ def test_power_loss_without_flushes_leaves_a_prefix(seed):
         info = log.append(batch(values), leader_epoch=0, now_ms=NOW_MS)
         sent.append((info.first_offset, values[0]))
         if rng.random() < 0.2:
-            manager.flush_dirty(NOW_MS)
+            flush_dirty(manager, NOW_MS)
             manager.checkpoint()
     synced = log.recovery_point
     files.lose_power()

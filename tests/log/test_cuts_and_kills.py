@@ -14,6 +14,7 @@ from odradek.util.clock import ManualClock
 from seeds import each_seed
 
 from .batches import NOW_MS, batch, records_of
+from .following import append_follower, flush_dirty
 from .test_missing_segments import DATA, manager_of
 
 COUNT = 12
@@ -25,7 +26,7 @@ def fill(files: MemoryFileSystem) -> PartitionLog:
     log = manager.create("t", 0)
     for number in range(COUNT):
         values = [b"%d" % number * 10] * 3
-        log.append_follower(batch(values, base_offset=3 * number, leader_epoch=0))
+        append_follower(log, batch(values, base_offset=3 * number, leader_epoch=0))
     log.commit_all()
     log.flush()
     manager.checkpoint()
@@ -61,7 +62,7 @@ def test_a_log_that_goes_on_within_a_batch_ends_there() -> None:
     files = MemoryFileSystem()
     log = fill(files)
     log.truncate_to(7)
-    log.append_follower(batch([b"x"], base_offset=7, leader_epoch=0))
+    append_follower(log, batch([b"x"], base_offset=7, leader_epoch=0))
     log.truncate_to(7)
     assert log.log_end_offset == 7
     log.flush()
@@ -84,7 +85,7 @@ def test_the_power_fails_after_it(offset: int, fully: bool, seed: int) -> None:
         log.truncate_fully_and_start_at(offset)
     else:
         log.truncate_to(offset)
-    log.append_follower(batch([b"new"], base_offset=log.log_end_offset, leader_epoch=1))
+    append_follower(log, batch([b"new"], base_offset=log.log_end_offset, leader_epoch=1))
     if seed % 2:
         log.flush()
     files.lose_power()
@@ -136,7 +137,7 @@ def test_the_end_of_a_log_that_retention_has_emptied(seed: int, closes: bool) ->
     if closes:
         manager.close()
     else:
-        manager.flush_dirty(NOW_MS)
+        flush_dirty(manager, NOW_MS)
     files.lose_power()
     found = manager_of(files).get("t", 0)
     assert found is not None

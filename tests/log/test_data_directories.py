@@ -15,6 +15,7 @@ from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.util.clock import ManualClock
 
 from .batches import NOW_MS, batch, values_of
+from .following import flush_dirty
 
 FIRST, SECOND, THIRD = Path("/a"), Path("/b"), Path("/c")
 TOPIC_ID = bytes(range(1, 17))
@@ -46,7 +47,7 @@ def below(directory: Path) -> Callable[[Path], bool]:
 
 
 def flush(manager: LogManager, log: PartitionLog) -> None:
-    manager.flush_dirty(NOW_MS + 1)
+    flush_dirty(manager, NOW_MS + 1)
 
 
 def write(manager: LogManager, log: PartitionLog) -> None:
@@ -205,7 +206,7 @@ def test_no_start_without_any_folder() -> None:
 def test_checkpoints_and_identity_are_per_folder() -> None:
     files = MemoryFileSystem()
     manager, logs = with_logs(files)
-    manager.flush_dirty(NOW_MS + 1)
+    flush_dirty(manager, NOW_MS + 1)
     manager.checkpoint()
     for directory in (FIRST, SECOND):
         here = sorted(log.partition for log in logs if log.directory.parent == directory)

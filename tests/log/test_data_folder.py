@@ -34,6 +34,7 @@ from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.util.clock import ManualClock
 
 from .batches import NOW_MS, batch, values_of
+from .following import remove_deleted
 
 TOPIC_ID = bytes(range(1, 17))
 CONFIG = LogConfig(file_delete_delay_ms=1000)
@@ -216,14 +217,14 @@ def test_deleted_partitions_go_after_the_delay_also_through_a_stop(tmp_path):
     assert manager.get("t", 0) is None
     [folder] = [name for name in listdir(tmp_path) if name.endswith("-delete")]
     assert folder.startswith("t-0.")
-    assert manager.remove_deleted(NOW_MS + 999) == 0
-    assert manager.remove_deleted(NOW_MS + 1000) == 1
+    assert remove_deleted(manager, NOW_MS + 999) == 0
+    assert remove_deleted(manager, NOW_MS + 1000) == 1
     assert not (tmp_path / folder).exists()
     manager.delete("t", 1)
     manager.close()
     manager = manager_of(tmp_path, clock=clock)
     assert [(log.topic, log.partition) for log in manager.load()] == [("t", 2)]
-    assert manager.remove_deleted(NOW_MS + 1000) == 1
+    assert remove_deleted(manager, NOW_MS + 1000) == 1
     assert not [name for name in listdir(tmp_path) if name.endswith("-delete")]
     # A partition of that name can be made again at once.
     manager.create("t", 0, None, bytes(range(2, 18)))
@@ -485,5 +486,5 @@ def test_a_folder_that_cannot_be_removed_is_tried_again():
     assert (len(job), job.run(), len(manager.begin_removals(NOW_MS))) == (1, 0, 0)
     manager.finish_removals(job, NOW_MS)
     files.failing.clear()
-    assert manager.remove_deleted(NOW_MS) == 1
-    assert manager.remove_deleted(NOW_MS) == 0
+    assert remove_deleted(manager, NOW_MS) == 1
+    assert remove_deleted(manager, NOW_MS) == 0

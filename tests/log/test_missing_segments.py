@@ -17,6 +17,7 @@ from odradek.log.storage.memory_files import Killed, MemoryFileSystem
 from odradek.util.clock import ManualClock
 
 from .batches import NOW_MS, batch, marker, records_of, values_of
+from .following import append_follower, flush_dirty
 
 DATA = Path("/data")
 FOLDER = DATA / "t-0"
@@ -51,7 +52,7 @@ def write(files: MemoryFileSystem, *, clean: bool, transactional: bool = False) 
             end = marker(7, 0, commit=number % 2 == 0)
             log.append(end, leader_epoch=0, now_ms=NOW_MS, origin=Origin.COORDINATOR)
     log.commit_all()
-    manager.flush_dirty(NOW_MS)
+    flush_dirty(manager, NOW_MS)
     manager.checkpoint()
     if clean:
         assert manager.close()
@@ -273,7 +274,7 @@ def test_a_follower_writes_down_that_there_are_gaps() -> None:
     manager = manager_of(files)
     log = manager.create("t", 0)
     for number in range(12):
-        log.append_follower(batch([b"x" * 30], base_offset=5 * number, leader_epoch=0))
+        append_follower(log, batch([b"x" * 30], base_offset=5 * number, leader_epoch=0))
     log.flush()
     manager.checkpoint()
     assert len(log.segments) > 4
@@ -361,7 +362,7 @@ def test_the_copy_of_a_compacted_log(clean: bool) -> None:
     manager = manager_of(files)
     log = manager.create("t", 0)
     for number in (0, 1, 3, 4, 5, 8, 10, 12, 17, 18, 19, 22, 25):
-        log.append_follower(batch([b"x" * 30], base_offset=number, leader_epoch=0))
+        append_follower(log, batch([b"x" * 30], base_offset=number, leader_epoch=0))
     log.flush()
     manager.checkpoint()
     assert len(log.segments) > 4

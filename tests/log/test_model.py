@@ -17,6 +17,7 @@ from odradek.records.batch import iter_batches, iter_records
 from odradek.util.clock import ManualClock
 
 from .batches import NOW_MS, batch, records_of
+from .following import append_follower
 
 DIRECTORY = Path("/data/t-0")
 
@@ -81,7 +82,7 @@ class LogMachine(RuleBasedStateMachine):
         values, timestamp, _ = self.data(2, size, 0)
         self.end += gap
         data = batch(values, timestamp=timestamp, base_offset=self.end, leader_epoch=self.epoch)
-        self.log.append_follower(data)
+        append_follower(self.log, data)
         self.note(values, timestamp)
         self.log.update_high_watermark(self.log.log_end_offset)
 

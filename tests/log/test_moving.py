@@ -14,6 +14,7 @@ from odradek.log.storage.gap_marker import note_gaps
 from odradek.log.storage.memory_files import Killed, MemoryFileSystem
 
 from .batches import NOW_MS, batch, marker, values_of
+from .following import remove_deleted
 from .two_folders import (
     CONFIG,
     KEY,
@@ -46,7 +47,7 @@ def test_a_log_that_rests() -> None:
     assert old.parent == A
     world.check()
     world.put()
-    world.manager.remove_deleted(NOW_MS + 1)
+    remove_deleted(world.manager, NOW_MS + 1)
     assert folders_marked(world.files, "delete") == []
     world.manager.close()
     manager = world.again()
@@ -112,7 +113,7 @@ def test_producers_and_transactions_go_with_it() -> None:
 def delete_records(world: World) -> int:
     world.log.delete_records_before(9)
     world.manager.apply_retention(NOW_MS)
-    world.manager.remove_deleted(NOW_MS)
+    remove_deleted(world.manager, NOW_MS)
     world.manager.checkpoint()
     return 9
 
@@ -262,7 +263,7 @@ def test_given_up() -> None:
         assert not world.log.syncing.moving
         assert folders_marked(world.files, "future") == []
         world.put()
-        world.manager.remove_deleted(NOW_MS + 1)
+        remove_deleted(world.manager, NOW_MS + 1)
         assert folders_marked(world.files, "delete") == []
         world.check()
         world.again()
@@ -319,7 +320,7 @@ def test_deleted_meanwhile() -> None:
         with pytest.raises(StopIteration):
             advance(steps, wait)
         world.manager.moves.end(move)
-        world.manager.remove_deleted(NOW_MS + 1)
+        remove_deleted(world.manager, NOW_MS + 1)
         assert [path for path in world.files.dirs if path.name.startswith("t-")] == []
 
 
@@ -331,7 +332,7 @@ def test_deleted_just_behind_the_swap() -> None:
     with pytest.raises(StopIteration):
         while True:
             wait = advance(steps, wait)
-    world.manager.remove_deleted(NOW_MS + 1)
+    remove_deleted(world.manager, NOW_MS + 1)
     assert [path for path in world.files.dirs if path.name.startswith("t-")] == []
 
 

@@ -21,6 +21,7 @@ from odradek.records.message_set_builder import MessageSetBuilder
 from odradek.util.clock import ManualClock
 from seeds import each_seed
 
+from .following import append_follower
 from .golden_folders import GoldenFolder, expected_records, read_all
 
 OLD = [
@@ -284,10 +285,10 @@ def test_a_follower_keeps_the_offsets_of_messages(tmp_path):
     directory = golden.data / "mixed-magic-0"
     follower = memory_log()
     for path in sorted(directory.glob("*.log")):
-        follower.append_follower(path.read_bytes())
+        append_follower(follower, path.read_bytes())
     assert read_all(follower, 300) == expected_records(golden.expected("mixed-magic-0"), 0, 2**63)
     with pytest.raises(OffsetOutOfRangeError):
-        follower.append_follower(path.read_bytes())
+        append_follower(follower, path.read_bytes())
 
 
 @each_seed(40)

@@ -24,6 +24,7 @@ from odradek.records.compression import Codec
 from odradek.util.clock import ManualClock
 
 from .batches import NOW_MS, batch, records_of, values_of
+from .following import append_follower, remove_due_files
 
 DIRECTORY = Path("/data/t-0")
 DEFAULTS = LogConfig()
@@ -159,21 +160,21 @@ def test_followers_take_offsets_and_epochs_as_they_are():
     log = open_log()
     first = batch([b"a"], base_offset=10, leader_epoch=3)
     second = batch([b"b", b"c"], base_offset=20, leader_epoch=4)
-    info = log.append_follower(first + second + batch([b"cut"], base_offset=22)[:-4])
+    info = append_follower(log, first + second + batch([b"cut"], base_offset=22)[:-4])
     assert (info.first_offset, info.last_offset, log.log_end_offset) == (10, 21, 22)
     assert log.epochs.entries == [(3, 10), (4, 20)]
     assert log.read(0, 1 << 20, upper_bound=22, min_one_batch=True).records == first + second
-    assert log.append_follower(b"") is None
+    assert append_follower(log, b"") is None
     for data, error in (
         (batch([b"x"], base_offset=21), OffsetOutOfRangeError),
         (batch([b"x"], base_offset=30) + second, OffsetOutOfRangeError),
     ):
         with pytest.raises(error):
-            log.append_follower(data)
+            append_follower(log, data)
     damaged = bytearray(batch([b"x"], base_offset=30))
     damaged[-1] ^= 1
     with pytest.raises(CorruptRecordError):
-        log.append_follower(damaged)
+        append_follower(log, damaged)
     assert log.log_end_offset == 22
 
 
@@ -228,8 +229,8 @@ def test_segments_are_rolled_by_size_time_and_full_indexes():
 
 def test_offsets_that_do_not_fit_begin_a_new_segment():
     log = open_log()
-    log.append_follower(batch([b"a"], base_offset=0))
-    log.append_follower(batch([b"b"], base_offset=2**31 + 5))
+    append_follower(log, batch([b"a"], base_offset=0))
+    append_follower(log, batch([b"b"], base_offset=2**31 + 5))
     assert log.segments.bases == [0, 2**31 + 5]
     assert values_of(log) == [(0, b"a"), (2**31 + 5, b"b")]
 
@@ -250,8 +251,8 @@ def test_old_segments_are_dropped_by_age_and_size_below_the_high_watermark():
         log.read(2, 100, upper_bound=6, min_one_batch=True)
     marked = [path for path in files.files if path.name.endswith(".deleted")]
     assert len(marked) >= 9
-    assert log.remove_deleted_files(NOW_MS + 59_999) == 0
-    assert log.remove_deleted_files(NOW_MS + 60_000) == len(marked)
+    assert remove_due_files(log, NOW_MS + 59_999) == 0
+    assert remove_due_files(log, NOW_MS + 60_000) == len(marked)
     assert not [path for path in files.files if path.name.endswith(".deleted")]
     log.config = replace(config, retention_bytes=200, retention_ms=-1)
     assert log.apply_retention(NOW_MS) == 1

@@ -12,6 +12,7 @@ from odradek.records.builder import build_batch
 from odradek.util.clock import ManualClock
 
 from .batches import NOW_MS, batch, values_of
+from .following import remove_deleted
 
 DATA = Path("/data")
 DAY_MS = 24 * 3_600_000
@@ -71,9 +72,9 @@ def test_files_of_dropped_segments_wait_under_another_name() -> None:
     waiting = names(files, ".deleted")
     assert len([name for name in waiting if ".log" in name]) == before
     assert names(files, ".log") == ["00000000000000000030.log"]
-    assert manager.remove_deleted(now_ms + 59_999) == 0
+    assert remove_deleted(manager, now_ms + 59_999) == 0
     assert names(files, ".deleted") == waiting
-    assert manager.remove_deleted(now_ms + 60_000) == len(waiting)
+    assert remove_deleted(manager, now_ms + 60_000) == len(waiting)
     assert names(files, ".deleted") == []
 
 

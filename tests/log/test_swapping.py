@@ -17,6 +17,7 @@ from odradek.records.builder import build_batch
 from odradek.util.clock import ManualClock
 
 from .batches import NOW_MS, records_of
+from .following import remove_deleted
 
 DATA = Path("/data")
 CONFIG = LogConfig(
@@ -84,7 +85,7 @@ def read_and_write(world: World) -> None:
 
 def retain(world: World) -> None:
     world.manager.apply_retention(NOW_MS)
-    world.manager.remove_deleted(NOW_MS)
+    remove_deleted(world.manager, NOW_MS)
 
 
 def cut(world: World) -> None:

@@ -14,6 +14,7 @@ from odradek.log.storage.memory_files import MemoryFileSystem
 from odradek.util.clock import ManualClock
 
 from .batches import NOW_MS, batch, values_of
+from .following import remove_deleted
 
 A, B, C = Path("/a"), Path("/b"), Path("/c")
 KEY = ("t", 0)
@@ -87,7 +88,7 @@ class World:
         assert log is not None
         self.log = log
         log.commit_all()
-        self.manager.remove_deleted(NOW_MS + 1)
+        remove_deleted(self.manager, NOW_MS + 1)
         plain = [path for path in self.files.dirs if path.name == partition_dir(*KEY)]
         assert plain == [log.directory]
         assert log.directory / MOVED_FROM not in self.files.files

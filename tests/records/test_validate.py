@@ -6,13 +6,14 @@ import struct
 from collections.abc import Callable
 
 import pytest
+from tests.records.validating import validate_batches
 
 from odradek.errors import ErrorCode, KafkaError
 from odradek.records.batch import HEADER_BYTES, BatchHeader, TimestampType, compute_crc, iter_batches
 from odradek.records.builder import BatchBuilder, build_batch
 from odradek.records.compression import Codec, compress, decompress
 from odradek.records.control import ControlType, end_marker_batch
-from odradek.records.validate import record_errors, validate_batches
+from odradek.records.validate import record_errors
 from odradek.records.varint import encode_varint
 
 from .golden import wire_record_sets

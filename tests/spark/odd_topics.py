@@ -8,6 +8,8 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tests.log.following import append_follower
+
 from odradek.records.batch import TimestampType
 from odradek.records.builder import BatchBuilder
 from odradek.records.compression import Codec
@@ -69,7 +71,7 @@ class PartitionWriter:
     def write(self, data: bytes) -> None:
         def append(broker: Any) -> None:
             partition = broker.replicas.get(*self._place)
-            partition.log.append_follower(data)
+            append_follower(partition.log, data)
             partition.log.update_high_watermark(partition.log.log_end_offset)
 
         self._broker.call(append)

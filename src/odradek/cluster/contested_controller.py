@@ -104,7 +104,6 @@ class ContestedController(Controller):
         self.refused: dict[int, int] = {}
         self._control_listeners: list[ControlListener] = []
         self._config_listeners: list[ConfigListener] = []
-        self._resigned_listeners: list[Callable[[], None]] = []
         self._refused_controller = -1
         self._in_term = False
         self._told = False
@@ -118,10 +117,6 @@ class ContestedController(Controller):
     def add_config_listener(self, listener: ConfigListener) -> None:
         """Have `listener` called with all configs at `start`, and then with those that change."""
         self._config_listeners.append(listener)
-
-    def on_resigned(self, listener: Callable[[], None]) -> None:
-        """Have `listener` called whenever this broker stops being the active controller."""
-        self._resigned_listeners.append(listener)
 
     # --- coming and going ---------------------------------------------------------------------------------
 
@@ -257,8 +252,6 @@ class ContestedController(Controller):
                 for listener in self._control_listeners:
                     listener.stop()
             self._told = False
-            for resigned in self._resigned_listeners:
-                resigned()
 
         self.event_queue.publish(outside, ClusterDelta(), change)
 

@@ -88,55 +88,6 @@ def record_errors(error: KafkaError) -> tuple[RecordError, ...]:
     return error.record_errors if isinstance(error, _RefusedRecords) else ()
 
 
-def validate_batches(
-    buffer: Buffer,
-    *,
-    max_message_bytes: int,
-    now_ms: int,
-    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
-    timestamp_before_max_ms: int = UNLIMITED_MS,
-    timestamp_after_max_ms: int = UNLIMITED_MS,
-    compacted: bool = False,
-    from_client: bool = True,
-    produce_version: int | None = None,
-    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
-) -> list[BatchHeader]:
-    """Check everything in `buffer` for an append by a leader.
-
-    Args:
-        buffer: What stands in a produce request for one partition, or what a coordinator wrote.
-        max_message_bytes: The largest batch that the topic takes (`max.message.bytes`).
-        now_ms: The broker's time, milliseconds since the epoch.
-        timestamp_type: The topic's `message.timestamp.type`.
-        timestamp_before_max_ms, timestamp_after_max_ms: `message.timestamp.before.max.ms` and `.after.`:
-            how far a CreateTime may be from `now_ms`, milliseconds.
-        compacted: Whether the topic is compacted, so that each record must have a key.
-        from_client: False for a coordinator's own writes: control batches, several batches, and batches
-            that do not start at offset 0 are then taken.
-        produce_version: Of the request; from 3 on it must hold exactly one batch of magic 2, and zstd only
-            from 7 on. None: not part of a request.
-        max_decompressed_bytes: How far one batch may unpack.
-
-    Returns:
-        The batches' headers, with `max_timestamp` as the records really have it: hand them to
-        `patch.assign_offsets`, which corrects the batches' own.
-
-    Raises:
-        KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE,
-            UNSUPPORTED_COMPRESSION_TYPE, UNSUPPORTED_FOR_MESSAGE_FORMAT. `record_errors` tells which
-            records are meant, where single ones are.
-    """
-    limits = BatchLimits(
-        max_message_bytes=max_message_bytes,
-        timestamp_type=timestamp_type,
-        timestamp_before_max_ms=timestamp_before_max_ms,
-        timestamp_after_max_ms=timestamp_after_max_ms,
-        compacted=compacted,
-        max_decompressed_bytes=max_decompressed_bytes,
-    )
-    return limits.validate(buffer, now_ms, from_client, produce_version)
-
-
 @final
 class AcceptedBatch:
     """One batch in order, as clients send them: what of its header an append needs.
@@ -182,7 +133,16 @@ class AcceptedBatch:
 
 
 class BatchLimits:
-    """What a topic takes; the arguments are those of `validate_batches`."""
+    """What a topic takes.
+
+    Args:
+        max_message_bytes: The largest batch (`max.message.bytes`).
+        timestamp_type: `message.timestamp.type`.
+        timestamp_before_max_ms, timestamp_after_max_ms: `message.timestamp.before.max.ms` and `.after.`:
+            how far a CreateTime may be from the broker's time, milliseconds.
+        compacted: Whether the topic is compacted, so that each record must have a key.
+        max_decompressed_bytes: How far one batch may unpack.
+    """
 
     __slots__ = (
         "_after_ms",
@@ -214,10 +174,28 @@ class BatchLimits:
         self._compacted = compacted
         self._max_decompressed_bytes = max_decompressed_bytes
 
-    def validate(
+    def validate_batches(
         self, buffer: Buffer, now_ms: int, from_client: bool, produce_version: int | None
     ) -> list[BatchHeader]:
-        """See `validate_batches`."""
+        """Check everything in `buffer` for an append by a leader.
+
+        Args:
+            buffer: What stands in a produce request for one partition, or what a coordinator wrote.
+            now_ms: The broker's time, milliseconds since the epoch.
+            from_client: False for a coordinator's own writes: control batches, several batches, and batches
+                that do not start at offset 0 are then taken.
+            produce_version: Of the request; from 3 on it must hold exactly one batch of magic 2, and zstd
+                only from 7 on. None: not part of a request.
+
+        Returns:
+            The batches' headers, with `max_timestamp` as the records really have it: hand them to
+            `patch.assign_offsets`, which corrects the batches' own.
+
+        Raises:
+            KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE,
+                UNSUPPORTED_COMPRESSION_TYPE, UNSUPPORTED_FOR_MESSAGE_FORMAT. `record_errors` tells which
+                records are meant, where single ones are.
+        """
         batch = self.accept(buffer, now_ms, produce_version)
         if batch is not None:
             return [batch.header(buffer)]

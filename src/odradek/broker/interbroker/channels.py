@@ -107,8 +107,3 @@ class InterBrokerChannels:
         for channel in self._channels.values():
             channel.close()
         self._channels.clear()
-
-
-def swallow(answer: asyncio.Future[Any]) -> None:
-    """Nobody asks what came of it: keep asyncio from complaining about that."""
-    answer.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -106,11 +106,6 @@ class ControllerChannelManager:
         self._doubted: dict[int, int] = {}
         """How often in a row a broker has refused that is connected to this one."""
 
-    @property
-    def is_started(self) -> bool:
-        """Return whether this broker's controller is the active one."""
-        return self._builder is not None
-
     def unanswered(self, broker_id: int) -> int:
         """Return how many requests a broker has not answered yet."""
         return self._queues.length(broker_id)

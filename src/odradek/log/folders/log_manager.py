@@ -526,22 +526,9 @@ class LogManager:
         """Take note of what could not be removed: it is due again at that time."""
         self._removals.finish(job, now_ms)
 
-    def remove_deleted(self, now_ms: int) -> int:
-        """Remove what is due; how many files and folders."""
-        job = self.begin_removals(now_ms)
-        removed = job.run()
-        self.finish_removals(job, now_ms)
-        return removed
-
-    def flush_dirty(self, now_ms: int) -> int:
-        """Sync the logs that `flush.ms` is up for, and segments that are complete; how many logs."""
-        jobs = self.begin_flushes(now_ms)
-        for job in jobs:
-            job.run()
-        return self.finish_flushes(jobs)
-
     def begin_flushes(self, now_ms: int) -> list[FlushJob]:
-        """What `flush_dirty` would sync. `run` may be called in another thread, `finish_flushes` after it."""
+        """The logs that `flush.ms` is up for, and segments that are complete, to be synced: `run` may be
+        called in another thread, `finish_flushes` after it."""
         jobs = []
         for log in self.all():
             try:

@@ -102,7 +102,9 @@ class AppendRules:
         Raises `KafkaError` as `validate_batches` does, and MESSAGE_TOO_LARGE for a batch that is larger than
         `max.message.bytes` once it is recompressed.
         """
-        return self.recoded(records, self._batches.validate(records, now_ms, from_client, produce_version))
+        return self.recoded(
+            records, self._batches.validate_batches(records, now_ms, from_client, produce_version)
+        )
 
     def recoded(self, records: Buffer, headers: list[BatchHeader]) -> tuple[Buffer, list[BatchHeader]]:
         """As `validated`, for batches that have been."""
@@ -121,7 +123,7 @@ class AppendRules:
         self, records: Buffer, *, from_client: bool, now_ms: int, produce_version: int | None
     ) -> list[BatchHeader]:
         """Return the headers of batches that are converted next. Raises as `validated`."""
-        return self._batches.validate(records, now_ms, from_client, produce_version)
+        return self._batches.validate_batches(records, now_ms, from_client, produce_version)
 
 
 def newest_of(headers: Sequence[BatchHeader]) -> TimestampOffset:

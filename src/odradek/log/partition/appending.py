@@ -26,7 +26,7 @@ from odradek.log.storage.files import Buffer, FileSystem
 from odradek.log.storage.gap_marker import note_gaps
 from odradek.records.batch import CONTROL_BIT, MAGIC_V2, BatchHeader
 from odradek.records.control import EndTransactionMarker
-from odradek.records.message_set import Entry, check_entry, iter_entries
+from odradek.records.message_set import Entry, check_entry
 from odradek.records.patch import assign_offsets
 from odradek.records.validate import AcceptedBatch
 from odradek.util.clock import Clock
@@ -241,25 +241,18 @@ class AppendableLog(SyncedLog):
 
     # As a follower.
 
-    def append_follower(self, records: Buffer, *, now_ms: int | None = None) -> AppendInfo | None:
-        """Append what the leader sent, at the offsets it has there; None if there is no whole batch.
-
-        Raises `KafkaError`: CORRUPT_MESSAGE; OFFSET_OUT_OF_RANGE where the records begin below the log's end;
-        KAFKA_STORAGE_ERROR. Nothing is appended then.
-        """
-        entries = list(iter_entries(records))
-        size = sum(len(entry) for _, entry in entries)
-        return self.append_entries(memoryview(records)[:size], entries, now_ms=now_ms)
-
     def append_entries(
         self, records: memoryview, entries: Sequence[tuple[Entry, memoryview]], *, now_ms: int | None = None
     ) -> AppendInfo | None:
-        """As `append_follower`, for records that somebody has walked through already.
+        """Append what the leader sent, at the offsets it has there; None if there is no whole batch.
 
         Args:
             records: whole batches or messages.
             entries: all of these, as `iter_entries` gives them.
             now_ms: wall clock.
+
+        Raises `KafkaError`: CORRUPT_MESSAGE; OFFSET_OUT_OF_RANGE where the records begin below the log's end;
+        KAFKA_STORAGE_ERROR. Nothing is appended then.
         """
         given = _read_given(entries, self.log_end_offset)
         if given is None:

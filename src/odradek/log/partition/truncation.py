@@ -181,13 +181,6 @@ class TruncatableLog(AppendableLog):
         self._removals = [entry for entry in self._removals if entry[0] > now_ms]
         return due
 
-    def remove_deleted_files(self, now_ms: int) -> int:
-        """Remove the files whose time has come; how many. Raises `OSError`."""
-        due = self.take_due_files(now_ms)
-        for path in due:
-            self.files.remove(path)
-        return len(due)
-
 
 def _end_of(segment: Segment) -> int:
     last = deque(segment.walk(segment.seek(segment.offset_index.last_offset), segment.size), 1)
