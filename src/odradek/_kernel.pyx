@@ -56,6 +56,62 @@ cdef enum:
 cdef int64_t INT32_MAX = 0x7FFFFFFF
 
 
+# --- entries of a log ------------------------------------------------------------------------------------
+
+cdef enum:
+    LOG_OVERHEAD = 12
+    MAGIC_AT = 16
+    DELTA_AT = 23
+    HEADER_BYTES = 61
+
+cdef inline int64_t big_endian(const uint8_t *data, int size) noexcept nogil:
+    cdef uint64_t value = 0
+    cdef int i
+    for i in range(size):
+        value = value << 8 | data[i]
+    return <int64_t>value
+
+
+def whole_entries(data, Py_ssize_t most):
+    cdef Py_buffer view
+    cdef Py_ssize_t position = 0, end, limit
+    cdef int64_t size = 0, base = 0, last = 0
+    cdef const uint8_t *at
+    cdef uint8_t magic
+    cdef bint broken = False, known = False
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    end = view.len
+    limit = min(most, end)
+    while True:
+        known = False
+        at = <const uint8_t *>view.buf + position
+        if end - position <= MAGIC_AT:
+            break
+        magic = at[MAGIC_AT]
+        if magic == 2 and end - position < DELTA_AT + 4:
+            break
+        base = big_endian(at, 8)
+        size = <int64_t><int32_t>big_endian(at + 8, 4) + LOG_OVERHEAD
+        if magic == 2:
+            last = <int64_t><int32_t>big_endian(at + DELTA_AT, 4)
+            broken = size < HEADER_BYTES or last < 0
+            last += base
+        else:
+            last = base
+            broken = magic > 2 or size < (LOG_OVERHEAD + 14 if magic == 0 else LOG_OVERHEAD + 22)
+        if broken or base < 0:
+            position = -1
+            break
+        known = True
+        if size > limit - position:
+            break
+        position += size
+    PyBuffer_Release(&view)
+    if not known:
+        return position, 0, 0, 0
+    return position, size, base, last
+
+
 # --- walk ------------------------------------------------------------------------------------------------
 
 cdef struct Refused:

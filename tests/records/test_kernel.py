@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import struct
 import subprocess
 import sys
 from typing import Any
@@ -390,3 +391,52 @@ def test_varints_of_every_width() -> None:
 def twin_record_with_timestamp(encoded: bytes) -> bytes:
     body = b"\x00" + encoded + b"\x00\x01\x01\x00"
     return encode_varint(len(body)) + body
+
+
+@st.composite
+def logs(draw: Any) -> tuple[bytes, list[tuple[int, int, int]]]:
+    """Entries of a log one behind the other, and `(size, first offset, last offset)` of each."""
+    out = bytearray()
+    entries: list[tuple[int, int, int]] = []
+    for _ in range(draw(st.integers(0, 6))):
+        offset, delta = draw(st.integers(0, 2**40)), draw(st.integers(0, 2**31 - 1))
+        magic, body = draw(st.integers(0, 2)), draw(st.integers(0, 90))
+        length = (14, 22, 49)[magic] + body
+        last = offset + delta if magic == 2 else offset
+        head = struct.pack(">qi4xB", offset, length, magic)
+        if magic == 2:
+            head += bytes(6) + struct.pack(">i", delta)
+        out += head + draw(st.binary(min_size=length + 12 - len(head), max_size=length + 12 - len(head)))
+        entries.append((length + 12, offset, last))
+    return bytes(out), entries
+
+
+@given(logs(), st.integers(0, 600), st.integers(0, 80))
+@moderate
+def test_whole_entries_of_a_log(log: tuple[bytes, list[tuple[int, int, int]]], most: int, cut: int) -> None:
+    data, entries = log
+    data = data[: max(0, len(data) - cut)]
+    end, following = 0, (0, 0, 0)
+    for size, first, last in entries:
+        magic_at = end + 16
+        if len(data) - end < (27 if data[magic_at : magic_at + 1] == b"\2" else 17):
+            break
+        if end + size > min(most, len(data)):
+            following = (size, first, last)
+            break
+        end += size
+    for kernel in filter(None, (native, twin)):
+        assert kernel.whole_entries(data, most) == (end, *following)
+
+
+@both
+@given(logs(), st.integers(0, 600), st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=3))
+@moderate
+def test_whole_entries_of_a_damaged_log(
+    log: tuple[bytes, list[tuple[int, int, int]]], most: int, damages: list[tuple[int, int]]
+) -> None:
+    data = bytearray(log[0])
+    for at, value in damages:
+        if at < len(data):
+            data[at] = value
+    assert native.whole_entries(bytes(data), most) == twin.whole_entries(bytes(data), most)

@@ -7,6 +7,7 @@ same problem numbers (`records.problems`), same index of the bad record.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from struct import Struct
 from typing import Any
 
 from odradek.records._pycolumns import ColumnBuilder, encode_records, murmur2_partitions, split
@@ -27,7 +28,45 @@ __all__ = [
     "parse_records",
     "split",
     "walk",
+    "whole_entries",
 ]
+
+# As `records.batch` and `records.message_set` have them, which cannot be imported from here.
+_LOG_OVERHEAD = 12
+_SMALLEST = (_LOG_OVERHEAD + 14, _LOG_OVERHEAD + 22, 61)
+_MAGIC_V2 = 2
+_ENTRY = Struct(">qi4xB")
+_DELTA = Struct(">i")
+_DELTA_AT = 23
+
+
+def whole_entries(data: Buffer, most: int) -> tuple[int, int, int, int]:
+    """Find out how many bytes of a log are whole entries: record batches, or messages of magic 0 and 1.
+
+    Args:
+        data: Bytes of a log from where an entry begins. They may go on behind `most`.
+        most: How many bytes the entries may have together.
+
+    Returns:
+        The end of the last one that is whole and within `most`, -1 where one is broken; then the size, the
+        first and the last offset of the next entry, as its header says; a size of 0 where that is not there.
+    """
+    position, end = 0, len(data)
+    limit = min(most, end)
+    while end - position >= _ENTRY.size:
+        base, length, magic = _ENTRY.unpack_from(data, position)
+        size, last = length + _LOG_OVERHEAD, base
+        if magic == _MAGIC_V2:
+            if end - position < _DELTA_AT + _DELTA.size:
+                break
+            (delta,) = _DELTA.unpack_from(data, position + _DELTA_AT)
+            last += delta
+        if magic > _MAGIC_V2 or size < _SMALLEST[magic] or last < base or base < 0:
+            return -1, 0, 0, 0
+        if size > limit - position:
+            return position, size, base, last
+        position += size
+    return position, 0, 0, 0
 
 
 def walk(

@@ -5,21 +5,97 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from heapq import heappop, heappush
+from math import ceil
+from typing import final
 
 log = logging.getLogger(__name__)
 
 
-class LoopTimers:
-    """Timers of an event loop. A callback that fails is logged, and nothing else stops."""
+@final
+class Timer:
+    """A timer of `LoopTimers`."""
 
-    __slots__ = ("_loop",)
+    __slots__ = ("callback", "due_ms", "timers")
+
+    def __init__(self, timers: LoopTimers, due_ms: int, callback: Callable[[], None]) -> None:
+        self.timers = timers
+        self.due_ms = due_ms
+        self.callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        """See `odradek.util.timers.TimerHandle.cancel`."""
+        if self.callback is not None:
+            self.callback = None
+            self.timers.forget(self)
+
+
+@final
+class LoopTimers:
+    """Timers of an event loop. A callback that fails is logged, and nothing else stops.
+
+    The loop has one timer for all of these, at the earliest time: nearly all that are set are cancelled, as
+    what they were for has come, and to set one and cancel it costs two entries of a dictionary. They fire in
+    the millisecond after the one that was asked for, never before.
+    """
+
+    __slots__ = ("_armed_ms", "_by_ms", "_handle", "_heap", "_loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self._by_ms: dict[int, dict[Timer, None]] = {}
+        self._heap: list[int] = []
+        """The times that are in `_by_ms`, and some that were."""
+        self._handle: asyncio.TimerHandle | None = None
+        self._armed_ms = 0
 
-    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         """See `Timers.call_later`."""
-        return self._loop.call_later(max(0.0, delay_ms) / 1000, callback)
+        due_ms = ceil(self._loop.time() * 1000.0 + max(0.0, delay_ms))
+        timer = Timer(self, due_ms, callback)
+        due = self._by_ms.get(due_ms)
+        if due is None:
+            self._by_ms[due_ms] = {timer: None}
+            heappush(self._heap, due_ms)
+            self._arm(due_ms)
+        else:
+            due[timer] = None
+        return timer
+
+    def forget(self, timer: Timer) -> None:
+        """A timer has been cancelled."""
+        due = self._by_ms.get(timer.due_ms)
+        if due is not None and due.pop(timer, self) is None and not due:
+            del self._by_ms[timer.due_ms]
+
+    def _arm(self, due_ms: int) -> None:
+        """Have the loop call at this time at the latest."""
+        handle = self._handle
+        if handle is not None:
+            if self._armed_ms <= due_ms:
+                return
+            handle.cancel()
+        self._armed_ms = due_ms
+        self._handle = self._loop.call_at(due_ms / 1000.0, self._fire)
+
+    def _fire(self) -> None:
+        self._handle = None
+        # A loop may call a moment before the time, by as little as its clock can tell.
+        now_ms = self._loop.time() * 1000.0 + 0.01
+        heap, by_ms = self._heap, self._by_ms
+        while heap and (heap[0] <= now_ms or heap[0] not in by_ms):
+            for timer in tuple(by_ms.pop(heappop(heap), ())):
+                callback, timer.callback = timer.callback, None
+                if callback is not None:
+                    self._call(callback)
+        if heap:
+            self._arm(heap[0])
+
+    def _call(self, callback: Callable[[], None]) -> None:
+        try:
+            callback()
+        except Exception as error:
+            self._loop.call_exception_handler({"message": "a timer's callback failed", "exception": error})
 
 
 class Periodic:

@@ -35,6 +35,7 @@ from odradek.wire.messages.fetch import PartitionData
 if TYPE_CHECKING:
     from odradek.broker.requests.context import RequestContext
     from odradek.replication.partition import Partition
+    from odradek.replication.replication_quota import ReplicationQuota
     from odradek.wire.messages.fetch import FetchRequest
 
 log = logging.getLogger(__name__)
@@ -99,12 +100,15 @@ class FetchReading:
         replica_id = request.replica_state.replica_id if has_state else request.replica_id
         self._broker_epoch = request.replica_state.replica_epoch if has_state else NO_EPOCH
         self.reader = reader_of(replica_id, request.isolation_level, version)
-        # Where nobody chooses a replica, and for who reads from the leader anyway, no rack counts.
-        chooses = self._broker.replicas.replica_selector is not None and replica_id < 0
-        self._rack = request.rack_id if chooses and version >= _RACK_FROM else ""
-        # Of what followers get alone, and only while the throttle is for some replica.
-        quota = self._broker.replicas.quotas.leader
-        self._throttle = None if replica_id < 0 or quota.is_idle else quota
+        self._rack = ""
+        self._throttle: ReplicationQuota | None = None
+        if replica_id >= 0:
+            # Of what followers get alone, and only while the throttle is for some replica.
+            quota = self._broker.replicas.quotas.leader
+            self._throttle = None if quota.is_idle else quota
+        elif version >= _RACK_FROM and request.rack_id and self._broker.replicas.replica_selector is not None:
+            # Where nobody chooses a replica no rack counts.
+            self._rack = request.rack_id
         self.incremental = False
         self.whole: Sequence[FetchedPartition] = ()
         self._times: dict[str | None, int] | None = None

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, final
 
 from odradek.errors.codes import ErrorCode
 
@@ -189,7 +188,7 @@ class FetchSession:
         return chosen
 
 
-@dataclass(slots=True)
+@final
 class FetchContext:
     """How one fetch request is to be answered.
 
@@ -198,15 +197,37 @@ class FetchContext:
         partitions: what to fetch, in order.
         session: the session of an incremental fetch.
         opens_session: a full fetch that asks for a session.
+        expected_epoch: of the session, unless another request of it is taken up meanwhile.
+        privileged, uses_topic_ids: of a session that is opened.
     """
 
-    error: ErrorCode
-    partitions: list[FetchedPartition]
-    session: FetchSession | None = None
-    opens_session: bool = False
-    expected_epoch: int = 0
-    privileged: bool = False
-    uses_topic_ids: bool = False
+    __slots__ = (
+        "error",
+        "expected_epoch",
+        "opens_session",
+        "partitions",
+        "privileged",
+        "session",
+        "uses_topic_ids",
+    )
+
+    def __init__(
+        self,
+        error: ErrorCode,
+        partitions: list[FetchedPartition],
+        session: FetchSession | None = None,
+        opens_session: bool = False,
+        expected_epoch: int = 0,
+        privileged: bool = False,
+        uses_topic_ids: bool = False,
+    ) -> None:
+        self.error = error
+        self.partitions = partitions
+        self.session = session
+        self.opens_session = opens_session
+        self.expected_epoch = expected_epoch
+        self.privileged = privileged
+        self.uses_topic_ids = uses_topic_ids
 
     @property
     def error_without_answers(self) -> tuple[ErrorCode, int]:

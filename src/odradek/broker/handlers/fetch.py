@@ -60,16 +60,20 @@ _Response = FetchResponse | asyncio.Future[FetchResponse] | Promise
 @handler(ApiKey.FETCH, versions=range(19))
 def handle(context: RequestContext, request: FetchRequest) -> _Response | Steps[_Response]:
     """Read what there is; wait when it is too little."""
-    named = len(request.topics) + sum([len(topic.partitions) for topic in request.topics])
-    if request.forgotten_topics_data:
-        named += sum([1 + len(topic.partitions) for topic in request.forgotten_topics_data])
+    topics = request.topics
+    named = 0
+    for topic in topics:
+        named += 1 + len(topic.partitions)
+    for gone in request.forgotten_topics_data:
+        named += 1 + len(gone.partitions)
     fetch = _Fetch(context, request)
     if named > AT_ONCE:
         return fetch.start_in_steps()
-    by_id, image = context.api_version >= 13, context.broker.image
+    by_id = context.api_version >= 13
+    image = context.broker.image if by_id else None
     wanted: list[FetchedPartition] = []
-    for topic in request.topics:
-        wanted += _wanted(topic, topic.partitions, by_id, image)
+    for topic in topics:
+        wanted += _wanted(topic, topic.partitions, image)
     forgotten: list[IdOrName] = []
     for gone in request.forgotten_topics_data:
         forgotten += [(gone.topic_id if by_id else gone.topic, index) for index in gone.partitions]
@@ -78,10 +82,11 @@ def handle(context: RequestContext, request: FetchRequest) -> _Response | Steps[
 
 
 def _wanted(
-    topic: FetchTopic, partitions: Iterable[FetchPartition], by_id: bool, image: ClusterImage
+    topic: FetchTopic, partitions: Iterable[FetchPartition], image: ClusterImage | None
 ) -> list[FetchedPartition]:
-    topic_id = topic.topic_id if by_id else NO_TOPIC_ID
-    name = image.topic_name(topic_id) if by_id else topic.topic
+    """What is wanted of a topic; `image` knows its name, None where the request has it."""
+    topic_id = NO_TOPIC_ID if image is None else topic.topic_id
+    name = topic.topic if image is None else image.topic_name(topic_id)
     return [FetchedPartition(name, topic_id, one) for one in partitions]
 
 
@@ -152,11 +157,12 @@ class _Fetch:
 
     def start_in_steps(self) -> Steps[_Response]:
         """As `handle`, where many partitions are named."""
-        by_id, image = self.context.api_version >= 13, self.broker.image
+        by_id = self.context.api_version >= 13
+        image = self.broker.image if by_id else None
         wanted: list[FetchedPartition] = []
         for topic in self.request.topics:
             for piece in _pieces(topic.partitions):
-                wanted += _wanted(topic, piece, by_id, image)
+                wanted += _wanted(topic, piece, image)
                 yield
             yield
         forgotten: list[IdOrName] = []

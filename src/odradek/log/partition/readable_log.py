@@ -16,7 +16,6 @@ from odradek.errors import (
 from odradek.log.config import LogConfig
 from odradek.log.partition.leader_epochs import LeaderEpochs
 from odradek.log.producers.producer_state import ProducerState
-from odradek.log.segments.segment import Segment
 from odradek.log.segments.segment_list import SegmentList
 from odradek.log.segments.timestamp_offset import NO_TIMESTAMP
 from odradek.log.segments.timestamp_search import (
@@ -145,9 +144,9 @@ class ReadableLog:
             bound = upper_bound if upper_bound < next_base else None
         try:
             while True:
-                found = segment.find(offset, max_bytes, bound, min_one_batch)
+                found = segment.read(offset, max_bytes, bound, min_one_batch, range_from)
                 if found is not None:
-                    return self._bytes(segment, found[0], found[1] - found[0], range_from)
+                    return found
                 # The rest of the segment was compacted away.
                 slot += 1
                 if slot >= count:
@@ -175,14 +174,6 @@ class ReadableLog:
         except OSError as error:
             raise self.storage_error(f"reading at offset {offset}", error, reading=True) from error
         return found[1] - found[0] if found is not None else 0
-
-    @staticmethod
-    def _bytes(segment: Segment, position: int, size: int, range_from: int) -> bytes | FileRange:
-        if size >= range_from:
-            unread = segment.range(size, position)
-            if unread is not None:
-                return unread
-        return segment.pread(size, position) if size else b""
 
     def aborted_transactions(self, offset: int, upper_bound: int) -> list[AbortedTxn]:
         """The aborted transactions that a reader of [offset, upper_bound) must leave out."""

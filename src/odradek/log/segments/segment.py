@@ -21,8 +21,9 @@ from odradek.log.segments.index_file import CorruptIndexError
 from odradek.log.segments.offset_index import MAX_RELATIVE_OFFSET
 from odradek.log.segments.segment_files import SegmentFiles
 from odradek.log.segments.timestamp_offset import NO_TIMESTAMP, TimestampOffset
-from odradek.log.storage.files import Buffer, File, FileSystem
-from odradek.records.batch import MAGIC_AT, MAGIC_V2
+from odradek.log.storage.files import Buffer, File, FileRange, FileSystem
+from odradek.records.batch import HEADER_BYTES, MAGIC_AT, MAGIC_V2
+from odradek.records.kernel import kernel
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +33,12 @@ TAIL_BATCHES = 1024
 FOUND_ENTRIES = 256
 """How many answers of searches are kept per segment and kind, for the next reader of the same place."""
 
+CUT_BYTES = 256 * 1024
+"""Up to so many bytes are read before it is known where the last whole batch among them ends."""
+
 _NO_OFFSET_REACHES = 2**64
 _MAGIC_V2 = bytes([MAGIC_V2])
+_whole_entries = kernel.whole_entries
 
 
 class Segment(SegmentFiles):
@@ -62,6 +67,7 @@ class Segment(SegmentFiles):
         # What searches have found: the batch that reaches an offset, and where a read from a position that
         # was bounded by its size has to end. Both stay true while batches are only added.
         self._found_steps: dict[int, SegmentEntry] = {}
+        self._older_steps: dict[int, SegmentEntry] = {}
         self._found_ends: dict[tuple[int, int], int] = {}
 
     def close(self) -> None:
@@ -230,6 +236,7 @@ class Segment(SegmentFiles):
         del self._tail_last_offsets[:]
         self._tail_base_offset = self.base_offset
         self._found_steps.clear()
+        self._older_steps.clear()
         self._found_ends.clear()
 
     def learn_tail(self, steps: Sequence[SegmentEntry]) -> None:
@@ -335,6 +342,8 @@ class Segment(SegmentFiles):
             end = positions[slot + 1] if slot + 1 < len(positions) else self.size
             return SegmentEntry(position, end - position, -1, self._tail_last_offsets[slot], -1)
         found = self._found_steps.get(offset)
+        if found is None:
+            found = self._older_steps.get(offset)
         if found is not None:
             return found
         step = walk_to(self.pread, self.path, self.seek(offset), self.size, offset, self.size)
@@ -344,7 +353,8 @@ class Segment(SegmentFiles):
 
     def _keep_step(self, offset: int, step: SegmentEntry) -> None:
         if len(self._found_steps) >= FOUND_ENTRIES:
-            self._found_steps.clear()
+            # Not all at once: of many readers each comes back for what its last read has left here.
+            self._older_steps, self._found_steps = self._found_steps, {}
         self._found_steps[offset] = step
 
     def boundary_at_or_below(self, position: int, known: int) -> int:
@@ -386,6 +396,63 @@ class Segment(SegmentFiles):
         positions = self._tail_positions
         if positions and offset >= self._tail_base_offset:
             return self._find_in_tail(offset, max_bytes, upper_bound, min_one_batch)
+        found = self._find_limits(offset, max_bytes, upper_bound, min_one_batch)
+        if found is None:
+            return None
+        start, end, wanted = found
+        if start + wanted < end:
+            end = self.boundary_at_or_below(start + wanted, start)
+        return start, end
+
+    def read(
+        self, offset: int, max_bytes: int, upper_bound: int | None, min_one_batch: bool, range_from: int
+    ) -> bytes | FileRange | None:
+        """The batches that `find` finds; not read from `range_from` bytes on, where the file system allows
+        that.
+
+        What is to be read and has to end before the segment does is read first, and cut to whole batches
+        then: nothing has to be searched or read twice.
+        """
+        positions = self._tail_positions
+        if positions and offset >= self._tail_base_offset:
+            place = self._find_in_tail(offset, max_bytes, upper_bound, min_one_batch)
+            if place is None:
+                return None
+            start, end = place
+        else:
+            found = self._find_limits(offset, max_bytes, upper_bound, min_one_batch)
+            if found is None:
+                return None
+            start, end, wanted = found
+            if start + wanted < end:
+                if wanted <= CUT_BYTES and wanted < range_from:
+                    cut = self._read_whole(start, wanted)
+                    if cut is not None:
+                        return cut
+                end = self.boundary_at_or_below(start + wanted, start)
+        size = end - start
+        if size >= range_from:
+            unread = self.range(size, start)
+            if unread is not None:
+                return unread
+        return self.pread(size, start) if size else b""
+
+    def _read_whole(self, start: int, most: int) -> bytes | None:
+        """Whole batches from a boundary on, noting where the next is; None where that must be searched."""
+        data = self.pread(min(most + HEADER_BYTES, self.size - start), start)
+        end, size, base_offset, last_offset = _whole_entries(data, most)
+        if end <= 0:
+            return None
+        if size:
+            # Where a reader that takes up to here goes on.
+            step = SegmentEntry(start + end, size, base_offset, last_offset, NO_TIMESTAMP)
+            self._keep_step(base_offset, step)
+        return data if end == len(data) else data[:end]
+
+    def _find_limits(
+        self, offset: int, max_bytes: int, upper_bound: int | None, min_one_batch: bool
+    ) -> tuple[int, int, int] | None:
+        """As `find`: where the batches begin, where they end at the latest, how many bytes they may be."""
         first = self.translate(offset)
         if first is None:
             return None
@@ -396,13 +463,11 @@ class Segment(SegmentFiles):
             if beyond is not None:
                 end = beyond.position
         if start >= end:
-            return start, start
+            return start, start, 0
         wanted = max(max_bytes, first.size) if min_one_batch else max_bytes
         if wanted < first.size:
-            return start, start
-        if start + wanted < end:
-            end = self.boundary_at_or_below(start + wanted, start)
-        return start, end
+            return start, start, 0
+        return start, end, wanted
 
     def _find_in_tail(
         self, offset: int, max_bytes: int, upper_bound: int | None, min_one_batch: bool
