@@ -188,6 +188,31 @@ def test_client_certificates() -> None:
         _shake_hands(server, client_context({**CA.trust(), **CA.issue("alice", expired=True).configs()}))
 
 
+def test_revocation_lists_in_a_trust_store(tmp_path: Path) -> None:
+    alice, bob = CA.issue("alice"), CA.issue("bob")
+    path = tmp_path / "ca.pem"
+    trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(path)}
+    inline = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": CA.pem + CA.revoked(bob)}
+    path.write_text(inline["ssl.truststore.certificates"])
+    for given in (trust, inline):
+        server = server_context({**BROKER.configs(), **given, "ssl.client.auth": "required"})
+        _shake_hands(server, client_context({**CA.trust(), **alice.configs()}))
+        with pytest.raises(ssl.SSLError, match="certificate revoked"):
+            _shake_hands(server, client_context({**CA.trust(), **bob.configs()}))
+    # A client looks at the broker's certificate in the same way.
+    _shake_hands(_server(), client_context(trust))
+    path.write_text(CA.pem + CA.revoked(BROKER))
+    with pytest.raises(ssl.SSLError, match="certificate revoked"):
+        _shake_hands(_server(), client_context(trust))
+    # An authority without a list cannot be judged, and what is no list stops the start.
+    path.write_text(CA.pem + CertificateAuthority("other").revoked())
+    with pytest.raises(ssl.SSLError, match="unable to get certificate CRL"):
+        _shake_hands(_server(), client_context(trust))
+    path.write_text(CA.pem + "-----BEGIN X509 CRL-----\nnonsense\n-----END X509 CRL-----\n")
+    with pytest.raises(TlsConfigError, match=r"ssl\.truststore"):
+        client_context(trust)
+
+
 def test_names_of_suites() -> None:
     assert openssl_name("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256") == "ECDHE-RSA-AES128-GCM-SHA256"
     assert openssl_name("TLS_RSA_WITH_AES_128_CBC_SHA") == "AES128-SHA"

@@ -4,6 +4,9 @@ What differs from Java, because OpenSSL through Python has it so: of TLS 1.3's c
 offered or the protocol is not (before Python 3.15), and `ssl.provider`, `ssl.keymanager.algorithm`,
 `ssl.trustmanager.algorithm` and `ssl.secure.random.implementation`, which name Java's implementations, change
 nothing.
+
+A trust store of PEM may hold revocation lists beside the certificates of authorities. With any in it each
+certificate of a peer must be of an authority whose list is there and has not run out, and must not be on it.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ _VERSIONS = {
     "TLSv1.2": ssl.TLSVersion.TLSv1_2,
     "TLSv1.3": ssl.TLSVersion.TLSv1_3,
 }
+_REVOCATION_LIST = "-----BEGIN X509 CRL-----"
 _EXCLUDES = {
     "TLSv1.1": ssl.OP_NO_TLSv1_1,
     "TLSv1.2": ssl.OP_NO_TLSv1_2,
@@ -188,7 +192,12 @@ def _load_trust(context: ssl.SSLContext, configs: Mapping[str, Any]) -> bool:
     if trusted is None:
         return False
     try:
-        context.load_verify_locations(cadata=trusted)
+        if _REVOCATION_LIST in trusted:
+            with as_file(trusted) as path:  # of text Python takes nothing but certificates
+                context.load_verify_locations(path)
+            context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+        else:
+            context.load_verify_locations(cadata=trusted)
     except ssl.SSLError as error:
         raise TlsConfigError("ssl.truststore", f"its certificates cannot be used: {error.reason}") from error
     # Java trusts whatever certificate is in a trust store, one that signs itself or not.

@@ -151,6 +151,26 @@ class CertificateAuthority:
         )
         return Issued(pem.decode(), _pem(certificate), self.pem)
 
+    def revoked(self, *issued: Issued) -> str:
+        """Return a revocation list, PEM, with these certificates on it; it holds for a day.
+
+        Behind the authority's certificate in a trust store of PEM it is looked at.
+        """
+        now = _now()
+        builder = (
+            x509.CertificateRevocationListBuilder()
+            .issuer_name(self._name)
+            .last_update(now - _DAY)
+            .next_update(now + _DAY)
+        )
+        for one in issued:
+            serial = x509.load_pem_x509_certificate(one.chain.encode()).serial_number
+            builder = builder.add_revoked_certificate(
+                x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now - _DAY).build()
+            )
+        made = builder.sign(self._key, hashes.SHA256())
+        return made.public_bytes(serialization.Encoding.PEM).decode()
+
     def trust(self) -> dict[str, str]:
         """Return `ssl.truststore.*` configs that trust this authority, PEM inline."""
         return {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": self.pem}

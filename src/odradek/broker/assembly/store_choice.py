@@ -74,7 +74,11 @@ def _tls(config: BrokerConfig) -> ssl.SSLContext | None:
         return None
     for name in ("zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable"):
         if config.get(name):
-            raise ConfigError(f"{name}=true: revocation of certificates is not looked at here")
+            raise ConfigError(
+                f"{name}=true: whether a certificate is revoked is not asked over the network here; put the "
+                "authority's list (-----BEGIN X509 CRL-----) behind its certificate, into the file that "
+                "zookeeper.ssl.truststore.location names, of the type PEM"
+            )
     from odradek.security.errors import TlsConfigError
     from odradek.security.ssl_contexts import client_context
 
