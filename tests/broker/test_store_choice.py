@@ -50,8 +50,8 @@ def test_what_is_promised_of_the_way_to_zookeeper_is_kept_or_refused(tmp_path: P
             {"zookeeper.ssl.truststore.location": "/nowhere.pem"},
             r"zookeeper\.ssl\.truststore\.location: .*No such",
         ),
-        ({"zookeeper.ssl.crl.enable": "true"}, r"zookeeper\.ssl\.crl\.enable=true: whether a certificate is revoked"),
-        ({"zookeeper.ssl.ocsp.enable": "true"}, r"zookeeper\.ssl\.ocsp\.enable=true: whether a certificate is revoked"),
+        ({"zookeeper.ssl.crl.enable": "true"}, r"zookeeper\.ssl\.crl\.enable=true: whether"),
+        ({"zookeeper.ssl.ocsp.enable": "true"}, r"zookeeper\.ssl\.ocsp\.enable=true: whether"),
     ):
         config = BrokerConfig({**tls, **more})
         assert is_shared(config)
