@@ -47,6 +47,8 @@ class ClusterProcesses:
         own: configs of one broker, by its id, over those.
         folders: data folders of each broker.
         network: have all connections go over a `Network`, where they can be cut and slowed.
+        protocol: what is spoken at the brokers' only listener, where they have no network.
+        client_configs: how to log in there.
 
     Attributes:
         ports: where each listens for clients.
@@ -63,6 +65,8 @@ class ClusterProcesses:
         own: Callable[[int], Mapping[str, str]] | None = None,
         folders: int = 1,
         network: bool = False,
+        protocol: str = "PLAINTEXT",
+        client_configs: Mapping[str, Any] | None = None,
     ) -> None:
         self.directory = directory
         self._folders = folders
@@ -74,12 +78,13 @@ class ClusterProcesses:
         self._asked = 0
         self._epochs: dict[tuple[str, int], int] = {}
         self._configs: list[dict[str, str]] = []
-        self.client_configs: dict[str, Any] = {}
+        self.client_configs: dict[str, Any] = dict(client_configs or {})
         served = []
         for broker, port in enumerate(self.ports):
             configs = {
                 "broker.id": str(broker),
-                "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+                "listeners": f"{protocol}://127.0.0.1:{port}",
+                "security.inter.broker.protocol": protocol,
                 "log.dirs": ",".join(str(folder) for folder in self.folders(broker)),
                 "zookeeper.connect": self.zookeeper.address,
                 **SETTINGS,
@@ -109,6 +114,7 @@ class ClusterProcesses:
         for_clients = network.way(str(broker), port, CLIENTS)
         for_brokers = network.way(str(broker), inner, self._names)
         zookeeper = network.way(ZOOKEEPER, self.zookeeper.port, str(broker))
+        del configs["security.inter.broker.protocol"]
         configs |= {
             "listeners": f"PLAINTEXT://127.0.0.1:{port},INNER://127.0.0.1:{inner}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{for_clients},INNER://127.0.0.1:{for_brokers}",
