@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.network import _pysending
+from seeds import each_seed
 
 from .twins import twins
 
@@ -74,6 +75,33 @@ def test_parts_leave_one_behind_the_other(
     whole = b"".join(CONTENT[one[1] : one[1] + one[2]] if isinstance(one, tuple) else one for one in parts)
     got: list[bytes] = []
     wanted = min(most, len(whole))
+    reader = threading.Thread(target=lambda: got.append(far.recv(wanted, socket.MSG_WAITALL)))
+    reader.start()
+    sent = send_parts(near.fileno(), parts, most, 30_000)
+    reader.join()
+    assert sent == wanted
+    assert got == [whole[:wanted]]
+
+
+@each_seed(20)
+def test_any_parts_leave_as_far_as_is_asked(
+    send_parts: SendParts, file: int, pair: tuple[socket.socket, socket.socket], seed: int
+) -> None:
+    near, far = pair
+    chance = random.Random(seed)
+    parts: list[Any] = []
+    expected = []
+    for _ in range(chance.randint(1, _pysending.MOST_PARTS)):
+        position = chance.randrange(len(CONTENT) - 50_000)
+        size = chance.choice([1, 2, 100, 4096, chance.randint(1, 50_000)])
+        piece = CONTENT[position : position + size]
+        form = chance.choice([bytes, bytearray, memoryview, None])
+        parts.append((file, position, size) if form is None else form(piece))
+        expected.append(piece)
+    whole = b"".join(expected)
+    most = chance.choice([len(whole), chance.randint(1, len(whole)), len(whole) + 1])
+    wanted = min(most, len(whole))
+    got: list[bytes] = []
     reader = threading.Thread(target=lambda: got.append(far.recv(wanted, socket.MSG_WAITALL)))
     reader.start()
     sent = send_parts(near.fileno(), parts, most, 30_000)

@@ -25,6 +25,7 @@ from odradek.records.columns import (
 from odradek.records.compression import Codec
 from odradek.records.control import ControlType, end_marker_batch
 from odradek.records.partitioner import partition_for_key
+from seeds import seed
 
 from .golden import RELEASES, log_files, wire_record_sets
 
@@ -47,7 +48,7 @@ def record_rows(buffer: Any, **options: Any) -> list[tuple[Any, ...]]:
 
 def log_of(count: int, *, per_batch: int = 10, codecs: tuple[Codec, ...] = tuple(Codec)) -> bytes:
     """A partition's bytes: `count` records, offsets from 100 on, all codecs, nulls, headers, markers."""
-    rng = random.Random(count)
+    rng = random.Random(seed(count))
     out = bytearray()
     offset = 100
     left = count
@@ -92,6 +93,7 @@ def test_kafkas_own_logs(release: str) -> None:
 
 
 @pytest.mark.parametrize("batch_rows", [1, 7, 10, 1000])
+@pytest.mark.fuzz
 def test_row_batches(batch_rows: int) -> None:
     data = log_of(95)
     found = list(iter_columns(data, with_headers=True, batch_rows=batch_rows))
@@ -100,6 +102,7 @@ def test_row_batches(batch_rows: int) -> None:
     assert found[0].schema == schema(with_headers=True)
 
 
+@pytest.mark.fuzz
 def test_several_buffers() -> None:
     data = log_of(60)
     cuts = [0, *(len(data[: -len(rest)]) for rest in (data[100:], data[200:])), len(data)]
@@ -111,6 +114,7 @@ def test_several_buffers() -> None:
 
 @pytest.mark.parametrize("from_offset", [0, 99, 100, 101, 109, 110, 145, 10_000])
 @pytest.mark.parametrize("limit", [None, 0, 1, 10, 25])
+@pytest.mark.fuzz
 def test_from_offset_and_limit(from_offset: int, limit: int | None) -> None:
     data = log_of(60)
     expected = [row for row in record_rows(data) if row[0] >= from_offset][:limit]
@@ -118,6 +122,7 @@ def test_from_offset_and_limit(from_offset: int, limit: int | None) -> None:
 
 
 @pytest.mark.parametrize("until_offset", [0, 100, 101, 115, 120, 10_000])
+@pytest.mark.fuzz
 def test_until_offset(until_offset: int) -> None:
     data = log_of(60)
     decoder = ColumnDecoder(with_headers=True, until_offset=until_offset)
@@ -128,6 +133,7 @@ def test_until_offset(until_offset: int) -> None:
     assert decoder.finished == (until_offset < 10_000)
 
 
+@pytest.mark.fuzz
 def test_going_on_where_the_last_one_ended() -> None:
     data = log_of(300)
     rows: list[Any] = []
@@ -371,6 +377,7 @@ def test_columns_that_do_not_belong_together() -> None:
         encode_columns(None, None)
 
 
+@pytest.mark.fuzz
 def test_decoding_what_was_encoded() -> None:
     decoded = decode_columns(log_of(200), with_headers=True)
     batches = encode_columns(*(decoded.column(name) for name in ("key", "value", "headers", "timestamp")))

@@ -20,6 +20,7 @@ from odradek.replication.leadership import Leadership
 from odradek.replication.partition import Partition
 from odradek.replication.replica_fetcher import ReplicaFetcher
 from odradek.util.clock import ManualClock
+from seeds import each_seed
 
 from .leading_side import ID, LeadingBroker
 from .replicas import NOW, batch
@@ -208,7 +209,7 @@ def whole(one: Partition) -> bytes:
 
 
 @pytest.mark.parametrize("ibp", ["2.3", "2.7", "3.9"])
-@pytest.mark.parametrize("seed", range(8))
+@each_seed(8)
 def test_what_is_committed_stays(seed: int, ibp: str) -> None:
     print(f"seed={seed} ibp={ibp}")  # noqa: T201
     cluster = Cluster(seed, ibp)
