@@ -304,3 +304,16 @@ async def test_a_refused_broker_whose_registration_goes_is_not_tried_any_more() 
     world.timers.advance(5000)
     assert world.transport.to(2).names == ["UpdateMetadata"]
     assert world.timers.pending == 0
+
+
+@in_a_loop
+async def test_an_answer_that_cannot_be_taken_is_followed_by_the_next_request() -> None:
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+    world = World()
+    world.manager.start(IMAGE)
+    channel = world.transport.to(2)
+    waiting = world.manager.unanswered(2)
+    assert waiting > 1
+    await world.answer(2, object())
+    assert len(channel.sent) == 2
+    assert world.manager.unanswered(2) == waiting - 1

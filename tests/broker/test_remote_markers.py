@@ -249,3 +249,20 @@ def test_a_request_and_what_waits_are_bounded(monkeypatch: pytest.MonkeyPatch) -
         assert producers((await world.channels.take_one()).request) == [11, 13]
 
     asyncio.run(main())
+
+
+@in_loop
+async def test_an_answer_that_cannot_be_taken_keeps_none_of_the_others_back() -> None:
+    world = World()
+
+    def fail(errors: Any) -> None:
+        raise RuntimeError("a fault of ours")
+
+    world.send(OTHER, markers(1), fail)
+    world.ask(2)
+    sent = await world.channels.take_one()
+    world.ask(3)
+    sent.answer.set_result(response((1, A, NONE), (2, A, NONE)))
+    following = await world.channels.take_one()
+    assert world.answers == [{A: NONE}]
+    assert producers(following.request) == [3]

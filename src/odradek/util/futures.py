@@ -51,6 +51,12 @@ def once_done(first: asyncio.Future[Any], function: Callable[[], Any]) -> asynci
     return after
 
 
+def error_of(done: asyncio.Future[Any]) -> BaseException | None:
+    """Return what a future that has ended has instead of a result: its error, or `CancelledError`; None where
+    it has one. For callbacks, in which `Future.exception` would raise for one that was cancelled."""
+    return asyncio.CancelledError() if done.cancelled() else done.exception()
+
+
 def _end_as(function: Callable[[], Any], after: asyncio.Future[Any]) -> None:
     """Let a future end as a call does, or as the future that the call returns."""
     try:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.cluster.cluster_controller import ClusterController
 from odradek.errors import OdradekError
+from odradek.util.futures import error_of
 
 if TYPE_CHECKING:
     from odradek.broker.services import BrokerServices
@@ -82,9 +83,9 @@ class FolderFailures:
             noting.add_done_callback(partial(self._noted, keys))
 
     def _noted(self, keys: list[tuple[str, int]], done: asyncio.Future[Any]) -> None:
-        if done.cancelled():
+        error = error_of(done)
+        if isinstance(error, asyncio.CancelledError):
             return
-        error = done.exception()
         if error is not None:
             log.error("the loss of a data folder could not be noted", exc_info=error)
         elif not done.result():

@@ -195,8 +195,11 @@ class ControllerChannelManager:
         if probe is not None:
             probe.end()
             self._post(partial(self._controller.on_broker_reachable, broker))
-        self._answered(broker, request, future.result())
-        self._send(broker)
+        try:
+            self._answered(broker, request, future.result())
+        finally:
+            # Whatever was wrong with the answer, the broker gets its next request.
+            self._send(broker)
 
     def _broken(self, broker: int, request: ControlRequest, error: BaseException) -> None:
         if not self._queues.on_broken(broker, request):

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.errors import UnsupportedVersionError
 from odradek.errors.codes import ErrorCode
+from odradek.util.futures import error_of
 from odradek.util.repeats import Repeats
 from odradek.wire.errors import InvalidMessageError
 from odradek.wire.messages.add_partitions_to_txn import (
@@ -167,12 +168,12 @@ class RemoteCoordinator:
     def _answered(
         self, broker_id: int, queue: _Queue, batch: dict[str, _Question], answer: asyncio.Future[Any]
     ) -> None:
-        error = None if answer.cancelled() else answer.exception()
+        error = error_of(answer)
         if isinstance(error, UnsupportedVersionError | InvalidMessageError):
             # The latter: the newest version that both know is too old to carry the question.
             for question in batch.values():
                 question.answer({}, ErrorCode.NONE if question.verify_only else ErrorCode.UNSUPPORTED_VERSION)
-        elif error is not None or answer.cancelled():
+        elif error is not None:
             repeats.log(
                 logging.WARNING, broker_id, "transactions not verified broker=%d: %s", broker_id, error
             )

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.cluster.inter_broker_versions import request_version
 from odradek.errors.codes import ErrorCode
+from odradek.util.futures import error_of
 from odradek.util.repeats import Repeats
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.write_txn_markers import (
@@ -165,16 +166,20 @@ class RemoteMarkers:
         self, broker_id: int, queue: _Queue, batch: list[_Entry], answer: asyncio.Future[Any]
     ) -> None:
         found: dict[int, PartitionErrors] = {}
-        error = None if answer.cancelled() else answer.exception()
+        error = error_of(answer)
         if error is not None:
             repeats.log(
                 logging.INFO, broker_id, "transaction markers not written broker=%d: %s", broker_id, error
             )
-        elif not answer.cancelled():
+        else:
             found = _errors(answer.result())
         for markers, deliver in batch:
             errors = found.get(markers.producer_id, {})
-            deliver({key: errors[key] for key in markers.partitions if key in errors})
+            try:
+                deliver({key: errors[key] for key in markers.partitions if key in errors})
+            except Exception:
+                # The other transactions of the request have their answers, and the next ones their turn.
+                log.exception("unforeseen failure after markers of producer id %d", markers.producer_id)
         self._send_next(broker_id, queue)
 
 

@@ -10,12 +10,15 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import odradek
+from odradek.broker.event_loop.threads import run_in_thread
 from odradek.log.cleaner.manager import CleanTask, LogCleaner
 from odradek.log.cleaner.worker import CleanFailedError, outcome
+from odradek.util.futures import error_of
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
@@ -93,7 +96,7 @@ class Cleaning:
     ) -> None:
         self._workers.discard(worker)
         # Also asked for by a stop, which has ended the worker: nobody is to be told of it.
-        error = done.exception()
+        error = error_of(done)
         if self._stopped:
             # What the worker made is removed by the next start.
             return
@@ -117,8 +120,7 @@ class Cleaning:
                 self.check()
             return
         assert self._threads is not None
-        waiting = self._loop.run_in_executor(self._threads, wait)
-        waiting.add_done_callback(lambda done: self._go_on(steps, done.exception()))
+        run_in_thread(self._loop, wait, partial(self._go_on, steps), self._threads)
 
     def stop(self) -> None:
         """End the workers; their work is lost, nothing else."""

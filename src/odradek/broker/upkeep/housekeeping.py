@@ -4,10 +4,12 @@ Moves of replicas between data folders go on beside it, begun by requests."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.event_loop.loop_timers import Periodic
+from odradek.broker.event_loop.threads import run_in_thread
 from odradek.broker.upkeep.cleaning import Cleaning
 from odradek.broker.upkeep.log_starts import LogStarts
 from odradek.broker.upkeep.moving import Moving
@@ -18,6 +20,8 @@ from odradek.replication.sampled_rate import SampledRate
 
 if TYPE_CHECKING:
     from odradek.broker.services import BrokerServices
+
+log = logging.getLogger(__name__)
 
 _FLUSH_CHECK_MS = 1_000
 _REMOVAL_CHECK_MS = 1_000
@@ -112,7 +116,7 @@ class Housekeeping:
         """Sync what is due, in another thread: the disk takes its time over a large segment."""
         if self._flushing:
             return
-        logs, loop = self._broker.logs, self._broker.loop
+        logs = self._broker.logs
         jobs = logs.begin_flushes(self._broker.clock.now_ms())
         if not jobs:
             return
@@ -121,12 +125,16 @@ class Housekeeping:
             for job in jobs:
                 job.run()
 
-        def finish(_: object) -> None:
+        def finish(error: BaseException | None) -> None:
             self._flushing = False
-            logs.finish_flushes(jobs)
+            if error is None:
+                logs.finish_flushes(jobs)
+            else:
+                # No recovery point moves: nobody knows which of them are on the disk.
+                log.error("logs were not synced, they are next time", exc_info=error)
 
         self._flushing = True
-        loop.run_in_executor(None, run).add_done_callback(finish)
+        run_in_thread(self._broker.loop, run, finish)
 
     def _checkpoint(self) -> None:
         """All three checkpoints, at the shortest of their intervals; they are synced, in another thread."""
@@ -141,13 +149,15 @@ class Housekeeping:
             return
         job = logs.begin_checkpoint()
 
-        def finish(_: object) -> None:
+        def finish(error: BaseException | None) -> None:
             self._checkpointing = False
-            if logs.finish_checkpoint(job):
+            if error is not None:
+                log.error("checkpoints were not written, they are next time", exc_info=error)
+            elif logs.finish_checkpoint(job):
                 self._checkpointed = state
 
         self._checkpointing = True
-        self._broker.loop.run_in_executor(None, job.run).add_done_callback(finish)
+        run_in_thread(self._broker.loop, job.run, finish)
 
     def _register_gauges(self, cleaner: LogCleaner) -> None:
         gauge, stats, clock = self._broker.metrics.gauge, cleaner.stats, self._broker.clock

@@ -7,12 +7,17 @@ those that come meanwhile share the next write.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from odradek.broker.event_loop.threads import run_in_thread
+
 if TYPE_CHECKING:
     from odradek.log.folders.log_manager import LogManager
+
+log = logging.getLogger(__name__)
 
 Errors = dict[Path, OSError]
 """The data folders whose log starts could not be written."""
@@ -42,12 +47,21 @@ class LogStarts:
             return
         self._writing = True
 
-        def finish(_: object) -> None:
+        def finish(error: BaseException | None) -> None:
             self._writing = False
-            self._logs.finish_checkpoint(job)
+            errors = job.errors
+            if error is None:
+                self._logs.finish_checkpoint(job)
+            else:
+                log.error("log starts were not written", exc_info=error)
+                errors = {path.parent: OSError(f"not written: {error!r}") for path, _ in job.entries}
             for on_written in waiting:
-                on_written(job.errors)
+                try:
+                    on_written(errors)
+                except Exception:
+                    # The others wait for theirs.
+                    log.exception("unforeseen failure after log starts were written")
             if self._waiting and not self._writing:
                 self._begin()
 
-        self._loop.run_in_executor(None, job.run).add_done_callback(finish)
+        run_in_thread(self._loop, job.run, finish)

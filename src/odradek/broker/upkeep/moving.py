@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from odradek.broker.event_loop.threads import run_in_thread
 from odradek.errors import OdradekError
 
 if TYPE_CHECKING:
@@ -96,17 +97,22 @@ class Moving:
         except OdradekError as failure:
             self._end(move, "move failed", failure)
             return
+        except Exception as failure:
+            # A fault of ours: the move ends all the same, and others get their turn.
+            log.exception("unforeseen failure of a move")
+            self._end(move, "move failed", failure)
+            return
         assert self._threads is not None
         before = move.bytes_copied
 
-        def waited(waiting: asyncio.Future[object]) -> None:
+        def waited(failed: BaseException | None) -> None:
             copied = move.bytes_copied - before
             if copied:
                 self._has_copied = True
                 self._copied.record(copied, 1000 * self._loop.time())
-            self._pause(move, steps, waiting.exception())
+            self._pause(move, steps, failed)
 
-        self._loop.run_in_executor(self._threads, wait).add_done_callback(waited)
+        run_in_thread(self._loop, wait, waited, self._threads)
 
     def _pause(self, move: Move, steps: DiskSteps, error: BaseException | None = None) -> None:
         """Go on when the rate allows it, as it is by then."""
@@ -126,7 +132,7 @@ class Moving:
         """Kafka's `byte-rate` of `AlterLogDirsReplication`: bytes a second that are copied."""
         return self._copied.per_second(1000 * self._loop.time())
 
-    def _end(self, move: Move, what: str, failure: OdradekError | None) -> None:
+    def _end(self, move: Move, what: str, failure: Exception | None) -> None:
         self._running -= 1
         self._logs.moves.end(move)
         say = log.info if failure is None else log.error

@@ -7,12 +7,18 @@ two steps there is a pause of twice the time that the step took, so that others 
 from __future__ import annotations
 
 import asyncio
+import logging
+from functools import partial
 from typing import TYPE_CHECKING
+
+from odradek.broker.event_loop.threads import run_in_thread
 
 if TYPE_CHECKING:
     from odradek.log.folders.log_manager import LogManager
     from odradek.log.folders.removing import RemovalJob
     from odradek.util.clock import Clock
+
+log = logging.getLogger(__name__)
 
 STEP = 25
 """Files and folders that one step removes at most."""
@@ -48,9 +54,13 @@ class Removing:
         if len(job):
             self._is_busy = True
             began_s = self._loop.time()
-            running = self._loop.run_in_executor(None, job.run)
-            running.add_done_callback(lambda _: self._pause(job, began_s))
+            run_in_thread(self._loop, job.run, partial(self._pause, job, began_s))
 
-    def _pause(self, job: RemovalJob, began_s: float) -> None:
-        self._logs.finish_removals(job, self._clock.now_ms() + RETRY_MS)
-        self._loop.call_later(2 * (self._loop.time() - began_s), self._step)
+    def _pause(self, job: RemovalJob, began_s: float, error: BaseException | None) -> None:
+        if error is not None:
+            log.error("what was deleted could not be removed", exc_info=error)
+        try:
+            # What is left of the job is due again, also after an error.
+            self._logs.finish_removals(job, self._clock.now_ms() + RETRY_MS)
+        finally:
+            self._loop.call_later(2 * (self._loop.time() - began_s), self._step)
