@@ -292,14 +292,17 @@ class Listener:
             local = accepted.getsockname()
             self._next_id += 1
             peer = Peer(host, port, f"{local[0]}:{local[1]}-{host}:{port}-{self._next_id}", self.name)
-            await self.loop.connect_accepted_socket(lambda: self._protocol(peer), accepted)
+            connecting = self.loop.create_task(
+                self.loop.connect_accepted_socket(lambda: self._protocol(peer), accepted)
+            )
+            connecting.add_done_callback(_look_at)
+            # A stop does not break off what has been begun: the loop would close the socket and tell nobody, so
+            # that the connection would be waited for until those are cut off that do not end by themselves.
+            await asyncio.shield(connecting)
         except OSError as error:
             log.debug("a connection ended before it began peer=%s:%d: %s", host, port, error)
             accepted.close()
             return
-        except asyncio.CancelledError:
-            accepted.close()
-            raise
         self.accepted += 1
 
     def _protocol(self, peer: Peer) -> SocketProtocol:
@@ -411,3 +414,9 @@ class Listener:
             if connection.active_at < deadline and connection.idle:
                 connection.abort("idle for longer than connections.max.idle.ms")
         self._schedule_idle_sweep()
+
+
+def _look_at(connecting: asyncio.Task[object]) -> None:
+    """Nobody else may: whoever waited has been cancelled."""
+    if not connecting.cancelled():
+        connecting.exception()

@@ -1,0 +1,38 @@
+"""The broker stops while a connection is being taken up: nobody waits for it afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from odradek.broker.network.connection import Connection
+
+from .live import running
+from .net import PATIENCE_S, open_stream, run
+
+
+def test_a_connection_that_was_being_taken_up_at_the_stop(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            (listener,) = broker.listeners
+            opened = listener.opened
+            begun = asyncio.Event()
+
+            def stop_then(connection: Connection) -> None:
+                opened(connection)
+                listener.stop_accepting()
+                begun.set()
+
+            listener.opened = stop_then  # type: ignore[method-assign]
+            reader, writer = await open_stream(broker.port)
+            await asyncio.wait_for(begun.wait(), PATIENCE_S)
+            listener.close_connections()
+            assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
+            writer.close()
+            # A few turns of the loop suffice.
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert not listener.connections
+            assert listener.slots.total == 0
+
+    run(main)
