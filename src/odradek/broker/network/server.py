@@ -296,7 +296,7 @@ class Listener:
                 self.loop.connect_accepted_socket(lambda: self._protocol(peer), accepted)
             )
             connecting.add_done_callback(_look_at)
-            # A stop does not break off what has been begun: the loop would close the socket and tell nobody, so
+            # A stop does not break off what has begun: the loop would close the socket and tell nobody, so
             # that the connection would be waited for until those are cut off that do not end by themselves.
             await asyncio.shield(connecting)
         except OSError as error:
