@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable
 from typing import Any
 
-from odradek.broker.event_loop.loop_timers import LoopTimers
+from odradek.broker.event_loop.loop_timers import TIMES_OVER, LoopTimers
 from seeds import each_seed
 
 
@@ -95,6 +96,34 @@ def test_one_that_fails_stops_no_other() -> None:
     loop.advance(20)
     assert seen == [1, 2]
     assert [type(one) for one in loop.failures] == [ZeroDivisionError]
+
+
+def test_times_that_are_far_away_do_not_gather() -> None:
+    loop, seen = Loop(), []
+    timers = LoopTimers(loop)  # type: ignore[arg-type]
+    timers.call_later(1_000_000, lambda: seen.append("last"))
+    for _ in range(10_000):
+        timers.call_later(2**31 - 1, lambda: seen.append("never")).cancel()
+        loop.advance(0.7)
+    assert len(timers._heap) <= TIMES_OVER + 2
+    timers.call_later(5, lambda: seen.append("first"))
+    loop.advance(2_000_000)
+    assert seen == ["first", "last"]
+
+
+def test_a_waiter_that_was_cancelled_stops_no_other() -> None:
+    loop, seen = Loop(), []
+    timers = LoopTimers(loop)  # type: ignore[arg-type]
+
+    def fail() -> None:
+        raise asyncio.CancelledError
+
+    timers.call_later(10, fail)
+    timers.call_later(10, lambda: seen.append(1))
+    timers.call_later(11, lambda: seen.append(2))
+    loop.advance(20)
+    assert seen == [1, 2]
+    assert [type(one) for one in loop.failures] == [asyncio.CancelledError]
 
 
 @each_seed(5)

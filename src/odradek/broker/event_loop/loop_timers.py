@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from math import ceil
 from typing import final
 
 log = logging.getLogger(__name__)
+
+TIMES_OVER = 1_000
+"""How many times of timers that were cancelled may stand in the heap, and as many again as there are others."""
 
 
 @final
@@ -67,6 +70,10 @@ class LoopTimers:
         due = self._by_ms.get(timer.due_ms)
         if due is not None and due.pop(timer, self) is None and not due:
             del self._by_ms[timer.due_ms]
+            # Clients say how long they wait: times that are weeks away must not gather.
+            if len(self._heap) > 2 * len(self._by_ms) + TIMES_OVER:
+                self._heap[:] = self._by_ms
+                heapify(self._heap)
 
     def _arm(self, due_ms: int) -> None:
         """Have the loop call at this time at the latest."""
@@ -94,7 +101,9 @@ class LoopTimers:
     def _call(self, callback: Callable[[], None]) -> None:
         try:
             callback()
-        except Exception as error:
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # as the loop does: `CancelledError` is none that ends a process
             self._loop.call_exception_handler({"message": "a timer's callback failed", "exception": error})
 
 
