@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -135,6 +136,30 @@ def test_who_sends_much_and_stops_is_given_up_for_others(loop: Loop, handshakes:
     handshakes.begin(last)
     handshakes.submit(last, 1_000)
     assert last.reason is None
+
+
+def test_one_whose_step_cannot_be_taken_up_stops_no_other(loop: Loop, handshakes: Handshakes) -> None:
+    class Failing(Peer):
+        def stepped(self) -> None:
+            raise RuntimeError("a fault")
+
+    class FailingAgain(Failing):
+        def give_up(self, reason: str) -> None:
+            raise RuntimeError("another fault")
+
+    done = threading.Semaphore(0)
+    failing, again, other, last = Failing(done), FailingAgain(done), Peer(done), Peer(done)
+    for peer in (failing, again, other, last):
+        handshakes.begin(peer)
+        handshakes.submit(peer, 100)
+    for _ in range(4):  # the one thread has put down what it did before the last step
+        assert done.acquire(timeout=60)
+    for _ in range(3):
+        with suppress(RuntimeError):  # a loop logs it
+            loop.turn()
+    assert other.is_told
+    assert failing.reason == "the broker has failed"
+    assert len(handshakes) == 2
 
 
 def test_what_is_left_when_it_ends_is_not_done(loop: Loop) -> None:

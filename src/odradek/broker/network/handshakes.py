@@ -15,11 +15,14 @@ however many come, or go, at once.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 from collections import deque
 from queue import SimpleQueue
 from typing import Protocol
+
+log = logging.getLogger(__name__)
 
 TIMEOUT_S = 30.0
 """How long a handshake may take; Kafka has only `connections.max.idle.ms` for those who stay silent."""
@@ -180,12 +183,23 @@ class Handshakes:
     def _take_up(self) -> None:
         """Tell some of those whose step is over; before the next ones the loop looks at its sockets."""
         stepped = self._stepped
-        for _ in range(min(MOST_IN_A_TURN, len(stepped))):
-            stepped.popleft().stepped()
-        with self._lock:
-            self._is_called = bool(stepped) and not self._is_closed
-            if self._is_called:
-                self._loop.call_soon(self._take_up)
+        try:
+            for _ in range(min(MOST_IN_A_TURN, len(stepped))):
+                self._tell(stepped.popleft())
+        finally:
+            # Whatever failed, the others go on.
+            with self._lock:
+                self._is_called = bool(stepped) and not self._is_closed
+                if self._is_called:
+                    self._loop.call_soon(self._take_up)
+
+    def _tell(self, one: ShakesHands) -> None:
+        try:
+            one.stepped()
+        except Exception:
+            log.exception("unforeseen failure after a step of a handshake")
+            self.end(one)
+            one.give_up("the broker has failed")
 
     def _check_deadlines(self) -> None:
         self._timer = None
