@@ -112,3 +112,21 @@ def test_any_read_gives_the_whole_batches_that_fit(
             offset = last + 1
     assert bool(ranges) == bool(seed % 2)
     log.close()
+
+
+def test_a_damaged_header_behind_a_read_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment, "TAIL_BATCHES", 1)
+    log = open_partition_log(tmp_path / "t-0", "t", 0, LogConfig(), RealFileSystem(), ManualClock(NOW_MS))
+    sent = batch([b"x"])
+    for _ in range(20):
+        log.append(sent, leader_epoch=0, now_ms=NOW_MS)
+    with log.segments.active.path.open("r+b") as file:
+        file.seek(5 * len(sent) + 8)
+        file.write((2**31 - 100).to_bytes(4, "big"))
+    most = 2 * len(sent)
+    unread = log.slice(5, most, 20, True)
+    assert len(log.slice(3, most, 20, True)) == most
+    assert len(log.slice(5, most, 20, True)) == len(unread) <= most
+    log.close()

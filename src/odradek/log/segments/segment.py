@@ -443,8 +443,8 @@ class Segment(SegmentFiles):
         end, size, base_offset, last_offset = _whole_entries(data, most)
         if end <= 0:
             return None
-        if size:
-            # Where a reader that takes up to here goes on.
+        if size and start + end + size <= self.size:
+            # Where a reader that takes up to here goes on; of a damaged header a search is to tell.
             step = SegmentEntry(start + end, size, base_offset, last_offset, NO_TIMESTAMP)
             self._keep_step(base_offset, step)
         return data if end == len(data) else data[:end]
