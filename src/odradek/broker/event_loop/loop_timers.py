@@ -12,7 +12,7 @@ from typing import final
 log = logging.getLogger(__name__)
 
 TIMES_OVER = 1_000
-"""How many times of timers that were cancelled may stand in the heap, and as many again as there are others."""
+"""How many times of cancelled timers may stand in the heap, beside as many as there are others."""
 
 
 @final
