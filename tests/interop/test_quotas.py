@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import pytest
 
@@ -198,6 +199,20 @@ def reading_with_ours(at: str, client_id: str, topic: str) -> float:
     return SENT / (time.monotonic() - began)
 
 
+def reading_with_java(at: str, client_id: str, topic: str) -> float:
+    with KafkaTools(NEWEST) as kafka, NamedTemporaryFile("w", suffix=".properties") as file:
+        file.write(f"client.id={client_id}\nauto.offset.reset=earliest\nmax.partition.fetch.bytes=65536\n")
+        file.flush()
+        words = ["consumer-perf-test", "--bootstrap-server", at, "--topic", topic, "--timeout", "60000"]
+        began = time.monotonic()
+        outcome = kafka.run(
+            *words, "--num-records", str(SENT // RECORD), "--command-config", file.name, limit_s=180
+        )
+        assert outcome.status == 0, outcome
+        assert str(SENT // RECORD) in outcome.out, outcome
+        return SENT / (time.monotonic() - began)
+
+
 def reading_with_librdkafka(at: str, client_id: str, topic: str) -> float:
     confluent = pytest.importorskip("confluent_kafka")
     began, read = time.monotonic(), 0
@@ -242,6 +257,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
         (with_java, "producer_byte_rate"),
         (reading_with_ours, "consumer_byte_rate"),
         (reading_with_librdkafka, "consumer_byte_rate"),
+        (reading_with_java, "consumer_byte_rate"),
     ],
 )
 def test_clients_are_as_slow_as_at_kafka(
