@@ -157,7 +157,7 @@ class Formatter:
 class NoFormatter(Formatter):
     """Prints nothing, as Kafka's NoOpMessageFormatter: records are only counted."""
 
-    def line(self, record: ConsumerRecord) -> bytes:
+    def line(self, record: ConsumerRecord) -> bytes:  # noqa: ARG002
         """Nothing."""
         return b""
 

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 @click.option("--topic-list", default="", metavar="TOPIC,…", help="Only these topics; all if left out.")
 @click.option("--broker-list", default="", metavar="ID,…", help="Only these brokers; all if left out.")
 def command(
-    bootstrap_server: str, config_file: str | None, describe: bool, topic_list: str, broker_list: str
+    bootstrap_server: str,
+    config_file: str | None,
+    describe: bool,  # noqa: ARG001
+    topic_list: str,
+    broker_list: str,
 ) -> None:
     """Print the data folders of brokers, with the sizes of the partitions in them, as JSON."""
     topics = {word for word in topic_list.split(",") if word}

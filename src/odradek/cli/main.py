@@ -44,11 +44,11 @@ TOOLS = {
 class ToolGroup(SuggestingGroup):
     """A group whose commands are modules, imported on first use."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """The tools, in the order of the table."""
         return list(TOOLS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """The tool's `command`, or None where there is no such tool."""
         if cmd_name not in TOOLS:
             return None
@@ -56,7 +56,7 @@ class ToolGroup(SuggestingGroup):
         command: click.Command = module.command
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the tools from the table, importing none of them."""
         with formatter.section("Tools"):
             formatter.write_dl(list(TOOLS.items()))

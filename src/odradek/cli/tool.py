@@ -144,7 +144,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     click.echo(f"WARNING: {message}", err=True)
 
 
-def _zookeeper(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+def _zookeeper(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
         raise click.UsageError(
             "--zookeeper: the tools ask brokers, no longer ZooKeeper; "
@@ -152,7 +152,7 @@ def _zookeeper(ctx: click.Context, parameter: click.Parameter, value: str | None
         )
 
 
-def _controller(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+def _controller(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
         raise click.UsageError(
             "--bootstrap-controller: the tools ask brokers, which know the controller and ask it in turn; "
@@ -194,7 +194,7 @@ def command_config_option(*names: str) -> Callable[[F], F]:
 def ignored_option(name: str, why: str, *, is_flag: bool = False) -> Callable[[F], F]:
     """An old option that changes nothing any more; it is taken, and a line says so."""
 
-    def note(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+    def note(_ctx: click.Context, _parameter: click.Parameter, value: Any) -> None:
         if value is not None and value is not False:
             click.echo(f"WARNING: {name} has no effect: {why}", err=True)
 

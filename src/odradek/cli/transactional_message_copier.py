@@ -51,7 +51,7 @@ def command(
     enable_random_aborts: bool,
     seed: int | None,
     group_mode: bool,
-    use_group_metadata: bool,
+    use_group_metadata: bool,  # noqa: ARG001
     config_file: str | None,
 ) -> None:
     """Copy records to another topic exactly once, and print how far it is as JSON."""
@@ -142,7 +142,7 @@ class Copier:
         class Listener(ConsumerRebalanceListener):
             """Looks how much there is to do now."""
 
-            def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+            def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:  # noqa: ARG002
                 copier._look_how_much()
                 copier.consumed = 0
                 copier.tell("RebalanceComplete")

@@ -63,7 +63,7 @@ class CommonConfig:
     # Not a config: the names of those that were set, not left at their default.
     given: frozenset[str] = frozenset()
 
-    def validate(self, given: frozenset[str]) -> dict[str, Any]:
+    def validate(self, given: frozenset[str]) -> dict[str, Any]:  # noqa: ARG002
         """Check what concerns several keys; return the values to change. Raises `ConfigError`."""
         if not self.bootstrap_servers:
             raise ConfigError("bootstrap.servers is empty: name at least one broker as host:port")

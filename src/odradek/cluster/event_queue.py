@@ -50,6 +50,6 @@ class ImmediateQueue:
         """See `EventQueue.post`. Runs at once."""
         work()
 
-    def publish(self, image: ClusterImage, delta: ClusterDelta, change: Callable[[], None]) -> None:
+    def publish(self, image: ClusterImage, delta: ClusterDelta, change: Callable[[], None]) -> None:  # noqa: ARG002
         """See `EventQueue.publish`."""
         change()

@@ -120,7 +120,7 @@ class PartitionAdmin(TopicAdmin):
         if target != present:
             self._write(topic, self._move(topic, index, partition, target))
 
-    def _able(self, topic: str, index: int) -> Collection[int]:
+    def _able(self, _topic: str, _index: int) -> Collection[int]:
         """The brokers that may be given the lead of a partition."""
         return self.image.brokers
 

@@ -23,7 +23,7 @@ class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]
         super().__init__()
         self._context = context
 
-    def create_connection(self, *args: Any, **options: Any) -> Any:
+    def create_connection(self, *args: Any, **options: Any) -> Any:  # noqa: ARG002
         """Connect and shake hands, within `timeout` seconds. Raises `OSError`."""
         host = options.pop("hostname", None)
         address, timeout = options["address"], options.get("timeout")

@@ -93,7 +93,7 @@ class DelayedOperation:
         self._purgatory._forget(self)
 
 
-def _ended(key: Hashable = None) -> Any:
+def _ended(_key: Hashable = None) -> Any:
     raise AssertionError("an operation that has ended is not called")
 
 

@@ -45,7 +45,7 @@ IsEligible = Callable[[int], bool]
 _NO_ISR = committed(())
 
 
-def _everybody(broker_id: int) -> bool:
+def _everybody(_broker_id: int) -> bool:
     return True
 
 

@@ -39,7 +39,7 @@ ReplicaSelector = Callable[[str, "str | None", Iterable[ReplicaView]], int]
 """`(reader's rack, leader's rack, followers) -> broker id`; -1 for the leader itself."""
 
 
-def select_leader(rack: str, leader_rack: str | None, followers: Iterable[ReplicaView]) -> int:
+def select_leader(_rack: str, _leader_rack: str | None, _followers: Iterable[ReplicaView]) -> int:
     """Everybody reads from the leader."""
     return -1
 

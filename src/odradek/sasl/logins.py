@@ -48,7 +48,7 @@ class PlainLogin:
     def __init__(self, username: str, password: str) -> None:
         self._username, self._password = username, password
 
-    def start(self, host: str) -> ClientMechanism:
+    def start(self, host: str) -> ClientMechanism:  # noqa: ARG002
         """See `Login.start`."""
         return PlainClient(self._username, self._password)
 
@@ -67,7 +67,7 @@ class ScramLogin:
         self._username, self._password, self._is_token = username, password, is_token
         self._salted = SaltedPasswords()
 
-    def start(self, host: str) -> ClientMechanism:
+    def start(self, host: str) -> ClientMechanism:  # noqa: ARG002
         """See `Login.start`."""
         return ScramClient(
             self.mechanism, self._username, self._password, self._salted, is_token=self._is_token

@@ -66,7 +66,7 @@ class PlainClient(ClientMechanism):
         self._username = username
         self._password = password
 
-    def evaluate(self, challenge: bytes) -> bytes | None:
+    def evaluate(self, challenge: bytes) -> bytes | None:  # noqa: ARG002
         """See `ClientMechanism.evaluate`."""
         if self.is_complete:
             return None

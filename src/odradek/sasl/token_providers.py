@@ -42,7 +42,7 @@ class OAuthBearerLogin:
         self._extensions = dict(extensions or {})
         OAuthBearerClient(provider, self._extensions)  # what cannot be sent is found now
 
-    def start(self, host: str) -> ClientMechanism:
+    def start(self, host: str) -> ClientMechanism:  # noqa: ARG002
         """See `Login.start`."""
         return OAuthBearerClient(self._token, self._extensions)
 

@@ -72,7 +72,7 @@ class OdradekDataSource(DataSource):
             )
         return BatchWriter(parse_sink(self._given()), schema)
 
-    def streamWriter(self, schema: "StructType", overwrite: bool) -> "StreamWriter":  # noqa: N802
+    def streamWriter(self, schema: "StructType", overwrite: bool) -> "StreamWriter":  # noqa: ARG002, N802
         """`overwrite` (output mode "complete") appends too, as the connector does."""
         from odradek.spark.garbage import freeze_what_stays
         from odradek.spark.options import parse_sink

@@ -102,7 +102,7 @@ class AclKeeper:
         if self._unseen:
             self._access.event_queue.post(self._follow)
 
-    def _on_event(self, event: WatchEvent) -> None:
+    def _on_event(self, _event: WatchEvent) -> None:
         # On a thread of the store's. One look sees all that has come by then.
         if not self._is_posted:
             self._is_posted = True

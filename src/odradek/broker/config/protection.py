@@ -32,7 +32,7 @@ class Unkept(NamedTuple):
     instead: str
 
 
-def _always(text: str) -> bool:
+def _always(_text: str) -> bool:
     return True
 
 

@@ -55,7 +55,7 @@ class FolderFailures:
         logs.on_failure = self._on_failed
         logs.gives_up_full_disks = not self._broker.config.odradek_store_socket
 
-    def _on_image(self, image: ClusterImage, delta: ClusterDelta) -> None:
+    def _on_image(self, _image: ClusterImage, delta: ClusterDelta) -> None:
         """A damaged log that its topic's deletion has removed does not come back, as one on a disk may."""
         controller = self._broker.controller
         for broker_id, topic, index in controller.offline_replicas:

@@ -418,5 +418,5 @@ def _settle(partition: Partition, offset: int, answer: PartitionProduceResponse)
     return done
 
 
-def _give_up(partition: Partition, answer: PartitionProduceResponse) -> None:
+def _give_up(_partition: Partition, answer: PartitionProduceResponse) -> None:
     answer.error_code = int(ErrorCode.REQUEST_TIMED_OUT)

@@ -39,7 +39,7 @@ def handshake(context: RequestContext, request: SaslHandshakeRequest) -> SaslHan
 
 
 @handler(ApiKey.SASL_AUTHENTICATE, versions=range(3))
-def authenticate(context: RequestContext, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
+def authenticate(_context: RequestContext, _request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
     """Refuse."""
     return SaslAuthenticateResponse(
         error_code=int(ErrorCode.ILLEGAL_SASL_STATE),

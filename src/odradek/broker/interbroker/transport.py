@@ -346,7 +346,7 @@ class _Wire(asyncio.BufferedProtocol):
         if self._timer is None:
             self._timer = self._loop.call_at(asked.deadline, self._check_deadline)
 
-    def get_buffer(self, sizehint: int) -> memoryview:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         """See `asyncio.BufferedProtocol`."""
         return self._receiver.get_buffer()
 

@@ -84,7 +84,7 @@ def _age_errors(struct: Struct, last: int) -> None:
                 _age_errors(one, last)
 
 
-def _metadata(release: Release, context: RequestContext, response: Any) -> None:
+def _metadata(release: Release, _context: RequestContext, response: Any) -> None:
     """With KRaft the creation of a topic is asked for at the controller, and meanwhile there is no such topic
     (`AutoTopicCreationManager`)."""
     if release.kraft:

@@ -166,7 +166,7 @@ class StateChanges:
             self._metadata.update(request, version)
         return error
 
-    def _stop_what_others_hold(self, image: ClusterImage, delta: ClusterDelta) -> None:
+    def _stop_what_others_hold(self, _image: ClusterImage, delta: ClusterDelta) -> None:
         stopped: set[str] = set()
         for name, topic in delta.topics.items():
             for index, replica in (self._replicas.of(name) or {}).items():

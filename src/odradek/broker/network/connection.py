@@ -226,7 +226,7 @@ class Connection:
         self._writelines = gathering_write(self._transport)  # type: ignore[arg-type]
         self._listener.opened(self)
 
-    def get_buffer(self, sizehint: int) -> memoryview:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         """Where the transport puts the next bytes."""
         return self._receiver.get_buffer()
 

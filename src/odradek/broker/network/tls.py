@@ -161,7 +161,7 @@ class TlsLayer:
         self._encrypts.handshakes.begin(self)
         self._connection.connection_made(self)  # type: ignore[arg-type]
 
-    def get_buffer(self, sizehint: int) -> memoryview:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         """See `asyncio.BufferedProtocol`."""
         return self._encrypts.ciphertext
 

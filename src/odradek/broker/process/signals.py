@@ -56,7 +56,7 @@ class StopSignals:
         for number, before in self._before.items():
             signal.signal(number, signal.SIG_DFL if before is None else before)
 
-    def _on_signal_while_starting(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal_while_starting(self, number: int, _frame: FrameType | None) -> None:
         if not self.received:
             self._note(number)
             raise StoppedWhileStarting

@@ -68,7 +68,10 @@ class _Read:
         self._spec = spec
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+        self,
+        fullname: str,
+        path: Sequence[str] | None,  # noqa: ARG002
+        target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
         """See `MetaPathFinder.find_spec`."""
         return self._spec if fullname == self._spec.name else None

@@ -112,7 +112,7 @@ class TokenKeeper:
         if self._unseen:
             self._access.event_queue.post(self._follow)
 
-    def _on_event(self, event: WatchEvent) -> None:
+    def _on_event(self, _event: WatchEvent) -> None:
         # On a thread of the store's.
         self._access.event_queue.post(self._follow)
 

@@ -89,7 +89,7 @@ class Connection(asyncio.BufferedProtocol):
         self._arm(deadline)
         self._wait_patiently()
 
-    def get_buffer(self, sizehint: int) -> memoryview:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         """See `asyncio.BufferedProtocol`."""
         return self._inbound.space()
 

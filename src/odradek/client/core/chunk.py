@@ -160,7 +160,7 @@ class Chunk:
         dropped = self._aborted_batches()
         epoch = position.offset_epoch
 
-        def select(header: BatchHeader, batch: memoryview) -> bool:
+        def select(header: BatchHeader, _batch: memoryview) -> bool:
             nonlocal epoch
             epoch = header.partition_leader_epoch
             return header.base_offset not in dropped

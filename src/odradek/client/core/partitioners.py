@@ -41,8 +41,8 @@ class RoundRobinPartitioner:
     def __call__(
         self,
         topic: str,
-        key: bytes | None,
-        value: bytes | None,
+        key: bytes | None,  # noqa: ARG002
+        value: bytes | None,  # noqa: ARG002
         partitions: Sequence[int],
         available: Sequence[int],
     ) -> int:

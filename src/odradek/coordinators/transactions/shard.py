@@ -111,7 +111,7 @@ class TransactionShard:
             None if value is None else TransactionLogValue.decode_prefixed(value),
         )
 
-    def replay(self, offset: int, producer_id: int, key: object, value: object) -> None:
+    def replay(self, offset: int, producer_id: int, key: object, value: object) -> None:  # noqa: ARG002
         """Apply a record; see `replay_bytes`."""
         assert isinstance(key, TransactionLogKey)
         transactional_id = key.transactional_id

@@ -34,7 +34,7 @@ def _too_many(log: TruncatableLog) -> Breach:
     limit = log.config.retention_bytes
     excess = log.size_bytes - limit
 
-    def breach(segment: Segment, following: Segment | None) -> bool:
+    def breach(segment: Segment, _following: Segment | None) -> bool:
         nonlocal excess
         if limit < 0 or excess < segment.size:
             return False
@@ -47,7 +47,7 @@ def _too_many(log: TruncatableLog) -> Breach:
 def _too_old(log: TruncatableLog, now_ms: int) -> Breach:
     limit = log.config.retention_ms
 
-    def breach(segment: Segment, following: Segment | None) -> bool:
+    def breach(segment: Segment, _following: Segment | None) -> bool:
         if limit < 0:
             return False
         newest = segment.known_max_timestamp().timestamp

@@ -41,7 +41,7 @@ class Assignor:
     name: str = ""
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
 
-    def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
+    def subscription_user_data(self, topics: Collection[str]) -> bytes | None:  # noqa: ARG002
         """Bytes of the assignor's own that travel with the subscription."""
         return None
 

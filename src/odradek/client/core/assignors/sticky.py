@@ -106,7 +106,7 @@ class StickyAssignor(Assignor):
         self._last = tuple(partitions)
         self._generation = generation
 
-    def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
+    def subscription_user_data(self, topics: Collection[str]) -> bytes | None:  # noqa: ARG002
         """See `Assignor.subscription_user_data`: StickyAssignorUserData version 1."""
         return None if self._last is None else encode_owned(Owned(self._last, self._generation))
 
@@ -136,7 +136,7 @@ class CooperativeStickyAssignor(StickyAssignor):
     name = "cooperative-sticky"
     protocols = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
 
-    def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
+    def subscription_user_data(self, topics: Collection[str]) -> bytes | None:  # noqa: ARG002
         """See `Assignor.subscription_user_data`: the generation alone."""
         return _INT.pack(self._generation)
 

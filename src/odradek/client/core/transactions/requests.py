@@ -113,13 +113,13 @@ def build(request: TxnRequest, me: Identity, versions: NodeVersions) -> tuple[An
     return _BUILDERS[request.api](request, me, version), version
 
 
-def _find_coordinator(request: TxnRequest, me: Identity, version: int) -> FindCoordinatorRequest:
+def _find_coordinator(request: TxnRequest, _me: Identity, version: int) -> FindCoordinatorRequest:
     assert request.find is not None
     kind, key = request.find
     return find_coordinator_request(key, int(kind), version)
 
 
-def _init_producer_id(request: TxnRequest, me: Identity, version: int) -> InitProducerIdRequest:
+def _init_producer_id(request: TxnRequest, me: Identity, _version: int) -> InitProducerIdRequest:
     return InitProducerIdRequest(
         transactional_id=me.transactional_id,
         transaction_timeout_ms=me.timeout_ms,
@@ -130,7 +130,7 @@ def _init_producer_id(request: TxnRequest, me: Identity, version: int) -> InitPr
     )
 
 
-def _add_partitions(request: TxnRequest, me: Identity, version: int) -> AddPartitionsToTxnRequest:
+def _add_partitions(request: TxnRequest, me: Identity, _version: int) -> AddPartitionsToTxnRequest:
     return AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=me.transactional_id,
         v3_and_below_producer_id=me.producer_id,
@@ -142,7 +142,7 @@ def _add_partitions(request: TxnRequest, me: Identity, version: int) -> AddParti
     )
 
 
-def _add_offsets(request: TxnRequest, me: Identity, version: int) -> AddOffsetsToTxnRequest:
+def _add_offsets(request: TxnRequest, me: Identity, _version: int) -> AddOffsetsToTxnRequest:
     assert request.group is not None
     return AddOffsetsToTxnRequest(
         transactional_id=me.transactional_id,
@@ -180,7 +180,7 @@ def _commit_offsets(request: TxnRequest, me: Identity, version: int) -> TxnOffse
     )
 
 
-def _end(request: TxnRequest, me: Identity, version: int) -> EndTxnRequest:
+def _end(request: TxnRequest, me: Identity, _version: int) -> EndTxnRequest:
     return EndTxnRequest(
         transactional_id=me.transactional_id,
         producer_id=me.producer_id,
