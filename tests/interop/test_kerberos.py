@@ -7,7 +7,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 from interop import kafka_peer
 from interop.conftest import OdradekServer
 from ports import free_port
+from zookeeper_server import available
 
 pytestmark = pytest.mark.interop
 
@@ -98,8 +100,8 @@ def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
         child.wait(30)
 
 
-@pytest.fixture(scope="module")
-def kerberized(kdc: Kdc, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OdradekServer]:
+@contextmanager
+def serving(kdc: Kdc, folder: Path, more: Mapping[str, str]) -> Iterator[OdradekServer]:
     """Our broker, which takes tickets."""
     port = free_port()
     module = (
@@ -108,26 +110,33 @@ def kerberized(kdc: Kdc, tmp_path_factory: pytest.TempPathFactory) -> Iterator[O
     )
     configs = {
         "listeners": f"SASL_PLAINTEXT://localhost:{port}",
+        "log.dirs": str(folder / "data"),
         "sasl.enabled.mechanisms": "GSSAPI",
         "listener.name.sasl_plaintext.gssapi.sasl.jaas.config": module,
         "sasl.kerberos.service.name": "kafka",
         "connection.failed.authentication.delay.ms": "1",
+        **more,
     }
     words = [word for name, value in configs.items() for word in ("--set", f"{name}={value}")]
-    folder = tmp_path_factory.mktemp("kerberized")
-    command = [sys.executable, "-m", "odradek", "server", "--data", str(folder / "data"), *words]
+    command = [sys.executable, "-m", "odradek", "server", *words]
+    folder.mkdir(exist_ok=True)
     with (folder / "log").open("w") as log:
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=kdc.environment)
     assert child.stdout is not None
     try:
         line = child.stdout.readline()
         assert line.startswith("ready "), (folder / "log").read_text()
-        server = OdradekServer(folder, port=port)
-        yield server
+        yield OdradekServer(folder, port=port)
     finally:
         child.terminate()
         child.wait(30)
         child.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def kerberized(kdc: Kdc, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OdradekServer]:
+    with serving(kdc, tmp_path_factory.mktemp("kerberized"), {}) as server:
+        yield server
 
 
 def at(server: OdradekServer) -> str:
@@ -153,7 +162,8 @@ def test_our_clients_without_a_key_are_told(kdc: Kdc, kerberized: OdradekServer)
 
 
 @pytest.mark.usefixtures("kafka_toolchain")
-def test_java_logs_in(kdc: Kdc, kerberized: OdradekServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [kafka_peer.NEWEST, "2.2.2"])
+def test_java_logs_in(version: str, kdc: Kdc, kerberized: OdradekServer, tmp_path: Path) -> None:
     module = (
         "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
         f'keyTab="{kdc.keytab("alice")}" principal="alice@{REALM}";'
@@ -166,13 +176,71 @@ def test_java_logs_in(kdc: Kdc, kerberized: OdradekServer, tmp_path: Path) -> No
     krb5 = f"-Djava.security.krb5.conf={kdc.folder / 'krb5.conf'}"
 
     def tool(name: str, *words: str, stdin: str = "") -> str:
-        command = kafka_peer.tool_command(kafka_peer.NEWEST, name, *words)
+        command = kafka_peer.tool_command(version, name, *words)
         done = subprocess.run(
             [command[0], krb5, *command[1:]], input=stdin, capture_output=True, text=True, timeout=90
         )
         assert done.returncode == 0, f"{done.stdout[-1000:]}{done.stderr[-3000:]}"
         return done.stdout
 
-    common = ("--bootstrap-server", at(kerberized), "--topic", "java", "--command-config", str(configs))
-    tool("console-producer", *common, stdin="hello\n")
-    assert tool("console-consumer", *common, "--from-beginning", "--max-messages", "1").split() == ["hello"]
+    new = kafka_peer.version_tuple(version) >= (4,)
+    topic = ("--topic", f"java-{version}")
+    tool(
+        "console-producer",
+        *("--bootstrap-server" if new else "--broker-list", at(kerberized), *topic),
+        *("--command-config" if new else "--producer.config", str(configs)),
+        stdin="hello\n",
+    )
+    read = tool(
+        "console-consumer",
+        *("--bootstrap-server", at(kerberized), *topic, "--from-beginning", "--max-messages", "1"),
+        *("--command-config" if new else "--consumer.config", str(configs)),
+    )
+    assert read.split() == ["hello"]
+
+
+def test_librdkafka_logs_in(kdc: Kdc, kerberized: OdradekServer) -> None:
+    """Debian's, by kcat: the wheels of confluent-kafka are built without Kerberos."""
+    kcat = shutil.which("kcat")
+    if kcat is None:
+        pytest.skip("not on this machine: kcat")
+    features = subprocess.run([kcat, "-V"], capture_output=True, text=True, timeout=60).stdout
+    if "gssapi" not in features:
+        pytest.skip("kcat is built without sasl_gssapi")
+    options = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "GSSAPI",
+        "sasl.kerberos.service.name": "kafka",
+        "sasl.kerberos.principal": f"alice@{REALM}",
+        "sasl.kerberos.keytab": kdc.keytab("alice"),
+    }
+    words = [word for name, value in options.items() for word in ("-X", f"{name}={value}")]
+    common = ("-b", at(kerberized), "-t", "librdkafka", *words)
+    kdc.run(kcat, "-P", *common, stdin="hello\n")
+    assert kdc.run(kcat, "-C", *common, "-o", "beginning", "-c", "1", "-e", "-q").split() == ["hello"]
+
+
+def test_brokers_log_in_at_each_other(kdc: Kdc, tmp_path: Path) -> None:
+    """A record is acknowledged by two replicas, of which one has fetched it as `kafka/localhost`."""
+    zookeeper = available(tmp_path / "zookeeper")
+    zookeeper.start()
+    more = {
+        "zookeeper.connect": zookeeper.address,
+        "security.inter.broker.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism.inter.broker.protocol": "GSSAPI",
+        "default.replication.factor": "2",
+        "min.insync.replicas": "2",
+        "offsets.topic.replication.factor": "2",
+        "offsets.topic.num.partitions": "1",
+        "group.initial.rebalance.delay.ms": "0",
+    }
+    try:
+        with ExitStack() as stack:
+            servers = [
+                stack.enter_context(serving(kdc, tmp_path / f"{number}", {**more, "broker.id": f"{number}"}))
+                for number in range(2)
+            ]
+            done = run_ours(kdc, ",".join(map(at, servers)), "both", f"alice@{REALM}", kdc.keytab("alice"))
+            assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
+    finally:
+        zookeeper.kill()
