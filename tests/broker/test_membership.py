@@ -593,6 +593,40 @@ def test_a_controller_that_refuses_this_broker_alone_is_not_removed_again_and_ag
     in_member(tmp_path, use)
 
 
+def test_a_controller_that_cannot_be_connected_to_is_watched_once_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Something other than a refusal tells nothing of its life; it may last for a while, and be over."""
+    monkeypatch.setattr(membership, "_LOOK_ANEW_MS", 10)
+
+    async def use(member: Member) -> None:
+        broker = member.broker._membership
+        assert broker is not None
+        connected: list[asyncio.BaseTransport] = []
+
+        class Controller(asyncio.Protocol):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                connected.append(transport)
+
+        server = await asyncio.get_running_loop().create_server(Controller, "127.0.0.1", 0)
+
+        def told(port: int) -> None:
+            listener = UpdateMetadataEndpoint(host="127.0.0.1", port=port, listener="PLAINTEXT")
+            controller = UpdateMetadataBroker(id=9, endpoints=[listener])
+            request = UpdateMetadataRequest(controller_id=9, controller_epoch=11, live_brokers=[controller])
+            broker.metadata.update(request, 8)
+
+        told(2**31 - 1)  # no port
+        channel: Any = broker.channels.to_broker(9, "watch")
+        await until(lambda: channel._connecting is None)
+        assert not channel.is_connected
+        told(server.sockets[0].getsockname()[1])
+        await until(lambda: connected)
+        server.close()
+
+    in_member(tmp_path, use)
+
+
 def test_who_is_abandoned_leaves_no_thread_of_the_controller(tmp_path: Path) -> None:
     # Brokers of other tests may live beside this one, such as that of all tests of the tools.
     others = set(threading.enumerate())

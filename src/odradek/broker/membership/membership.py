@@ -63,6 +63,7 @@ _REGISTER_AGAIN_S = 0.25
 _MISSED_WITHIN_SESSIONS = 3
 _REJOIN_S = 0.5
 _LOOK_PAUSE_S = 0.1
+_LOOK_ANEW_MS = 1_000
 _LOOK_AGAIN_MS = 5_000
 _KNOWN_WITHIN_S = 10.0
 _NEWEST_CONTROLLED_SHUTDOWN = 3
@@ -353,6 +354,9 @@ class Membership:
 
     def _look_at_controller(self, controller_id: int) -> None:
         if controller_id == self._watched_controller and not self._stopped:
+            if self._looking is not None:
+                self._looking.cancel()
+                self._looking = None
             self._looked_at = self._loop.time()
             answer = self.channels.to_broker(controller_id, WATCH).send(ApiVersionsRequest(), 0)
             answer.add_done_callback(partial(self._saw_controller, controller_id))
@@ -364,6 +368,10 @@ class Membership:
             self._removed.discard(controller_id)
         elif isinstance(error, ChannelBroken) and error.refused:
             self._on_controller_refused(controller_id)
+        elif self._looking is None:
+            # It tells nothing, and nobody else would look again: of a connection that was never there none
+            # hears that it broke.
+            self._look_after(_LOOK_ANEW_MS, controller_id)
 
     def _on_controller_refused(self, controller_id: int) -> None:
         if controller_id != self.metadata.image.controller_id or self._stopped:
