@@ -36,7 +36,9 @@ FIRST_WARMUP_S = {KAFKA: 12.0}
 class Scenario:
     """A case: the generator's mode and options, what of its figures is shown, and what was promised.
 
-    `fill` are the options of a produce run that fills the topic once, before anything is measured.
+    `fill` are the options of a produce run that fills the topic once, before anything is measured. `own_bars`
+    are promises by another case of the same section, as `bars` are by contender. `absent` names contenders
+    that cannot do it.
     """
 
     case: str
@@ -46,6 +48,8 @@ class Scenario:
     bars: dict[str, dict[str, float]] = field(default_factory=dict)
     limits: dict[str, float] = field(default_factory=dict)
     fill: dict[str, object] = field(default_factory=dict)
+    own_bars: dict[str, dict[str, float]] = field(default_factory=dict)
+    absent: tuple[str, ...] = ()
 
 
 RATE = ("requests_per_s", "cpu_us_per_request", "p50_ms", "p99_ms")
@@ -90,7 +94,21 @@ SCENARIOS: dict[str, tuple[str, list[Scenario]]] = {
                 BYTES,
                 {"mb_per_s": {KAFKA: 1.5}, "cpu_us_per_request": {KAFKA: 0.4, FLOOR: 1.4}},
             ),
-            Scenario("acks=all, idempotent", "produce", FOUR_BY_FIVE | {"acks": -1, "idempotent": 1}, BYTES),
+            *(
+                Scenario(
+                    case,
+                    "produce",
+                    FOUR_BY_FIVE | {"acks": -1} | options,
+                    BYTES,
+                    own_bars={"cpu_us_per_request": {"acks=1": 1.1}},
+                    absent=(FLOOR,) if "transactional" in options else (),
+                )
+                for case, options in (
+                    ("acks=all", {}),
+                    ("acks=all, idempotent", {"idempotent": 1}),
+                    ("acks=all, transactional", {"transactional": 1}),
+                )
+            ),
         ],
     ),
     "compressed": (
@@ -212,7 +230,7 @@ class Case:
 
     def __init__(self, scenario: Scenario, peers: dict[str, Peer], context: Context, number: int) -> None:
         self.scenario = scenario
-        self.peers = peers
+        self.peers = {name: peer for name, peer in peers.items() if name not in scenario.absent}
         self.context = context
         self.topic = f"case-{number}"
         self.first = number == 0
@@ -269,9 +287,8 @@ class Case:
             label, less = LABELS[key]
             values = {name: [one[key] for one in all_of] for name, all_of in self.figures.items()}
             bars = self.scenario.bars.get(key, {})
-            measures.append(
-                Measure(self.scenario.case, label, values, less, bars, self.scenario.limits.get(key))
-            )
+            limit, own_bars = self.scenario.limits.get(key), self.scenario.own_bars.get(key, {})
+            measures.append(Measure(self.scenario.case, label, values, less, bars, limit, own_bars))
         return measures
 
     def disturbance(self) -> list[float]:

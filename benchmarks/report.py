@@ -30,7 +30,7 @@ def number(value: float | None) -> str:
     return f"{value:.3g}"
 
 
-def _bar(measure: Measure, ours: str) -> str:
+def _bar(outcome: Outcome, measure: Measure, ours: str) -> str:
     missed = measure.misses(ours)
     sign = "≤" if measure.less_is_better else "≥"
     words = []
@@ -38,6 +38,11 @@ def _bar(measure: Measure, ours: str) -> str:
         if measure.ratio(ours, peer) is None:
             continue
         words.append(f"{'✗' if peer in missed else '✓'} {sign} {bar:g} × {peer}")
+    for case, bar in measure.own_bars.items():
+        ratio = outcome.own_ratio(measure, case)
+        if ratio is not None:
+            kept = "✗" if case in outcome.misses_own(measure) else "✓"
+            words.append(f"{kept} {sign} {bar:g} × our own {case} ({ratio:.2f})")
     if measure.limit is not None and measure.median(ours) is not None:
         words.append(f"{'✗' if 'limit' in missed else '✓'} {sign} {measure.limit:g}")
     return "<br>".join(words)
@@ -57,7 +62,7 @@ def table(outcome: Outcome) -> list[str]:
         cells = [measure.case if measure.case != before else "", measure.name]
         cells += [number(measure.median(name)) for name in who]
         cells += ["–" if ratio is None else f"{ratio:.2f}" for ratio in ratios]
-        cells.append(_bar(measure, ours))
+        cells.append(_bar(outcome, measure, ours))
         lines.append(f"| {' | '.join(cells)} |")
         before = measure.case
     return lines
@@ -138,6 +143,13 @@ def render(plots: set[str] | None = None) -> None:
                 sign = "at most" if measure.less_is_better else "at least"
                 missed.append(
                     f"| {outcome.title} | {measure.case} | {measure.name} | {got} | {sign} {wanted:g} |"
+                )
+            for case in outcome.misses_own(measure):
+                ratio = outcome.own_ratio(measure, case)
+                sign = "at most" if measure.less_is_better else "at least"
+                missed.append(
+                    f"| {outcome.title} | {measure.case} | {measure.name} | {ratio:.2f} × our own {case} | "
+                    f"{sign} {measure.own_bars[case]:g} |"
                 )
     if missed:
         lines += [

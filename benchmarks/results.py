@@ -26,7 +26,7 @@ class Measure:
 
     `values` has one number per round. `bars` says what was promised: by contender the least that ours divided
     by it must be (the most, where less is better). `limit` is a promise without a contender, in the measure's
-    unit.
+    unit. `own_bars` says the same by another case: ours here divided by ours there.
     """
 
     case: str
@@ -35,6 +35,7 @@ class Measure:
     less_is_better: bool = False
     bars: dict[str, float] = field(default_factory=dict)
     limit: float | None = None
+    own_bars: dict[str, float] = field(default_factory=dict)
 
     def median(self, who: str) -> float | None:
         """The middle of its rounds, or None where it did not run."""
@@ -47,7 +48,7 @@ class Measure:
         return own / other if own is not None and other else None
 
     def misses(self, ours: str) -> list[str]:
-        """Which promises are not kept."""
+        """Which promises are not kept, those by other cases aside: `Outcome.misses_own`."""
         missed = []
         for peer, bar in self.bars.items():
             ratio = self.ratio(ours, peer)
@@ -79,6 +80,22 @@ class Outcome:
     skipped: dict[str, str] = field(default_factory=dict)
     date: str = ""
     machine: dict[str, str] = field(default_factory=dict)
+
+    def own_ratio(self, measure: Measure, case: str) -> float | None:
+        """Ours in a measure divided by ours in another case of the same run."""
+        ours = self.contenders[0]
+        own = measure.median(ours)
+        others = [one.median(ours) for one in self.measures if (one.case, one.name) == (case, measure.name)]
+        return own / others[0] if own is not None and others and others[0] else None
+
+    def misses_own(self, measure: Measure) -> list[str]:
+        """The other cases by which a promise of the measure is not kept."""
+        missed = []
+        for case, bar in measure.own_bars.items():
+            ratio = self.own_ratio(measure, case)
+            if ratio is not None and (ratio > bar if measure.less_is_better else ratio < bar):
+                missed.append(case)
+        return missed
 
     def save(self) -> Path:
         """Write it, with date and machine."""

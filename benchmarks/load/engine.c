@@ -240,5 +240,8 @@ void run_load(struct workload *w) {
             if (now > limit) die("%llu requests were never answered", (unsigned long long)total);
         }
     }
-    for (int i = 0; i < o->connections; i++) close(conns[i].fd);
+    for (int i = 0; i < o->connections; i++) {
+        if (w->finish) w->finish(w, conns + i);
+        close(conns[i].fd);
+    }
 }

@@ -22,7 +22,7 @@ struct options {
     long requests;                /* stop after so many instead of after `seconds` (0: by time) */
     long partitions, per_request; /* of the topic; in each request */
     long batch_bytes, records, record_bytes;
-    long acks, idempotent;
+    long acks, idempotent, transactional;
     long max_bytes, max_wait_ms, discard; /* of a fetch, for each partition */
     long interval_ms;                     /* > 0: each connection sends one request per interval */
     long gap_us;                          /* latency: pause between the long poll and the produce */
@@ -106,7 +106,11 @@ void create_topic(int fd, const struct options *o);
 void delete_topic(int fd, const struct options *o);
 void await_leaders(int fd, const struct options *o);
 int64_t end_offset(int fd, const struct options *o, int partition);
-int64_t producer_id(int fd, int *epoch);
+/* `transactional_id` NULL: of an idempotent producer. */
+int64_t producer_id(int fd, const char *transactional_id, int *epoch);
+/* All partitions of the topic into the producer's transaction, and its end. */
+void begin_transaction(int fd, const struct options *o, const char *transactional_id, int64_t id, int epoch);
+void commit_transaction(int fd, const char *transactional_id, int64_t id, int epoch);
 /* One fetch of one partition, whole; returns the bytes of records and puts them into `records`. */
 size_t fetch_once(int fd, const struct options *o, int partition, int64_t offset, struct buf *records);
 void put_fetch(struct buf *b, const struct options *o, const int *partitions, int n, size_t *offsets_at);
@@ -139,6 +143,7 @@ struct workload {
     void (*prepare)(struct workload *w, struct conn *c, struct slot *s); /* just before it is sent; may be NULL */
     /* Checks a whole response (after its size), returns the bytes of records that it stands for. */
     size_t (*check)(struct workload *w, struct conn *c, struct slot *s, const uint8_t *body, size_t n);
+    void (*finish)(struct workload *w, struct conn *c); /* when all is answered; may be NULL */
     struct result r;
     void *extra;
 };

@@ -39,6 +39,7 @@ static const struct {
     {"record-bytes", .number = &o.record_bytes, .help = "size of each value"},
     {"acks", .number = &o.acks, .help = "1 or -1"},
     {"idempotent", .number = &o.idempotent, .help = "1: a producer id per connection, sequences"},
+    {"transactional", .number = &o.transactional, .help = "1: one transaction per connection, all of it in that"},
     {"max-bytes", .number = &o.max_bytes, .help = "fetch: of each partition"},
     {"max-wait-ms", .number = &o.max_wait_ms},
     {"discard", .number = &o.discard, .help = "fetch: drop records in the kernel (default: from 64 KiB on)"},
@@ -69,6 +70,7 @@ static void parse(int argc, char **argv) {
         if (*end) usage();
     }
     if (o.acks != 1 && o.acks != -1) die("acks is 1 or -1");
+    if (o.transactional) o.idempotent = 1;
     if (o.per_request > o.partitions || o.per_request < 1) die("per-request is 1 to partitions");
     if (o.connections < 1 || o.in_flight < 1 || o.partitions < 1 || o.seconds <= 0) usage();
 }

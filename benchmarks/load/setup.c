@@ -165,11 +165,70 @@ void await_leaders(int fd, const struct options *o) {
             if (now_s() > limit) die("ListOffsets answers error %d", error);
 }
 
-int64_t producer_id(int fd, int *epoch) {
+/* The coordinator is the broker that is asked; asking for it makes the topic of the transactions. */
+static void find_coordinator(int fd, const char *transactional_id) {
     struct buf frame = {0}, reply = {0};
     for (double limit = now_s() + 20;; usleep(50000)) {
+        begin_request(&frame, 10, 1);
+        put_string(&frame, transactional_id);
+        put8(&frame, 1);
+        end_request(&frame, 0);
+        call(fd, &frame, &reply);
+        if (!get16(reply.data + 4)) break;
+        if (now_s() > limit) die("FindCoordinator answers error %d", get16(reply.data + 4));
+    }
+    free(frame.data);
+    free(reply.data);
+}
+
+static void put_producer(struct buf *b, const char *transactional_id, int64_t id, int epoch) {
+    put_string(b, transactional_id);
+    put64(b, id);
+    put16(b, epoch);
+}
+
+void begin_transaction(int fd, const struct options *o, const char *transactional_id, int64_t id, int epoch) {
+    struct buf frame = {0}, reply = {0};
+    for (double limit = now_s() + 20;; usleep(50000)) {
+        begin_request(&frame, 24, 1);
+        put_producer(&frame, transactional_id, id, epoch);
+        put32(&frame, 1);
+        put_string(&frame, o->topic);
+        put32(&frame, o->partitions);
+        for (int i = 0; i < o->partitions; i++) put32(&frame, i);
+        end_request(&frame, 0);
+        call(fd, &frame, &reply);
+        const uint8_t *at = reply.data + 4 + 4 + 2 + strlen(o->topic) + 4;
+        int error = 0;
+        for (int i = 0; i < o->partitions; i++) error = error ? error : get16(at + 6 * i + 4);
+        if (!error) break;
+        if (now_s() > limit) die("AddPartitionsToTxn answers error %d", error);
+    }
+    free(frame.data);
+    free(reply.data);
+}
+
+void commit_transaction(int fd, const char *transactional_id, int64_t id, int epoch) {
+    struct buf frame = {0}, reply = {0};
+    for (double limit = now_s() + 20;; usleep(50000)) {
+        begin_request(&frame, 26, 1);
+        put_producer(&frame, transactional_id, id, epoch);
+        put8(&frame, 1);
+        end_request(&frame, 0);
+        call(fd, &frame, &reply);
+        if (!get16(reply.data + 4)) break;
+        if (now_s() > limit) die("EndTxn answers error %d", get16(reply.data + 4));
+    }
+    free(frame.data);
+    free(reply.data);
+}
+
+int64_t producer_id(int fd, const char *transactional_id, int *epoch) {
+    struct buf frame = {0}, reply = {0};
+    if (transactional_id) find_coordinator(fd, transactional_id);
+    for (double limit = now_s() + 20;; usleep(50000)) {
         begin_request(&frame, 22, 1);
-        put_string(&frame, NULL);
+        put_string(&frame, transactional_id);
         put32(&frame, 60000);
         end_request(&frame, 0);
         call(fd, &frame, &reply);

@@ -1,7 +1,9 @@
 #include "load.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- produce: Produce v7, one batch for each partition of the request ---- */
 
@@ -16,13 +18,20 @@ struct producer { /* of one connection */
     int64_t id;
     int epoch;
     int32_t *sequences; /* by partition */
+    char transactional_id[32];
 };
 
 static struct producer *producer_of(struct workload *w, struct conn *c) {
     if (!c->extra) {
         struct producer *p = calloc(1, sizeof *p);
         p->sequences = calloc((size_t)w->o->partitions, sizeof *p->sequences);
-        p->id = producer_id(c->fd, &p->epoch);
+        if (w->o->transactional) {
+            snprintf(p->transactional_id, sizeof p->transactional_id, "load-%d-%d", (int)getpid(), c->number);
+            p->id = producer_id(c->fd, p->transactional_id, &p->epoch);
+            begin_transaction(c->fd, w->o, p->transactional_id, p->id, p->epoch);
+        } else {
+            p->id = producer_id(c->fd, NULL, &p->epoch);
+        }
         c->extra = p;
     }
     return c->extra;
@@ -37,7 +46,7 @@ static void build_produce(struct workload *w, struct conn *c, struct slot *s, in
     if (o->idempotent) x->crcs = calloc(n, sizeof *x->crcs);
     struct buf b = {0};
     begin_request(&b, 0, 7);
-    put_string(&b, NULL);
+    put_string(&b, o->transactional ? producer_of(w, c)->transactional_id : NULL);
     put16(&b, (int)o->acks);
     put32(&b, 30000);
     put32(&b, 1);
@@ -58,6 +67,7 @@ static void build_produce(struct workload *w, struct conn *c, struct slot *s, in
             set64(batch + BATCH_PRODUCER, (uint64_t)p->id);
             batch[51] = (uint8_t)(p->epoch >> 8);
             batch[52] = (uint8_t)p->epoch;
+            if (o->transactional) batch[BATCH_ATTRIBUTES + 1] |= 0x10;
             sequence_crc_init(x->crcs + i, batch, size);
         }
     }
@@ -89,7 +99,16 @@ static size_t check_produce(struct workload *w, struct conn *c, struct slot *s, 
     return (s->len - x->batches_at[0]) - (size_t)(w->o->per_request - 1) * 8;
 }
 
+static void finish_produce(struct workload *w, struct conn *c) {
+    struct producer *p = c->extra;
+    int fd = connect_to(w->o); /* that of the load does not wait */
+    if (fd < 0) die("no connection to end the transaction");
+    commit_transaction(fd, p->transactional_id, p->id, p->epoch);
+    close(fd);
+}
+
 void produce_workload(struct workload *w) {
+    w->finish = w->o->transactional ? finish_produce : NULL;
     w->build = build_produce;
     w->prepare = w->o->idempotent ? prepare_idempotent : NULL;
     w->check = check_produce;

@@ -116,12 +116,18 @@ cdef class Program:
     cdef bint flexible
     cdef Py_ssize_t unknown_offset
     cdef object kept
+    # The keywords of the last call that constructed one, and the numbers of their operations: a call in a loop
+    # brings the same tuple each time.
+    cdef tuple last_names
+    cdef int *last_places
 
     def __cinit__(self):
         self.ops = NULL
+        self.last_places = NULL
 
     def __dealloc__(self):
         PyMem_Free(self.ops)
+        PyMem_Free(self.last_places)
 
     def __init__(self, cls, unknown_slot, bint flexible, tuple inline, tuple tagged, tuple absent):
         cdef int index = 0
@@ -138,6 +144,11 @@ cdef class Program:
             inline + tagged + absent
         ):
             op = self.ops + index
+            if type(slot) is Lazy:
+                slot = (<Lazy>slot).member
+            elif not has:
+                owner = slot.__objclass__
+                setattr(owner, slot.__name__, Lazy(owner, slot, None if kind == ARRAY else program))
             op.offset = (<PyMemberDescrObject *>slot).d_member.offset
             op.kind, op.nullable, op.compact, op.tag = kind, nullable, compact, tag
             op.smallest, op.element, op.element_compact, op.checked = smallest, element, element_compact, checked
@@ -148,18 +159,61 @@ cdef class Program:
 
 # --- defaults --------------------------------------------------------------------------------------------------
 
-cdef PyObject *fresh(Op *op) except NULL:
-    """A new reference to the default of a field."""
-    cdef object made
+cdef inline void put_default(PyObject *made, Op *op) noexcept:
+    """Give a new struct the default of a field. Lists and structs stay away until somebody asks: see `Lazy`."""
     if op.default != NULL:
         Py_INCREF(<object>op.default)
-        return op.default
-    if op.kind == ARRAY:
-        made = []
-    else:
-        made = of_defaults(<Program>op.program)
-    Py_INCREF(made)
-    return <PyObject *>made
+        odradek_put(made, op.offset, op.default)
+
+
+cdef class Lazy:
+    """A field whose default is a list or a struct of its own, made when it is first asked for.
+
+    Most are in messages that are made, encoded and gone before anybody does.
+
+    Args:
+        cls: the struct's class.
+        member: its slot.
+        program: of the struct that is the default; None for an empty list.
+    """
+
+    cdef readonly object member
+    cdef object cls
+    cdef Py_ssize_t offset
+    cdef object program
+
+    def __init__(self, cls, member, program):
+        self.cls, self.member, self.program = cls, member, program
+        self.offset = (<PyMemberDescrObject *>member).d_member.offset
+
+    def __get__(self, instance, owner):
+        cdef PyObject *held
+        cdef object made
+        if instance is None:
+            return self
+        if not isinstance(instance, self.cls):
+            return self.member.__get__(instance, owner)  # says that it is none
+        held = odradek_borrowed(<PyObject *>instance, self.offset)
+        if held != NULL:
+            return <object>held
+        made = [] if self.program is None else of_defaults(<Program>self.program)
+        Py_INCREF(made)
+        odradek_put(<PyObject *>instance, self.offset, <PyObject *>made)
+        return made
+
+    def __set__(self, instance, value):
+        cdef PyObject *held
+        if not isinstance(instance, self.cls):
+            self.member.__set__(instance, value)
+            return
+        held = odradek_borrowed(<PyObject *>instance, self.offset)
+        Py_INCREF(value)
+        odradek_put(<PyObject *>instance, self.offset, <PyObject *>value)
+        Py_XDECREF(held)
+
+    def __delete__(self, instance):
+        """Back to the default."""
+        self.member.__delete__(instance)
 
 
 cdef object of_defaults(Program program):
@@ -171,7 +225,7 @@ cdef object of_defaults(Program program):
     held = <object>made
     Py_XDECREF(made)
     for index in range(program.inline_count + program.tagged_count + program.absent_count):
-        odradek_put(made, program.ops[index].offset, fresh(program.ops + index))
+        put_default(made, program.ops + index)
     Py_INCREF(None)
     odradek_put(made, program.unknown_offset, <PyObject *>None)
     return held
@@ -210,7 +264,7 @@ cdef object decode_struct(Program program, Reader *r, object view):
         odradek_put(made, op.offset, <PyObject *>value)
         op += 1
     for index in range(program.tagged_count + program.absent_count):
-        odradek_put(made, op.offset, fresh(op))
+        put_default(made, op)
         op += 1
     Py_INCREF(None)
     odradek_put(made, program.unknown_offset, <PyObject *>None)
@@ -229,7 +283,8 @@ cdef int decode_tags(Program program, PyObject *made, int64_t count, Reader *r, 
     cdef Py_ssize_t limit
     cdef Op *op
     cdef int index
-    cdef object value, old
+    cdef object value
+    cdef PyObject *old
     while count > 0:
         count -= 1
         tag = read_uvarint(r)
@@ -250,10 +305,10 @@ cdef int decode_tags(Program program, PyObject *made, int64_t count, Reader *r, 
         if r.failed or r.at != limit:
             r.failed = True
             return 0
-        old = <object>odradek_borrowed(made, op.offset)
+        old = odradek_borrowed(made, op.offset)
         Py_INCREF(value)
         odradek_put(made, op.offset, <PyObject *>value)
-        Py_XDECREF(<PyObject *>old)
+        Py_XDECREF(old)
     return 0
 
 
@@ -409,7 +464,7 @@ cdef bint is_default(Op *op, PyObject *value) except -1:
     cdef int index
     cdef PyObject *inner
     if value == NULL:
-        return False
+        return op.default == NULL
     if value == op.default:
         return True
     if op.default != NULL:
@@ -501,7 +556,13 @@ cdef int encode_value(
     cdef PyObject *item
     cdef double real
     cdef uint64_t raw
+    cdef object made
     if value == NULL:
+        if op.default == NULL and kind == ARRAY:
+            return put_length(w, 0, compact, False)
+        if op.default == NULL and kind == STRUCT:
+            made = of_defaults(<Program>op.program)
+            return encode_value(op, kind, nullable, compact, <PyObject *>made, w, parts)
         w.failed = True
         return 0
     if kind <= INT64:
@@ -736,15 +797,31 @@ cdef class Codec:
 cdef dict constructors = {}  # class → (Program, name → number of its operation)
 
 
+cdef int find_places(Program program, cls, places, tuple names) except -1:
+    """Find the operations of the keywords of a call."""
+    cdef Py_ssize_t index
+    cdef PyObject *place
+    cdef int *found = <int *>PyMem_Realloc(program.last_places, (len(names) + 1) * sizeof(int))
+    if found == NULL:
+        raise MemoryError
+    program.last_places = found
+    program.last_names = None
+    for index in range(len(names)):
+        place = PyDict_GetItem(places, names[index])
+        if place == NULL:
+            raise TypeError(f"{cls.__name__}() got an unexpected keyword argument {names[index]!r}")
+        found[index] = <object>place
+    program.last_names = names
+    return 0
+
+
 cdef PyObject *construct(
     PyObject *cls, const PyObject **arguments, size_t flags, PyObject *names
 ) except NULL:
     """The class called (PEP 590)."""
     cdef PyObject *known = PyDict_GetItem(constructors, <object>cls)
     cdef Program program = <Program>PyTuple_GET_ITEM(<object>known, 0)
-    cdef object places = <object>PyTuple_GET_ITEM(<object>known, 1)
     cdef PyObject *made
-    cdef PyObject *place
     cdef object held, value
     cdef Py_ssize_t index
     cdef Op *op
@@ -756,18 +833,17 @@ cdef PyObject *construct(
     held = <object>made
     Py_XDECREF(made)
     if names != NULL:
+        if names != <PyObject *>program.last_names:
+            find_places(program, <object>cls, <object>PyTuple_GET_ITEM(<object>known, 1), <object>names)
         for index in range(PyTuple_GET_SIZE(<object>names)):
-            place = PyDict_GetItem(places, <object>PyTuple_GET_ITEM(<object>names, index))
-            if place == NULL:
-                value = <object>PyTuple_GET_ITEM(<object>names, index)
-                raise TypeError(f"{(<object>cls).__name__}() got an unexpected keyword argument {value!r}")
             value = <object>arguments[index]
             Py_INCREF(value)
-            odradek_put(made, program.ops[<Py_ssize_t><object>place].offset, <PyObject *>value)
+            odradek_put(made, program.ops[program.last_places[index]].offset, <PyObject *>value)
     for index in range(program.inline_count):
         op = program.ops + index
-        if odradek_borrowed(made, op.offset) == NULL:
-            odradek_put(made, op.offset, fresh(op))
+        if op.default != NULL and odradek_borrowed(made, op.offset) == NULL:
+            Py_INCREF(<object>op.default)
+            odradek_put(made, op.offset, op.default)
     Py_INCREF(None)
     odradek_put(made, program.unknown_offset, <PyObject *>None)
     Py_INCREF(held)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fastcrc import crc32
 
@@ -21,36 +21,36 @@ from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Buffer, Codec, d
 from odradek.records.kernel import kernel
 from odradek.records.problems import raise_for_problem
 
-MAGIC_V2 = 2
+MAGIC_V2: Final = 2
 
-HEADER_BYTES = 61
+HEADER_BYTES: Final = 61
 """The header of a v2 batch, up to the first record."""
-LOG_OVERHEAD = 12
+LOG_OVERHEAD: Final = 12
 """Base offset and length: what stands before the bytes that the length counts."""
 
-LENGTH_AT = 8
-LEADER_EPOCH_AT = 12
-MAGIC_AT = 16
-CRC_AT = 17
-ATTRIBUTES_AT = 21
+LENGTH_AT: Final = 8
+LEADER_EPOCH_AT: Final = 12
+MAGIC_AT: Final = 16
+CRC_AT: Final = 17
+ATTRIBUTES_AT: Final = 21
 """The first byte under the CRC."""
-FLAGS_AT = ATTRIBUTES_AT + 1
+FLAGS_AT: Final = ATTRIBUTES_AT + 1
 """The low byte of the attributes, which has all that is used of them."""
-LAST_OFFSET_DELTA_AT = 23
-BASE_TIMESTAMP_AT = 27
-MAX_TIMESTAMP_AT = 35
-PRODUCER_ID_AT = 43
+LAST_OFFSET_DELTA_AT: Final = 23
+BASE_TIMESTAMP_AT: Final = 27
+MAX_TIMESTAMP_AT: Final = 35
+PRODUCER_ID_AT: Final = 43
 
-CODEC_MASK = 0x07
-TIMESTAMP_TYPE_BIT = 0x08
-TRANSACTIONAL_BIT = 0x10
-CONTROL_BIT = 0x20
-DELETE_HORIZON_BIT = 0x40
+CODEC_MASK: Final = 0x07
+TIMESTAMP_TYPE_BIT: Final = 0x08
+TRANSACTIONAL_BIT: Final = 0x10
+CONTROL_BIT: Final = 0x20
+DELETE_HORIZON_BIT: Final = 0x40
 
-NO_TIMESTAMP = -1
-NO_PRODUCER_ID = -1
-NO_SEQUENCE = -1
-NO_LEADER_EPOCH = -1
+NO_TIMESTAMP: Final = -1
+NO_PRODUCER_ID: Final = -1
+NO_SEQUENCE: Final = -1
+NO_LEADER_EPOCH: Final = -1
 
 _MIN_LENGTH = HEADER_BYTES - LOG_OVERHEAD
 _V0_MIN_LENGTH = 14

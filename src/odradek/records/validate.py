@@ -53,9 +53,11 @@ _NO_BOUND_MS: Final = 2**61
 MAX_RECORD_ERRORS = 1000
 """How many refused records an error names at most; a response must not outgrow its request."""
 
-FIRST_VERSION_WITH_ZSTD = 7
+FIRST_VERSION_WITH_ZSTD: Final = 7
 """Of Produce requests (KIP-110)."""
 
+_EARLIEST: Final = INT64_MIN
+_LATEST: Final = INT64_MAX
 _LZ4: Final = int(Codec.LZ4)
 _ZSTD: Final = int(Codec.ZSTD)
 
@@ -207,8 +209,8 @@ class BatchLimits:
         found = accept_batch(
             buffer,
             self._max_message_bytes,
-            now_ms - self._before_ms if self._bounds_before else INT64_MIN,
-            now_ms + self._after_ms if self._bounds_after else INT64_MAX,
+            now_ms - self._before_ms if self._bounds_before else _EARLIEST,
+            now_ms + self._after_ms if self._bounds_after else _LATEST,
             self._compacted,
             _ZSTD if has_zstd else _LZ4,
             self._max_decompressed_bytes,
@@ -226,8 +228,8 @@ class BatchLimits:
             memoryview(buffer),
             _Limits(
                 self._max_message_bytes,
-                now_ms - self._before_ms if self._bounds_before else INT64_MIN,
-                now_ms + self._after_ms if self._bounds_after else INT64_MAX,
+                now_ms - self._before_ms if self._bounds_before else _EARLIEST,
+                now_ms + self._after_ms if self._bounds_after else _LATEST,
                 self._compacted,
                 from_client,
                 produce_version,

@@ -168,7 +168,8 @@ class Purgatory:
         Returns:
             How many of them completed.
         """
-        waiting = self._watchers.get(key)
+        watchers = self._watchers
+        waiting = watchers.get(key) if watchers else None
         if waiting is None:
             return 0
         completed = 0

@@ -20,25 +20,27 @@ from odradek.errors.base import ProtocolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Final
+
     from odradek.wire.primitives import Buffer
 
-SHARED_BYTES = 256 * 1024
+SHARED_BYTES: Final = 256 * 1024
 """Of the buffer that is shared: as much as one read of a socket can give."""
 
-LARGE_BYTES = 64 * 1024
+LARGE_BYTES: Final = 64 * 1024
 """Frames from this size on, their own size included, get their own buffer unless they come in one piece."""
 
-AFTER_LARGE_BYTES = 16 * 1024
+AFTER_LARGE_BYTES: Final = 16 * 1024
 """How much is read into the shared buffer behind a large frame: the next one is most likely large as well,
 and what has come into the shared buffer has to be moved."""
 
-SPARE_BUFFERS = 4
-SPARE_BYTES = 2 * 1024 * 1024
+SPARE_BUFFERS: Final = 4
+SPARE_BYTES: Final = 2 * 1024 * 1024
 """So many buffers, each up to so large, are kept for the next large frames."""
 
-_TLS_HANDSHAKE = 0x1603
+_TLS_HANDSHAKE: Final = 0x1603
 
-_SIZE = Struct(">i")
+_unpack_size: Final = Struct(">i").unpack_from
 
 
 class ReceiveBuffers:
@@ -142,7 +144,7 @@ class FrameReceiver:
         frames: list[memoryview] = []
         position = 0
         while end - position >= 4:
-            (size,) = _SIZE.unpack_from(shared, position)
+            size: int = _unpack_size(shared, position)[0]
             stop = position + 4 + size
             if stop > end or size < 0:
                 self._check(size)

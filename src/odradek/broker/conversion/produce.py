@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from odradek.errors import KafkaError
 from odradek.records.batch import CODEC_MASK, FLAGS_AT, MAGIC_AT, MAGIC_V2
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 PreparedRecords = dict[tuple[str, int], "Prepared | KafkaError"]
 """What has been made of the records of a partition, or why they are refused."""
 
-FIRST_VERSION_OF_BATCHES = 3
+FIRST_VERSION_OF_BATCHES: Final = 3
 """Of Produce; earlier ones hold message sets."""
 
-FIRST_VERSION_WITH_TOPIC_IDS = 13
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 
 QUICK_BYTES = 64 * 1024
 """So much is converted at once: sooner done than handed to a thread."""
@@ -71,12 +71,14 @@ def converts(context: RequestContext, request: ProduceRequest) -> bool:
     """Whether anything in a request may have to be converted: it is old, or a topic's format is."""
     if context.api_version < FIRST_VERSION_OF_BATCHES:
         return True
-    broker = context.broker
-    for topic in request.topic_data:
+    replicas = context.broker.replicas
+    topics: list[TopicProduceData] = request.topic_data
+    for topic in topics:
         name = topic_name(context, topic)
+        here: dict[int, Partition] | None = None if name is None else replicas.of(name)
         # All partitions of a topic have its configs.
-        for partition in (broker.replicas.of(name) or {}).values():
-            if partition.log.rules.magic != MAGIC_V2:
+        for partition in () if here is None else here.values():
+            if not partition.log.rules.holds_batches:
                 return True
             break
     return False

@@ -22,8 +22,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from odradek.broker.apis.registry import handler
 from odradek.broker.conversion.produce import (
@@ -50,7 +49,6 @@ from odradek.errors import (
     UnknownTopicOrPartitionError,
 )
 from odradek.errors.codes import ErrorCode
-from odradek.records.batch import MAGIC_AT
 from odradek.records.validate import record_errors
 from odradek.util.promise import Promise
 from odradek.wire.api import ApiKey
@@ -72,7 +70,7 @@ if TYPE_CHECKING:
     from odradek.log.partition.appending import AppendInfo
     from odradek.replication.partition import Partition
 
-PARTITIONS_BETWEEN_PAUSES = 16
+PARTITIONS_BETWEEN_PAUSES: Final = 16
 
 ADMIN_CLIENT_ID = "__admin_client"
 
@@ -104,15 +102,28 @@ def handle(context: RequestContext, request: ProduceRequest) -> Any:
 
     The frame may be used again as soon as this has returned: see `own_records`.
     """
-    topics = request.topic_data
+    if request.acks not in (-1, 0, 1):
+        return _error_response(Refused(request, context.api_version, ErrorCode.INVALID_REQUIRED_ACKS, ""))
+    topics: list[TopicProduceData] = request.topic_data
     size = len(topics)
     for topic in topics:
         size += len(topic.partition_data)
-    if size <= AT_ONCE:
-        return take_or_wait(_produce(context, request, in_slices=False))
-    # The connection's next request begins when everything has been appended.
-    own_records(request)
-    return _produce(context, request, in_slices=True)
+    try:
+        admission = admit_produce(context, request)
+    except KafkaError as error:
+        return _refused(context, request, error)
+    if size > AT_ONCE:
+        # The connection's next request begins when everything has been appended.
+        own_records(request)
+        return _produce_in_steps(context, request, admission, in_slices=True)
+    if (
+        (admission is None or not isinstance(admission, asyncio.Future))
+        and context.broker.conversions.is_idle
+        and not converts(context, request)
+    ):
+        work = _Appends(context, request, admission, {})
+        return work.answer([work.append_topic(topic) for topic in topics])
+    return take_or_wait(_produce_in_steps(context, request, admission, in_slices=False))
 
 
 def own_records(request: ProduceRequest) -> None:
@@ -130,40 +141,49 @@ def own_records(request: ProduceRequest) -> None:
                 data.records = bytes(records)
 
 
-def _produce(
-    context: RequestContext, request: ProduceRequest, *, in_slices: bool
+def _refused(context: RequestContext, request: ProduceRequest, error: KafkaError) -> ProduceResponse | None:
+    context.close_connection = request.acks == 0
+    return _error_response(Refused(request, context.api_version, error.code, error.message))
+
+
+def _produce_in_steps(
+    context: RequestContext,
+    request: ProduceRequest,
+    admission: Admission | asyncio.Future[Admission] | None,
+    *,
+    in_slices: bool,
 ) -> Steps[ProduceResponse | Promise | None]:
-    """The whole way of a request; with pauses where it is worked on in slices."""
-    if request.acks not in (-1, 0, 1):
-        return _error_response(Refused(request, context.api_version, ErrorCode.INVALID_REQUIRED_ACKS, ""))
-    try:
-        admission = admit_produce(context, request)
-        if isinstance(admission, asyncio.Future):
-            own_records(request)
-            admission = yield from wait(admission)
-    except KafkaError as error:
-        context.close_connection = request.acks == 0
-        return _error_response(Refused(request, context.api_version, error.code, error.message))
+    """Wait for what has to be waited for before anything is appended; with pauses in slices."""
+    admitted: Admission | None
+    if isinstance(admission, asyncio.Future):
+        own_records(request)
+        try:
+            admitted = yield from wait(admission)
+        except KafkaError as error:
+            return _refused(context, request, error)
+    else:
+        admitted = admission
     prepared: PreparedRecords = {}
     if not context.broker.conversions.is_idle or converts(context, request):
         prepared = yield from _convert(context, request)
-    work = _Appends(context, request, admission, prepared)
-    twice = _named_twice(request.topic_data)
-    response = ProduceResponse(responses=[])
+    work = _Appends(context, request, admitted, prepared)
+    responses: list[TopicProduceResponse] = []
     for topic in request.topic_data:
-        answers: list[PartitionProduceResponse] = []
-        response.responses.append(
-            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
-        )
-        partitions = topic.partition_data
         if not in_slices:
-            answers += work.append(topic, partitions, twice)
+            responses.append(work.append_topic(topic))
             continue
+        answers: list[PartitionProduceResponse] = []
+        responses.append(_topic_response(topic, answers))
+        partitions = topic.partition_data
         for at in range(0, len(partitions), PARTITIONS_BETWEEN_PAUSES):
-            answers += work.append(topic, partitions[at : at + PARTITIONS_BETWEEN_PAUSES], twice)
+            answers += work.append(topic, partitions[at : at + PARTITIONS_BETWEEN_PAUSES])
             yield
         yield
-    return _answer(context, request, response, work)
+    return work.answer(responses)
+
+
+def _topic_response(topic: TopicProduceData, answers: list[PartitionProduceResponse]) -> TopicProduceResponse:
+    return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
 
 
 def _convert(context: RequestContext, request: ProduceRequest) -> Steps[PreparedRecords]:
@@ -192,10 +212,12 @@ def _convert(context: RequestContext, request: ProduceRequest) -> Steps[Prepared
 _Key = tuple[str, bytes, int]
 
 
-def _named_twice(topics: Sequence[TopicProduceData]) -> set[_Key]:
+def _named_twice(topics: list[TopicProduceData]) -> set[_Key]:
     """Partitions for which there is more than one batch. Kafka appends the last and acknowledges all."""
-    if len(topics) == 1 and len(topics[0].partition_data) == 1:
-        return set()
+    if len(topics) == 1:
+        partitions: list[PartitionProduceData] = topics[0].partition_data
+        if len(partitions) == 1 or len({data.index for data in partitions}) == len(partitions):
+            return set()
     keys = [(topic.name, topic.topic_id, data.index) for topic in topics for data in topic.partition_data]
     if len(set(keys)) == len(keys):
         return set()
@@ -210,7 +232,17 @@ class _Appends:
         failed: whether a partition was refused.
     """
 
-    __slots__ = ("_acks", "_admission", "_context", "_prepared", "_version", "failed", "pending")
+    __slots__ = (
+        "_acks",
+        "_admission",
+        "_context",
+        "_prepared",
+        "_request",
+        "_twice",
+        "_version",
+        "failed",
+        "pending",
+    )
 
     def __init__(
         self,
@@ -221,22 +253,23 @@ class _Appends:
     ) -> None:
         self.failed = False
         self.pending: list[_Pending] = []
-        self._acks = request.acks
+        self._acks: int = request.acks
         self._admission = admission
         self._context = context
         self._prepared = prepared
+        self._request = request
+        self._twice = _named_twice(request.topic_data)
+        """What is refused because the request names it twice."""
         self._version = context.api_version
 
-    def append(
-        self, topic: TopicProduceData, partitions: Sequence[PartitionProduceData], twice: set[_Key]
-    ) -> list[PartitionProduceResponse]:
-        """Append to some partitions of a topic; returns their answers.
+    def append_topic(self, topic: TopicProduceData) -> TopicProduceResponse:
+        """Append to all partitions that a request has of a topic."""
+        return _topic_response(topic, self.append(topic, topic.partition_data))
 
-        Args:
-            topic: which.
-            partitions: some of it.
-            twice: what is refused because the request names it twice.
-        """
+    def append(
+        self, topic: TopicProduceData, partitions: list[PartitionProduceData]
+    ) -> list[PartitionProduceResponse]:
+        """Append to some partitions of a topic; returns their answers."""
         context = self._context
         name = topic_name(context, topic)
         refusal = _refusal(context, name)
@@ -244,6 +277,7 @@ class _Appends:
             self.failed = True
             refusal = refusal or UnknownTopicIdError()
             return [_failed(data.index, refusal.code, refusal.message) for data in partitions]
+        twice = self._twice
         if not twice:
             return self._append_each(name, partitions)
         answers: list[PartitionProduceResponse] = []
@@ -252,19 +286,21 @@ class _Appends:
                 self.failed = True
                 answers.append(_failed(data.index, ErrorCode.INVALID_REQUEST, "the partition is named twice"))
             else:
-                answers += self._append_each(name, (data,))
+                answers += self._append_each(name, [data])
         return answers
 
     def _append_each(
-        self, name: str, partitions: Iterable[PartitionProduceData]
+        self, name: str, partitions: list[PartitionProduceData]
     ) -> list[PartitionProduceResponse]:
         """Append to partitions of a topic that may be written to, and count that."""
-        replicas = self._context.broker.replicas
-        here = replicas.of(name) or {}
+        broker = self._context.broker
+        replicas = broker.replicas
+        here: dict[int, Partition] = replicas.of(name) or {}
         answers: list[PartitionProduceResponse] = []
         asked = messages = size = converted = refused = refused_size = 0
         for data in partitions:
-            index, records = data.index, data.records
+            index: int = data.index
+            records = data.records
             partition = here.get(index)
             try:
                 if partition is None:
@@ -285,14 +321,16 @@ class _Appends:
                     count = info.last_offset - info.first_offset + 1
                     messages += count
                     size += len(records)
-                    if records[MAGIC_AT] != partition.log.rules.magic:
+                    if info.converted:
                         converted += count
         if asked:
-            topics = self._context.broker.metrics.topics
-            for metrics in (topics.of(name), topics.all):
-                metrics.count_produced(asked, messages, size, converted)
-                if refused:
-                    metrics.count_refused(refused, refused_size)
+            topics = broker.metrics.topics
+            of_topic = topics.of(name)
+            of_topic.count_produced(asked, messages, size, converted)
+            topics.all.count_produced(asked, messages, size, converted)
+            if refused:
+                of_topic.count_refused(refused, refused_size)
+                topics.all.count_refused(refused, refused_size)
         return answers
 
     def _append(self, name: str, index: int, partition: Partition, records: Any) -> AppendInfo:
@@ -301,10 +339,13 @@ class _Appends:
             raise InvalidRecordError("a record batch is missing")
         if self._admission is not None:
             require_admitted(self._admission, (name, index), partition, records, self._version)
-        prepared = self._prepared.get((name, index)) if self._prepared else None
-        if isinstance(prepared, KafkaError):
-            partition.require_leader()
-            raise prepared
+        prepared = None
+        if self._prepared:
+            found = self._prepared.get((name, index))
+            if isinstance(found, KafkaError):
+                partition.require_leader()
+                raise found
+            prepared = found
         return partition.append(
             records,
             required_acks=self._acks,
@@ -328,24 +369,30 @@ class _Appends:
             self.pending.append((partition, info.last_offset + 1, answer))
         return answer
 
+    def answer(self, responses: list[TopicProduceResponse]) -> ProduceResponse | Promise | None:
+        """What is returned when everything has been appended, or refused."""
+        context = self._context
+        response = ProduceResponse(responses=responses)
+        if self._acks == 0:
+            if self.failed:
+                _close_on_error(context, response)
+            return None
+        if not self.pending:
+            if self.failed and self._version >= 10:
+                _add_leaders(context, response)
+            return response
+        return _wait(context, self._request, response, self.pending)
 
-def _answer(
-    context: RequestContext, request: ProduceRequest, response: ProduceResponse, work: _Appends
-) -> ProduceResponse | Promise | None:
-    """What is returned when everything has been appended, or refused."""
-    if request.acks == 0:
-        if work.failed:
-            _close_on_error(context, response)
-        return None
-    if not work.pending:
-        if work.failed and context.api_version >= 10:
-            _add_leaders(context, response)
-        return response
+
+def _wait(
+    context: RequestContext, request: ProduceRequest, response: ProduceResponse, pending: list[_Pending]
+) -> Promise:
+    """Answer when the replicas have followed."""
     # The records are in the log: while acks are waited for, the frame need not be kept.
     for topic in request.topic_data:
         for data in topic.partition_data:
             data.records = None
-    waiting = wait_for_replicas(context, request.timeout_ms, response, work.pending, _settle, _give_up)
+    waiting = wait_for_replicas(context, request.timeout_ms, response, pending, _settle, _give_up)
     if context.api_version >= 10:
         # The leadership may go to another broker meanwhile. This is called before the response is encoded.
         if waiting.done():

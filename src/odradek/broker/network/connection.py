@@ -25,7 +25,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
 from odradek.broker.network.dispatch import Dispatcher
 from odradek.broker.network.limits import NetworkLimits
@@ -47,16 +47,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_UNANSWERED = 256
+MAX_UNANSWERED: Final = 256
 """Requests of one connection that may be in work at once; those behind them are not read from the socket."""
 
-MAX_UNANSWERED_BYTES = 8 * 1024 * 1024
+MAX_UNANSWERED_BYTES: Final = 8 * 1024 * 1024
 """Bytes of requests of one connection in work, beyond which no further one is taken up."""
 
-WRITE_HIGH_WATER = 1024 * 1024
+WRITE_HIGH_WATER: Final = 1024 * 1024
 """Bytes of responses that may wait for the peer before no more of its requests are taken up."""
 
-GATHERED_BYTES = 64 * 1024
+GATHERED_BYTES: Final = 64 * 1024
 """Bytes of answers that may be kept until the requests of a read have been worked off."""
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from odradek.broker.apis.error_responses import error_in_steps
 from odradek.broker.apis.registry import Handler, Handlers
@@ -40,6 +40,7 @@ from odradek.wire.messages import request_class, response_class
 from odradek.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 if TYPE_CHECKING:
+    from odradek.broker.metrics.metrics import RequestMetrics
     from odradek.broker.quotas.throttling import RequestThrottle
     from odradek.broker.requests.peer import Peer
     from odradek.broker.services import BrokerServices
@@ -47,16 +48,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
-_KEY_AND_VERSION = struct.Struct(">I")
+_unpack_key_and_version: Final = struct.Struct(">I").unpack_from
 
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
 """The largest request that is made of many small things: decoded they take twenty times the memory, and
 while they are looked at everybody else waits. It has room for 100,000 partitions."""
 
-QUICK_ELEMENTS = 512
+QUICK_ELEMENTS: Final = 512
 """Requests with more elements of arrays are decoded in steps: without the compiled codec these take 1 ms."""
 
-LARGE_REQUEST_BYTES = 256 * 1024
+LARGE_REQUEST_BYTES: Final = 256 * 1024
 """Longer frames of many small things are worked on one at a time."""
 
 _MORE_REQUEST_BYTES = {
@@ -73,34 +74,37 @@ class _Route:
     Attributes:
         handler, version, metrics: the API's.
         request_class, response_class: of the messages.
-        header_codec, request_codec, response_codec: see `odradek.wire.codec.Codec`.
+        call: the handler's function.
+        decode_header, decode, encode: of the messages, see `odradek.wire.codec.Codec`.
         most_bytes: larger requests are refused; `takes_more`: whether most of such a request is one piece.
     """
 
     __slots__ = (
+        "call",
+        "decode",
+        "decode_header",
+        "encode",
         "handler",
-        "header_codec",
         "metrics",
         "most_bytes",
         "request_class",
-        "request_codec",
         "response_class",
-        "response_codec",
         "response_header_version",
         "takes_more",
         "version",
     )
 
-    def __init__(self, handler: Handler, version: int, metrics: Any) -> None:
+    def __init__(self, handler: Handler, version: int, metrics: RequestMetrics) -> None:
         key = handler.api_key
         self.handler = handler
         self.version = version
         self.metrics = metrics
         self.request_class = request_class(key)
-        self.header_codec = RequestHeader.codec(request_header_version(key, version))
-        self.request_codec = self.request_class.codec(version)
+        self.call = handler.function
+        self.decode_header = RequestHeader.codec(request_header_version(key, version)).decode
+        self.decode = self.request_class.codec(version).decode_within
         self.response_class = response_class(key)
-        self.response_codec = self.response_class.codec(version)
+        self.encode = self.response_class.codec(version).encode_parts
         self.response_header_version = response_header_version(key, version)
         self.takes_more = key in _MORE_REQUEST_BYTES
         self.most_bytes = _MORE_REQUEST_BYTES.get(key, MAX_REQUEST_BYTES)
@@ -159,25 +163,25 @@ class Dispatcher:
         Raises:
             ProtocolError: the connection is to be closed, with this reason.
         """
-        if len(frame) < 4:
-            raise ProtocolError(f"a request of {len(frame)} bytes is too short for its header")
-        (key_and_version,) = _KEY_AND_VERSION.unpack_from(frame)
+        size = len(frame)
+        if size < 4:
+            raise ProtocolError(f"a request of {size} bytes is too short for its header")
+        (key_and_version,) = _unpack_key_and_version(frame)
         route = self._routes.get(key_and_version)
         if route is None:
             found = self._find_route(frame, peer, later)
             if not isinstance(found, _Route):
                 return found
             route = found
-        size = len(frame)
         if size > route.most_bytes:
             raise ProtocolError(
                 f"a {route.handler.api_key.api_name} request of {size} bytes: the most is {route.most_bytes}"
             )
-        header, body = route.header_codec.decode(frame, 0)
+        header, body = route.decode_header(frame, 0)
         # Records are views into the frame: a handler that waits makes them its own first (Produce's does).
         # What stands behind the request is passed over, as Kafka does: librdkafka sends three bytes too many
         # with a Metadata request for all topics.
-        decoded = route.request_codec.decode_within(frame, body, QUICK_ELEMENTS)
+        decoded = route.decode(frame, body, QUICK_ELEMENTS)
         exchange = self._begin(route, header, peer, size)
         if decoded is None:
             whole = self._in_steps(exchange, later.own(frame), body, later)
@@ -363,7 +367,7 @@ class Dispatcher:
         metrics.requests += 1
         metrics.request_bytes += exchange.request_bytes
         try:
-            return exchange.route.handler.function(exchange.context, exchange.request)
+            return exchange.route.call(exchange.context, exchange.request)
         except Exception as error:
             return self._failed(exchange, error)
 
@@ -463,18 +467,18 @@ class Dispatcher:
     def _encode(route: _Route, context: RequestContext, response: Any) -> Buffers:
         head = response_head(context.header.correlation_id, route.response_header_version)
         try:
-            return route.response_codec.encode_parts(response, head, 0)
+            return route.encode(response, head, 0)
         except InvalidMessageError:
             # Error messages quote what was asked for, which may be as long as any text can be.
             from odradek.broker.apis.long_messages import shorten_messages
 
             if not shorten_messages(response):
                 raise
-            return route.response_codec.encode_parts(response, head, 0)
+            return route.encode(response, head, 0)
 
     def _finish(self, exchange: _Exchange, response: Any, buffers: Buffers | None = None) -> Answer:
         """Make the answer of a response, whose buffers may be there already, and count the request."""
-        handler, context = exchange.route.handler, exchange.context
+        context = exchange.context
         begun_ms = self._clock.monotonic_ms() if self.throttle is not None else 0.0
         if response is None:
             answer = CLOSE if context.close_connection else NO_ANSWER
@@ -486,9 +490,9 @@ class Dispatcher:
             except Exception as error:
                 self._repeats.log(
                     logging.ERROR,
-                    (handler.api_key, type(error)),
+                    (exchange.route.handler.api_key, type(error)),
                     "a response could not be encoded api=%s version=%d client_id=%s",
-                    handler.api_key.api_name,
+                    exchange.route.handler.api_key.api_name,
                     context.api_version,
                     context.client_id,
                     exc_info=error,
@@ -497,8 +501,10 @@ class Dispatcher:
             if len(buffers) == 1:
                 ranges, size = False, len(buffers[0])
             else:
-                ranges = any(one.__class__ in UNREAD for one in buffers)
-                size = sum(map(len, buffers))
+                ranges, size = False, 0
+                for one in buffers:
+                    ranges = ranges or one.__class__ in UNREAD
+                    size += len(one)
             answer = Answer(buffers, context.close_connection, ranges)
         now_ms = self._clock.monotonic_ms()
         elapsed_ms = now_ms - exchange.started_ms
@@ -508,6 +514,11 @@ class Dispatcher:
         request_log = self._broker.request_log
         if request_log is not None:
             request_log.write(
-                context, handler.api_key, exchange.request_bytes, size, elapsed_ms, closed=answer.close
+                context,
+                exchange.route.handler.api_key,
+                exchange.request_bytes,
+                size,
+                elapsed_ms,
+                closed=answer.close,
             )
         return answer

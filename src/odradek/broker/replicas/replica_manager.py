@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -132,7 +132,7 @@ class ReplicaManager:
             due()
         return self.find(topic, index)
 
-    def of(self, topic: str | None) -> Mapping[int, Partition] | None:
+    def of(self, topic: str | None) -> dict[int, Partition] | None:
         """The partitions of a topic that are here, by number; None for none."""
         return self._by_topic.get(topic)  # type: ignore[arg-type]
 

@@ -40,7 +40,11 @@ from odradek.records.batch import (
 if TYPE_CHECKING:
     from odradek.broker.requests.context import RequestContext
     from odradek.replication.partition import Partition
-    from odradek.wire.messages.produce import ProduceRequest
+    from odradek.wire.messages.produce import (
+        PartitionProduceData,
+        ProduceRequest,
+        TopicProduceData,
+    )
 
 FIRST_VERSION_THAT_KNOWS_ABORTABLE = 11
 FIRST_VERSION_THAT_JOINS = 12
@@ -100,15 +104,15 @@ def admit_produce(
 
 
 def _has_transactional(request: ProduceRequest) -> bool:
-    for topic in request.topic_data:
-        for data in topic.partition_data:
-            records = data.records
-            if (
-                records
-                and len(records) > FLAGS_AT
-                and records[FLAGS_AT] & TRANSACTIONAL_BIT
-                and is_transactional(records)
-            ):
+    topics: list[TopicProduceData] = request.topic_data
+    for topic in topics:
+        partitions: list[PartitionProduceData] = topic.partition_data
+        for data in partitions:
+            records: Any = data.records
+            if records is None or len(records) <= FLAGS_AT:
+                continue
+            flags: int = records[FLAGS_AT]
+            if flags & TRANSACTIONAL_BIT and is_transactional(records):
                 return True
     return False
 

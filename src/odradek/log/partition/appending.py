@@ -24,7 +24,7 @@ from odradek.log.segments.timestamp_offset import NO_TIMESTAMP, TimestampOffset
 from odradek.log.storage.checkpoint_file import EpochEntry
 from odradek.log.storage.files import Buffer, FileSystem
 from odradek.log.storage.gap_marker import note_gaps
-from odradek.records.batch import CONTROL_BIT, MAGIC_V2, BatchHeader
+from odradek.records.batch import CONTROL_BIT, MAGIC_AT, MAGIC_V2, BatchHeader
 from odradek.records.control import EndTransactionMarker
 from odradek.records.message_set import Entry, check_entry
 from odradek.records.patch import assign_offsets
@@ -39,9 +39,17 @@ class AppendInfo:
     """What an append came to. `log_append_time_ms` is -1 for CreateTime topics.
 
     With `duplicate` nothing was appended: the offsets are those of the first time the batch was sent.
+    `converted`: the records had another format than the log's.
     """
 
-    __slots__ = ("duplicate", "first_offset", "last_offset", "log_append_time_ms", "log_start_offset")
+    __slots__ = (
+        "converted",
+        "duplicate",
+        "first_offset",
+        "last_offset",
+        "log_append_time_ms",
+        "log_start_offset",
+    )
 
     def __init__(
         self,
@@ -56,6 +64,7 @@ class AppendInfo:
         self.log_append_time_ms = log_append_time_ms
         self.log_start_offset = log_start_offset
         self.duplicate = duplicate
+        self.converted = False
 
 
 class _Given(NamedTuple):
@@ -149,6 +158,14 @@ class AppendableLog(SyncedLog):
         self, prepared: Prepared, *, leader_epoch: int, origin: Origin = _CLIENT, now_ms: int
     ) -> AppendInfo:
         """Do the rest of `append`."""
+        info = self._append_prepared(prepared, leader_epoch, origin, now_ms)
+        source = prepared.source
+        info.converted = len(source) > MAGIC_AT and source[MAGIC_AT] != self.rules.magic
+        return info
+
+    def _append_prepared(
+        self, prepared: Prepared, leader_epoch: int, origin: Origin, now_ms: int
+    ) -> AppendInfo:
         rules, placed = self.rules, prepared.placed
         if prepared.rules is not rules or (placed is not None and placed.first_offset != self.log_end_offset):
             prepared = prepare(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from pathlib import Path
+from typing import Final
 
 from odradek.log.storage.checkpoint_file import (
     CorruptCheckpointError,
@@ -16,7 +17,7 @@ from odradek.log.storage.checkpoint_file import (
 )
 from odradek.log.storage.files import FileSystem
 
-UNDEFINED_EPOCH = -1
+UNDEFINED_EPOCH: Final = -1
 
 
 class LeaderEpochs:

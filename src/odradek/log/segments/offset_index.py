@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from odradek.log.segments.index_file import CorruptIndexError, IndexFile
 from odradek.log.storage.files import FileSystem
 
-MAX_RELATIVE_OFFSET = 2**31 - 1
+MAX_RELATIVE_OFFSET: Final = 0x7FFF_FFFF
 
 
 class OffsetPosition(NamedTuple):
