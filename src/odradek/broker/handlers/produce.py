@@ -163,6 +163,8 @@ def _produce_in_steps(
             return _refused(context, request, error)
     else:
         admitted = admission
+    if in_slices:
+        yield
     prepared: PreparedRecords = {}
     if not context.broker.conversions.is_idle or converts(context, request):
         prepared = yield from _convert(context, request)
