@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -84,22 +84,11 @@ def command(
     skip_message_on_error: bool,
 ) -> None:
     """Print the records of topics."""
-    if (topic is None) == (include is None):
-        raise click.UsageError("Exactly one of --include/--topic is required.")
-    if partition is not None and topic is None:
-        raise click.UsageError("The topic is required when partition is specified.")
-    if offset is not None and partition is None:
-        raise click.UsageError("The partition is required when offset is specified.")
-    if offset is not None and from_beginning:
-        raise click.UsageError("Options from-beginning and offset cannot be specified together.")
+    _check_what(topic, include, partition, offset, from_beginning=from_beginning)
     pattern = None if include is None else regular_expression(include)
     start = _start(offset or ("earliest" if from_beginning else "latest"))
     deserializers = {"key.deserializer": key_deserializer, "value.deserializer": value_deserializer}
-    formatter = formatter_class(formatter_name).from_properties(
-        {name: value for name, value in deserializers.items() if value is not None}
-        | read_properties(formatter_config)
-        | key_values(properties, "--formatter-property")
-    )
+    formatter = _formatter(formatter_name, deserializers, formatter_config, properties)
     given = python_names(read_properties(config_file)) | python_names(
         key_values(consumer_property, "--consumer-property")
     )
@@ -124,19 +113,43 @@ def command(
         from odradek import Consumer, TopicPartition
 
         with Consumer(**configs) as consumer:
-            if partition is not None:
-                assert topic is not None
+            if topic is None:
+                consumer.subscribe(pattern=pattern)
+            elif partition is None:
+                consumer.subscribe([topic])
+            else:
                 at = TopicPartition(topic, partition)
                 consumer.assign([at])
                 _seek(consumer, at, start)
-            elif topic is not None:
-                consumer.subscribe([topic])
-            else:
-                consumer.subscribe(pattern=pattern)
             printer.run(consumer)
     finally:
         click.echo(f"Processed a total of {printer.count} messages", err=True)
     printer.signals.leave()
+
+
+def _formatter(
+    name: str, deserializers: Mapping[str, str | None], config_file: str | None, properties: Sequence[str]
+) -> Formatter:
+    """The formatter of this name; properties on the command line have the last word."""
+    return formatter_class(name).from_properties(
+        {config: value for config, value in deserializers.items() if value is not None}
+        | read_properties(config_file)
+        | key_values(properties, "--formatter-property")
+    )
+
+
+def _check_what(
+    topic: str | None, include: str | None, partition: int | None, offset: str | None, *, from_beginning: bool
+) -> None:
+    """Refuse options of which one excludes or needs another, as Kafka's tool does."""
+    if (topic is None) == (include is None):
+        raise click.UsageError("Exactly one of --include/--topic is required.")
+    if partition is not None and topic is None:
+        raise click.UsageError("The topic is required when partition is specified.")
+    if offset is not None and partition is None:
+        raise click.UsageError("The partition is required when offset is specified.")
+    if offset is not None and from_beginning:
+        raise click.UsageError("Options from-beginning and offset cannot be specified together.")
 
 
 def _check(

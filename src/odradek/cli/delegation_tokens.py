@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +12,7 @@ import click
 from odradek.cli.tool import Tool, bootstrap_option, client_configs, command_config_option
 
 if TYPE_CHECKING:
+    from odradek import Admin
     from odradek.client.types import DelegationToken
 
 _ROW = "{:<15} {:<30} {:<15} {:<15} {:<25} {:<15} {:<15} {:<15}"
@@ -64,42 +65,50 @@ def command(
         **client_configs(bootstrap_server, config_file, client_id="odradek-delegation-tokens")
     ) as admin:
         if action == "create":
-            renewers = [one.strip() for one in renewer_principal]
-            click.echo(
-                f"Calling create token operation with renewers :{_listed(renewers)} , "
-                f"max-life-time-period :{max_life_time_period}"
-            )
-            token = admin.create_delegation_token(
-                owner=owner_principal[0].strip() if owner_principal else None,
-                renewers=renewers,
-                max_lifetime_ms=-1 if max_life_time_period is None else max_life_time_period,
-            )
-            click.echo(f"Created delegation token with tokenId : {token.token_id}")
-            _print([token])
+            _create(admin, owner_principal, renewer_principal, max_life_time_period)
         elif action == "describe":
-            owners = [one.strip() for one in owner_principal]
-            if owners:
-                click.echo(f"Calling describe token operation for owners: {_listed(owners)}")
-            else:
-                click.echo("Calling describe token operation for current user.")
-            tokens = admin.describe_delegation_tokens(owners or None)
-            click.echo(f"Total number of tokens : {len(tokens)}", nl=False)
-            _print(tokens)
+            _describe(admin, owner_principal)
+        elif action == "renew":
+            _put_off(admin.renew_delegation_token, "renew", hmac, renew_time_period)
         else:
-            secret = _decoded(hmac or "")
-            if action == "renew":
-                period_ms = -1 if renew_time_period is None else renew_time_period
-                click.echo(
-                    f"Calling renew token operation with hmac :{hmac} , renew-time-period :{period_ms}"
-                )
-                ends_ms = admin.renew_delegation_token(secret, period_ms=period_ms)
-            else:
-                period_ms = -1 if expiry_time_period is None else expiry_time_period
-                click.echo(
-                    f"Calling expire token operation with hmac :{hmac} , expire-time-period :{period_ms}"
-                )
-                ends_ms = admin.expire_delegation_token(secret, period_ms=period_ms)
-            click.echo(f"Completed {action} operation. New expiry date : {_date(ends_ms)}", nl=False)
+            _put_off(admin.expire_delegation_token, "expire", hmac, expiry_time_period)
+
+
+def _create(
+    admin: Admin, owner: tuple[str, ...], renewers: tuple[str, ...], max_life_time_period: int | None
+) -> None:
+    stripped = [one.strip() for one in renewers]
+    click.echo(
+        f"Calling create token operation with renewers :{_listed(stripped)} , "
+        f"max-life-time-period :{max_life_time_period}"
+    )
+    token = admin.create_delegation_token(
+        owner=owner[0].strip() if owner else None,
+        renewers=stripped,
+        max_lifetime_ms=-1 if max_life_time_period is None else max_life_time_period,
+    )
+    click.echo(f"Created delegation token with tokenId : {token.token_id}")
+    _print([token])
+
+
+def _describe(admin: Admin, owners: tuple[str, ...]) -> None:
+    stripped = [one.strip() for one in owners]
+    if stripped:
+        click.echo(f"Calling describe token operation for owners: {_listed(stripped)}")
+    else:
+        click.echo("Calling describe token operation for current user.")
+    tokens = admin.describe_delegation_tokens(stripped or None)
+    click.echo(f"Total number of tokens : {len(tokens)}", nl=False)
+    _print(tokens)
+
+
+def _put_off(call: Callable[..., int], action: str, hmac: str | None, period: int | None) -> None:
+    """Renew a token, or have it end; Kafka's tool speaks of both in the same words."""
+    secret = _decoded(hmac or "")
+    period_ms = -1 if period is None else period
+    click.echo(f"Calling {action} token operation with hmac :{hmac} , {action}-time-period :{period_ms}")
+    ends_ms = call(secret, period_ms=period_ms)
+    click.echo(f"Completed {action} operation. New expiry date : {_date(ends_ms)}", nl=False)
 
 
 def _decoded(text: str) -> bytes:

@@ -7,7 +7,7 @@ import itertools
 import random
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -219,21 +219,7 @@ def plan_rows(
             f"there is no column {value_column!r}: the table has {', '.join(table.column_names)}"
         )
     columns = {ours: table.column(theirs) for ours, theirs in present.items()}
-    for name in ("key", "value"):
-        if name in columns and not _is_bytes(columns[name].type):
-            raise IllegalArgumentError(
-                f"column {present[name]!r} is {columns[name].type}: binary or string it must be"
-            )
-    if "partition" in columns and not pa.types.is_integer(columns["partition"].type):
-        raise IllegalArgumentError(
-            f"column {present['partition']!r} is {columns['partition'].type}: an integer it must be"
-        )
-    if "timestamp" in columns:
-        kind = columns["timestamp"].type
-        if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
-            raise IllegalArgumentError(
-                f"column {present['timestamp']!r} is {kind}: timestamp or integer it must be"
-            )
+    _check_types(columns, present)
     rows = pa.table(columns)
     if topic is not None:
         return ArrowPlan(engine, [(topic, rows)] if rows.num_rows else [], rows.num_rows)
@@ -249,6 +235,25 @@ def plan_rows(
         return ArrowPlan(engine, [(str(names[0]), rows)], rows.num_rows)
     parts = [(str(name), rows.filter(pc.equal(topics, name))) for name in names]
     return ArrowPlan(engine, parts, rows.num_rows)
+
+
+def _check_types(columns: Mapping[str, pa.ChunkedArray], names: Mapping[str, str]) -> None:
+    """Refuse columns of types that are no records'; `names` are those in the caller's table."""
+    for name in ("key", "value"):
+        if name in columns and not _is_bytes(columns[name].type):
+            raise IllegalArgumentError(
+                f"column {names[name]!r} is {columns[name].type}: binary or string it must be"
+            )
+    if "partition" in columns and not pa.types.is_integer(columns["partition"].type):
+        raise IllegalArgumentError(
+            f"column {names['partition']!r} is {columns['partition'].type}: an integer it must be"
+        )
+    if "timestamp" in columns:
+        kind = columns["timestamp"].type
+        if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
+            raise IllegalArgumentError(
+                f"column {names['timestamp']!r} is {kind}: timestamp or integer it must be"
+            )
 
 
 def _is_bytes(kind: Any) -> bool:

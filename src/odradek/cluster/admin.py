@@ -15,7 +15,7 @@ from odradek.cluster.assignment import assign_replicas
 from odradek.cluster.config_def import ConfigError
 from odradek.cluster.controller_config import ControllerConfig
 from odradek.cluster.decisions import Decision, PlannedTopic
-from odradek.cluster.image import ClusterImage
+from odradek.cluster.image import ClusterImage, TopicImage
 from odradek.cluster.random_source import RandomSource, random_uuid
 from odradek.cluster.store import StoreError
 from odradek.cluster.topic_config import validate_topic_configs
@@ -262,27 +262,8 @@ class TopicAdmin(ABC):
         """
         self.check_active()
         image = self.image
-        topic = image.topics.get(name)
-        if topic is None:
-            raise UnknownTopicOrPartitionError(f"The topic '{name}' does not exist.")
-        if name in image.marked:
-            raise InvalidTopicError("The topic is queued for deletion.")
-        if any(p.adding or p.removing for p in topic.partitions.values()):
-            raise ReassignmentInProgressError(
-                f"A partition reassignment is in progress for the topic '{name}'."
-            )
+        topic = _check_growth(image, name, count)
         present = len(topic.partitions)
-        if count < present:
-            raise InvalidPartitionsError(
-                f"Topic currently has {present} partitions, which is higher than the requested {count}."
-            )
-        if count == present:
-            raise InvalidPartitionsError(f"Topic already has {present} partitions.")
-        _check_size(count - present)
-        if 0 not in topic.partitions:
-            raise UnknownServerError(
-                f"Unexpected existing replica assignment for topic '{name}': no partition 0"
-            )
         first = topic.partitions[0].replicas
         racks = self._racks()
         added: Mapping[int, Sequence[int]]
@@ -303,6 +284,28 @@ class TopicAdmin(ABC):
             except StoreError as error:
                 self._refresh()
                 raise as_kafka(error, name) from error
+
+
+def _check_growth(image: ClusterImage, name: str, count: int) -> TopicImage:
+    """Return the topic that is to have `count` partitions. Raises as `create_partitions`."""
+    topic = image.topics.get(name)
+    if topic is None:
+        raise UnknownTopicOrPartitionError(f"The topic '{name}' does not exist.")
+    if name in image.marked:
+        raise InvalidTopicError("The topic is queued for deletion.")
+    if any(p.adding or p.removing for p in topic.partitions.values()):
+        raise ReassignmentInProgressError(f"A partition reassignment is in progress for the topic '{name}'.")
+    present = len(topic.partitions)
+    if count < present:
+        raise InvalidPartitionsError(
+            f"Topic currently has {present} partitions, which is higher than the requested {count}."
+        )
+    if count == present:
+        raise InvalidPartitionsError(f"Topic already has {present} partitions.")
+    _check_size(count - present)
+    if 0 not in topic.partitions:
+        raise UnknownServerError(f"Unexpected existing replica assignment for topic '{name}': no partition 0")
+    return topic
 
 
 def _check_size(new_partitions: int) -> None:

@@ -140,12 +140,7 @@ class ControlRequests:
         moved = newcomers | gone
         touched = self._offline ^ offline_before
         updates = self._updates(image, changes, fresh_marks, moved, touched)
-        updates += [
-            _updated(topic, index, partition, LEADER_DURING_DELETION, ())
-            for name, topic in delta.topics_gone.items()
-            if name not in before.marked and name not in image.topics
-            for index, partition in topic.partitions.items()
-        ]
+        updates += _updates_of_gone(before, image, delta)
         brokers_changed = before.brokers != image.brokers
         full = self._all_updates(image) if newcomers else []
         out: Requests = {}
@@ -155,11 +150,7 @@ class ControlRequests:
             if newcomers:
                 requests += self._update_metadata(image, broker, [], live)
             if broker in newcomers:
-                led = [
-                    _Led(topic, index, partition, False)
-                    for topic, index, partition in image.partitions_of(broker)
-                    if topic.name not in image.marked and not partition.is_new
-                ]
+                led = _all_led(image, broker)
                 stops = _deletions(image, image.marked, broker)
                 told = full
             else:
@@ -179,12 +170,7 @@ class ControlRequests:
         """LeaderAndIsr for all of a broker's partitions: its answer says which it cannot use (KIP-112)."""
         if broker not in image.brokers:
             return {}
-        led = [
-            _Led(topic, index, partition, False)
-            for topic, index, partition in image.partitions_of(broker)
-            if topic.name not in image.marked and not partition.is_new
-        ]
-        requests = self._leader_and_isr(image, broker, led)
+        requests = self._leader_and_isr(image, broker, _all_led(image, broker))
         return {broker: requests} if requests else {}
 
     # --- what there is to say -----------------------------------------------------------------------------
@@ -345,6 +331,25 @@ def _changes(before: ClusterImage, after: ClusterImage) -> Iterator[_Change]:
         for index, partition in topic.partitions.items():
             if known.get(index) != partition:
                 yield _Change(topic, index, known.get(index), partition)
+
+
+def _updates_of_gone(before: ClusterImage, image: ClusterImage, delta: ClusterDelta) -> list[_Updated]:
+    """Of topics that have gone without a mark that brokers were told of."""
+    return [
+        _updated(topic, index, partition, LEADER_DURING_DELETION, ())
+        for name, topic in delta.topics_gone.items()
+        if name not in before.marked and name not in image.topics
+        for index, partition in topic.partitions.items()
+    ]
+
+
+def _all_led(image: ClusterImage, broker: int) -> list[_Led]:
+    """All partitions of a broker, for one that knows none, or is to say which it cannot use."""
+    return [
+        _Led(topic, index, partition, False)
+        for topic, index, partition in image.partitions_of(broker)
+        if topic.name not in image.marked and not partition.is_new
+    ]
 
 
 def _led_by_change(image: ClusterImage, changes: Iterable[_Change], broker: int) -> list[_Led]:

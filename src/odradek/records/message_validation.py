@@ -108,16 +108,24 @@ def validate_message_set(
             raise InvalidRecordError("a compressed message stands beside others in its message set")
         raise_for_message(problem, index)
     if codec:
-        # Offsets that contradict the wrapper's are a client's bug that Kafka refuses, too. Nearly always they
-        # count from 0, and need no second look.
-        if not count or not consecutive or (first.magic and first.offset not in (0, count - 1)):
-            inner_base_offset(first, flat)
-            consecutive = False
+        consecutive = _check_inner_offsets(first, flat, count, consecutive)
         if first.magic and first.attributes & TIMESTAMP_TYPE_BIT:
             _raise_refused([(0, APPEND_TIME, max_timestamp)], earliest, latest)
     if refused:
         _raise_refused(refused, earliest, latest)
     return ValidMessages(first.magic, codec, view, flat, count, max_timestamp, max_index, consecutive)
+
+
+def _check_inner_offsets(wrapper: MessageHeader, flat: memoryview, count: int, consecutive: bool) -> bool:
+    """Return whether the offsets in a wrapper count from 0, and fit it.
+
+    Those that contradict it are a client's bug that Kafka refuses, too. Nearly always they count from 0, and
+    need no second look.
+    """
+    if count and consecutive and not (wrapper.magic and wrapper.offset not in (0, count - 1)):
+        return True
+    inner_base_offset(wrapper, flat)
+    return False
 
 
 def _check_wrapper(header: MessageHeader, view: memoryview, max_message_bytes: int) -> Codec:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from odradek.errors import RecordTooLargeError, UnsupportedForMessageFormatError
 from odradek.records.batch import (
@@ -257,10 +257,7 @@ def batch_to_messages(
     largest = of_largest = -1
     append_time = now_ms if timestamp_type is TimestampType.LOG_APPEND_TIME else NO_TIMESTAMP
     for header in headers:
-        if header.is_transactional or header.has_producer_id:
-            raise UnsupportedForMessageFormatError(
-                f"a log of magic {magic} takes neither transactions nor idempotent producers"
-            )
+        _check_producer(header, magic)
         packed = header.codec if codec is None else codec
         raw = view[position : position + header.size]
         position += header.size
@@ -279,12 +276,8 @@ def batch_to_messages(
             max_size,
             target,
         )
-        if problem > 0:
-            raise_for_problem(problem, index, header.base_offset)
-        if problem:
-            raise _too_large(max_size)
-        if with_headers:
-            raise UnsupportedForMessageFormatError(f"a log of magic {magic} takes no records with headers")
+        if problem or with_headers:
+            _raise_problem(problem, index, header, magic, max_size)
         if packed is not Codec.NONE:
             out += wrapper(
                 target,
@@ -303,6 +296,22 @@ def batch_to_messages(
     for message, _ in iter_messages(out):
         _check_size(message.size, max_message_bytes)
     return PlacedMessages(out, first_offset, base_offset - 1, largest, of_largest, True)
+
+
+def _check_producer(header: BatchHeader, magic: int) -> None:
+    if header.is_transactional or header.has_producer_id:
+        raise UnsupportedForMessageFormatError(
+            f"a log of magic {magic} takes neither transactions nor idempotent producers"
+        )
+
+
+def _raise_problem(problem: int, index: int, header: BatchHeader, magic: int, max_size: int) -> NoReturn:
+    """Raise for what the kernel has found: a fault, too many bytes, or else headers."""
+    if problem > 0:
+        raise_for_problem(problem, index, header.base_offset)
+    if problem:
+        raise _too_large(max_size)
+    raise UnsupportedForMessageFormatError(f"a log of magic {magic} takes no records with headers")
 
 
 def _offset_of(messages: bytearray, start: int, timestamp: int) -> int:

@@ -201,8 +201,16 @@ class Membership:
             broker_epoch=self._broker_epoch,
         )
         self.state_changes.on_leadership = on_leadership
+        self._isr_changes = self._make_isr_changes(replicas)
+        replicas.on_isr_wanted = self._isr_changes.want
+        replicas.is_eligible = self._is_live
+        replicas.follows_image = False
+        self.metadata.add_listener(self._on_metadata)
+
+    def _make_isr_changes(self, replicas: ReplicaManager) -> AlterPartitionManager | ZkIsrManager:
+        """What asks for other in-sync replicas: the controller, or, in old clusters, the store itself."""
         if writes_isr_itself(self._config.inter_broker_protocol_version):
-            self._isr_changes = ZkIsrManager(
+            return ZkIsrManager(
                 broker_id=self._config.broker_id,
                 run_in_store=self._run_in_store,
                 replicas=replicas,
@@ -210,19 +218,14 @@ class Membership:
                 controller_epoch=lambda: self.state_changes.controller_epoch,
                 is_eligible=self._is_live,
             )
-        else:
-            self._isr_changes = AlterPartitionManager(
-                broker_id=self._config.broker_id,
-                channels=self.channels,
-                replicas=replicas,
-                clock=self._clock,
-                broker_epoch=self._broker_epoch,
-                is_eligible=self._is_live,
-            )
-        replicas.on_isr_wanted = self._isr_changes.want
-        replicas.is_eligible = self._is_live
-        replicas.follows_image = False
-        self.metadata.add_listener(self._on_metadata)
+        return AlterPartitionManager(
+            broker_id=self._config.broker_id,
+            channels=self.channels,
+            replicas=replicas,
+            clock=self._clock,
+            broker_epoch=self._broker_epoch,
+            is_eligible=self._is_live,
+        )
 
     async def join(self, registration: Callable[[], BrokerRegistration]) -> None:
         """Register, and return when the controller has told of this broker, or has not in a while.

@@ -90,28 +90,18 @@ class MetadataCache:
             name = states.topic_name
             named.add(name)
             before = topics.get(name) or (None if name in gone else image.topics.get(name))
-            if (
-                before is not None
-                and NO_TOPIC_ID not in (states.topic_id, before.topic_id)
-                and states.topic_id != before.topic_id
-            ):
+            if before is not None and _is_of_another(states, before):
                 if all(one.leader == LEADER_DURING_DELETION for one in states.partition_states):
                     continue  # of a topic of the same name that was before
                 before = None
-            topic_id = states.topic_id
-            if topic_id == NO_TOPIC_ID and before is not None:
-                topic_id = before.topic_id
-            partitions = {} if before is None else dict(before.partitions)
             for one in states.partition_states:
                 index = one.partition_index
                 offline -= {(broker, name, index) for broker in one.replicas}
-                if one.leader == LEADER_DURING_DELETION:
-                    partitions.pop(index, None)
-                    continue
-                partitions[index] = _partition(one)
-                offline |= {(broker, name, index) for broker in one.offline_replicas if broker in brokers}
-            if partitions:
-                topics[name] = TopicImage(name, topic_id, dict(sorted(partitions.items())))
+                if one.leader != LEADER_DURING_DELETION:
+                    offline |= {(broker, name, index) for broker in one.offline_replicas if broker in brokers}
+            topic = _updated(states, before)
+            if topic.partitions:
+                topics[name] = topic
                 gone.pop(name, None)
             elif name in image.topics:
                 topics.pop(name, None)
@@ -160,6 +150,25 @@ def _registration(broker: UpdateMetadataBroker, version: int) -> BrokerRegistrat
             for one in broker.endpoints
         )
     return BrokerRegistration(endpoints, broker.rack if version >= 2 else None)
+
+
+def _is_of_another(states: UpdateMetadataTopicState, before: TopicImage) -> bool:
+    """Return whether a request speaks of another topic of the same name."""
+    return NO_TOPIC_ID not in (states.topic_id, before.topic_id) and states.topic_id != before.topic_id
+
+
+def _updated(states: UpdateMetadataTopicState, before: TopicImage | None) -> TopicImage:
+    """A topic with the partitions that a request names; it may have none any more."""
+    topic_id = states.topic_id
+    if topic_id == NO_TOPIC_ID and before is not None:
+        topic_id = before.topic_id
+    partitions = {} if before is None else dict(before.partitions)
+    for one in states.partition_states:
+        if one.leader == LEADER_DURING_DELETION:
+            partitions.pop(one.partition_index, None)
+        else:
+            partitions[one.partition_index] = _partition(one)
+    return TopicImage(states.topic_name, topic_id, dict(sorted(partitions.items())))
 
 
 def _partition(state: UpdateMetadataPartitionState) -> PartitionImage:

@@ -99,19 +99,7 @@ def admit(
     admission = Admission(required, joins)
     if not required:
         return admission
-    now_ms = broker.clock.now_ms()
-    asked: dict[PartitionKey, ProducerState] = {}
-    for key, sequence in sequences.items():
-        partition = broker.replicas.find(*key)
-        if partition is None or not partition.is_leader:
-            continue
-        producers = partition.log.producers
-        # One of an older epoch is another one.
-        if producers.in_transaction(producer_id, epoch):
-            admission._verified[key] = None
-            continue
-        asked[key] = producers
-        admission._verified[key] = producers.verifications.begin(producer_id, epoch, sequence, now_ms)
+    asked = _begin(broker, admission, producer_id, epoch, sequences)
     if not asked:
         return admission
     began_ms = broker.clock.monotonic_ms()
@@ -134,6 +122,30 @@ def admit(
     if not isinstance(answer, asyncio.Future):
         return take(answer)
     return then(answer, take)
+
+
+def _begin(
+    broker: BrokerServices,
+    admission: Admission,
+    producer_id: int,
+    epoch: int,
+    sequences: Mapping[PartitionKey, int],
+) -> dict[PartitionKey, ProducerState]:
+    """Note which partitions are in the transaction already; return those that the coordinator is asked of."""
+    now_ms = broker.clock.now_ms()
+    asked: dict[PartitionKey, ProducerState] = {}
+    for key, sequence in sequences.items():
+        partition = broker.replicas.find(*key)
+        if partition is None or not partition.is_leader:
+            continue
+        producers = partition.log.producers
+        # One of an older epoch is another one.
+        if producers.in_transaction(producer_id, epoch):
+            admission._verified[key] = None
+            continue
+        asked[key] = producers
+        admission._verified[key] = producers.verifications.begin(producer_id, epoch, sequence, now_ms)
+    return asked
 
 
 _OF_A_KNOWN_PRODUCER = {

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from odradek.coordinators.outcome import Outcome
+from odradek.coordinators.transactions.config import TransactionConfig
 from odradek.coordinators.transactions.shard import TransactionShard
 from odradek.coordinators.transactions.states import AT_REST, PREPARED, TransactionState
 from odradek.coordinators.transactions.transaction import (
@@ -89,17 +90,11 @@ def init_producer_id(
     env = shard.env
     if not transactional_id:
         return failed(ErrorCode.INVALID_REQUEST)
-    if two_phase and not env.config.transaction_two_phase_commit_enable:
-        return failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    if keep_prepared and expected is not None:
-        return failed(ErrorCode.INVALID_REQUEST)
-    if keep_prepared and env.config.transaction_version < TRANSACTIONS_V2:
-        # The records have no room for the second epoch.
-        return failed(ErrorCode.UNSUPPORTED_VERSION)
+    refusal = _refusal(env.config, timeout_ms, expected, two_phase, keep_prepared)
+    if refusal is not None:
+        return failed(refusal)
     if two_phase:
         timeout_ms = NEVER_MS
-    elif not 0 < timeout_ms <= env.config.transaction_max_timeout_ms:
-        return failed(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
     now_ms = env.clock.now_ms()
     before = shard.transactions.get(transactional_id)
     if before is None:
@@ -128,6 +123,26 @@ def init_producer_id(
         except ProducerFencedError as error:
             return failed(error.code)
     return shard.write(after, ProducerResult(ErrorCode.NONE, after.producer_id, after.epoch))
+
+
+def _refusal(
+    config: TransactionConfig,
+    timeout_ms: int,
+    expected: Expected | None,
+    two_phase: bool,
+    keep_prepared: bool,
+) -> ErrorCode | None:
+    """Why a producer cannot have what it asks for, whatever its transaction is like; None where it can."""
+    if two_phase and not config.transaction_two_phase_commit_enable:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if keep_prepared and expected is not None:
+        return ErrorCode.INVALID_REQUEST
+    if keep_prepared and config.transaction_version < TRANSACTIONS_V2:
+        # The records have no room for the second epoch.
+        return ErrorCode.UNSUPPORTED_VERSION
+    if not two_phase and not 0 < timeout_ms <= config.transaction_max_timeout_ms:
+        return ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    return None
 
 
 def _is_of(transaction: Transaction, expected: Expected) -> bool:

@@ -7,7 +7,7 @@ owned up to that; what is left goes round the members that have too little, in o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from odradek.client.types import TopicPartition
 
@@ -51,28 +51,50 @@ def assign_uniform(
         given_up.update((tp, member) for tp in mine[quota:])
     if with_ceiling == over:
         at_floor.clear()
-    below.sort()
-    at_floor.sort()
-    moving: dict[TopicPartition, str] = {}
+    left = [
+        TopicPartition(topic, number) for topic in sorted(partitions) for number in range(partitions[topic])
+    ]
+    left = [tp for tp in left if tp not in kept]
+    taken = _hand_out(left, assignment, sorted(below), sorted(at_floor), floor)
+    moving = {
+        tp: member for tp, member in taken.items() if given_up.get(tp, member) != member or tp in contested
+    }
+    return assignment, moving
+
+
+def _hand_out(
+    left: Iterable[TopicPartition],
+    assignment: dict[str, list[TopicPartition]],
+    below: list[str],
+    at_floor: list[str],
+    floor: int,
+) -> dict[TopicPartition, str]:
+    """Give away what nobody has kept: in turns to those below the floor, then one more each to the others.
+
+    Args:
+        left: in order.
+        assignment: gets them.
+        below, at_floor: members in order; those who reach the floor may get one more.
+        floor: what each gets at least.
+
+    Returns: partition → its new member.
+    """
+    taken: dict[TopicPartition, str] = {}
     may_get_one_more = deque(at_floor)
     turn = 0
-    for topic in sorted(partitions):
-        for number in range(partitions[topic]):
-            tp = TopicPartition(topic, number)
-            if tp in kept:
-                continue
-            if below:
-                turn %= len(below)
-                member = below[turn]
-            else:
-                member = may_get_one_more.popleft()
+    for tp in left:
+        if not below:
+            member = may_get_one_more.popleft()
             assignment[member].append(tp)
-            if given_up.get(tp, member) != member or tp in contested:
-                moving[tp] = member
-            if below:
-                if len(assignment[member]) == floor:
-                    del below[turn]
-                    may_get_one_more.append(member)
-                else:
-                    turn += 1
-    return assignment, moving
+            taken[tp] = member
+            continue
+        turn %= len(below)
+        member = below[turn]
+        assignment[member].append(tp)
+        taken[tp] = member
+        if len(assignment[member]) == floor:
+            del below[turn]
+            may_get_one_more.append(member)
+        else:
+            turn += 1
+    return taken
