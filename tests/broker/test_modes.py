@@ -11,10 +11,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from odradek import Admin, NewTopic, Producer
 from odradek.broker.process.logging import _AuditFile
 from odradek.broker.process.workers import SharedStore
 from odradek.testing.security import Security
+from odradek.util.repeats import forget
 
 COMMAND = [sys.executable, "-m", "odradek", "server"]
 CREDENTIALS = ("metadata.sqlite", "store.sock", "kafka-authorizer.log")
@@ -103,3 +106,25 @@ def test_the_audit_log_is_the_owners_after_it_was_moved_away_too(tmp_path: Path)
         os.umask(before)
     assert (moved.read_text(), path.read_text()) == ("line 0\n", "line 1\n")
     assert {oct(mode) for mode in _modes(tmp_path).values()} == {"0o600"}
+
+
+def test_an_audit_log_that_cannot_be_made_again_is_told_of_and_fails_nobody(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    forget()
+    folder, moved = tmp_path / "logs", tmp_path / "moved"
+    folder.mkdir()
+    handler = _AuditFile(folder / "kafka-authorizer.log")
+    lines = [logging.makeLogRecord({"msg": f"line {number}"}) for number in range(4)]
+    handler.emit(lines[0])
+    folder.rename(moved)
+    handler.emit(lines[1])
+    handler.emit(lines[2])
+    assert [record.getMessage().partition(": ")[0] for record in caplog.records] == [
+        f"no line in {folder}/kafka-authorizer.log"
+    ]
+    folder.mkdir()
+    handler.emit(lines[3])
+    handler.close()
+    assert (moved / "kafka-authorizer.log").read_text() == "line 0\n"
+    assert (folder / "kafka-authorizer.log").read_text() == "line 3\n"

@@ -21,10 +21,12 @@ from typing import IO, NamedTuple
 
 from odradek.broker.config.loggers import AUDIT, LEVELS
 from odradek.broker.process.modes import make_for_owner
+from odradek.util.repeats import Repeats
 
 FORMATS = ("text", "json")
 
 log = logging.getLogger(__name__)
+repeats = Repeats(log)
 
 
 def _timestamp(created: float, msecs: float) -> str:
@@ -265,3 +267,15 @@ class _AuditFile(WatchedFileHandler):
     def _open(self) -> TextIOWrapper:
         make_for_owner(Path(self.baseFilename))
         return super()._open()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line. Where that fails the request that it is about is answered all the same."""
+        try:
+            super().emit(record)
+        except OSError:  # from opening the file again, which the library leaves to whoever logs
+            self.handleError(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802
+        """Say that a line is lost, and not with a trace for each."""
+        error = sys.exc_info()[1]
+        repeats.log(logging.ERROR, self.baseFilename, "no line in %s: %s", self.baseFilename, error)
