@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_UNANSWERED: Final = 256
+MAX_UNANSWERED = 256
 """Requests of one connection that may be in work at once; those behind them are not read from the socket."""
 
 MAX_UNANSWERED_BYTES: Final = 8 * 1024 * 1024

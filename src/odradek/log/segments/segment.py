@@ -14,7 +14,6 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
 
 from odradek.log.segments.batch_walk import WALK_BLOCK, SegmentEntry, walk, walk_to
 from odradek.log.segments.index_checks import begins_there, holds_time
@@ -28,10 +27,10 @@ from odradek.records.kernel import kernel
 
 logger = logging.getLogger(__name__)
 
-TAIL_BATCHES: Final = 1024
+TAIL_BATCHES = 1024
 """How many of the newest batches' boundaries are kept at least, at most twice as many: 16 bytes each."""
 
-FOUND_ENTRIES: Final = 256
+FOUND_ENTRIES = 256
 """How many answers of searches are kept per segment and kind, for the next reader of the same place."""
 
 CUT_BYTES = 256 * 1024
