@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 from odradek.cluster.local import LocalSession
 from odradek.cluster.store import (
@@ -171,13 +172,30 @@ class EmbeddedStore(LocalSession):
             self._db.close()
 
 
-def _durable(
-    plan: Plan, tree: NodeTree
-) -> tuple[list[tuple[str]], list[tuple[str, bytes | None, int, int, int, int, int, int]]]:
+class _NodeRow(NamedTuple):
+    """A node as the table has it; the columns are ZooKeeper's fields of the same names."""
+
+    path: str
+    data: bytes | None
+    czxid: int
+    mzxid: int
+    ctime: int
+    mtime: int
+    version: int
+    creates: int
+
+    def node(self) -> Node:
+        """As the tree has it."""
+        return Node(
+            self.data, self.czxid, self.mzxid, self.ctime, self.mtime, self.version, creates=self.creates
+        )
+
+
+def _durable(plan: Plan, tree: NodeTree) -> tuple[list[tuple[str]], list[_NodeRow]]:
     """The rows that a plan deletes and writes: what is ephemeral leaves none, nor does a parent of which only
     the children count has changed by an ephemeral node."""
     gone: list[tuple[str]] = []
-    put: list[tuple[str, bytes | None, int, int, int, int, int, int]] = []
+    put: list[_NodeRow] = []
     for change in plan.changes:
         node, before = change.node, tree.nodes.get(change.path)
         if node is None:
@@ -185,7 +203,7 @@ def _durable(
                 gone.append((change.path,))
         elif not node.owner:
             put.append(
-                (
+                _NodeRow(
                     change.path,
                     node.data,
                     node.czxid,
@@ -201,11 +219,9 @@ def _durable(
     return gone, put
 
 
-def _only_children_changed(
-    row: tuple[str, bytes | None, int, int, int, int, int, int], tree: NodeTree
-) -> bool:
-    before = tree.nodes.get(row[0])
-    return before is not None and before.mzxid == row[3] and before.version == row[6]
+def _only_children_changed(row: _NodeRow, tree: NodeTree) -> bool:
+    before = tree.nodes.get(row.path)
+    return before is not None and before.mzxid == row.mzxid and before.version == row.version
 
 
 def _keep_others_out(path: Path) -> None:
@@ -297,6 +313,5 @@ def _load(db: sqlite3.Connection, path: Path) -> tuple[int, Iterator[tuple[str, 
             else f"{path} is damaged: no generation."
         )
         raise StoreFileError(str(path), message) from error
-    return generation, (
-        (row[0], Node(row[1], row[2], row[3], row[4], row[5], row[6], creates=row[7])) for row in rows
-    )
+    nodes = map(_NodeRow._make, rows)
+    return generation, ((row.path, row.node()) for row in nodes)

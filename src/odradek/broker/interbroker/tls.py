@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.broker.config.listener_overrides import ListenerSsl
 from odradek.security.errors import TlsConfigError
@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from odradek.cluster.nodes import Endpoint
 
 
+class _Made(NamedTuple):
+    """A context, and what it was made of."""
+
+    settings: ListenerSsl
+    stamps: Stamps
+    context: ssl.SSLContext
+
+
 class InterBrokerTls:
     """Makes the contexts of such connections."""
 
@@ -29,7 +37,7 @@ class InterBrokerTls:
             config: of this broker, as it is now.
         """
         self._config = config
-        self._made: dict[str, tuple[ListenerSsl, Stamps, ssl.SSLContext]] = {}
+        self._made: dict[str, _Made] = {}
 
     def context_for(self, endpoint: Endpoint) -> ssl.SSLContext | None:
         """Return the context of a connection to a broker; None for one that is not encrypted.
@@ -43,14 +51,14 @@ class InterBrokerTls:
         settings = ListenerSsl.of(self._config(), listener, protocol)
         stamps = stamps_of(settings.configs)
         made = self._made.get(listener)
-        if made is not None and made[0] == settings and made[1] == stamps:
-            return made[2]
+        if made is not None and made.settings == settings and made.stamps == stamps:
+            return made.context
         try:
             context = client_context(settings.configs)
         except TlsConfigError:
             if made is None:
                 raise
             # As the listener does: what cannot be read yet is told there, and what there was still holds.
-            return made[2]
-        self._made[listener] = settings, stamps, context
+            return made.context
+        self._made[listener] = _Made(settings, stamps, context)
         return context

@@ -104,8 +104,8 @@ class Listening:
             self._undo.push(f"listener {endpoint.listener}", listener.stop_accepting)
         self._limit_listeners()
         if self._handshakes is not None:
-            looking = Periodic(self._loop, "certificates", _LOOK_AT_FILES_MS, self.reload_certificates)
-            self._undo.push("certificates", looking.stop)
+            files = Periodic(self._loop, "certificates", _LOOK_AT_FILES_MS, self.reload_certificates)
+            self._undo.push("certificates", files.stop)
 
     def start(self) -> None:
         """Accept connections."""
