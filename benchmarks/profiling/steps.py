@@ -15,15 +15,18 @@ from typing import Any
 
 from odradek.broker.app import Broker
 from odradek.broker.config.broker_config import BrokerConfig
+from odradek.broker.fetch.reading import RANGE_FROM_BYTES
 from odradek.broker.network.connection import Connection, Peer
+from odradek.broker.requests.context import RequestContext
 from odradek.cluster.admin import NewTopic
 from odradek.records.batch import BatchHeader, check_crc
 from odradek.records.builder import build_batch
 from odradek.records.patch import assign_offsets
 from odradek.records.validate import BatchLimits
-from odradek.wire.api import ApiKey
+from odradek.replication.reading import read_partition, reader_of
+from odradek.wire.api import ApiKey, request_header_version
 from odradek.wire.framing import FrameReceiver, ReceiveBuffers
-from odradek.wire.headers import decode_request_header, encode_request, encode_response
+from odradek.wire.headers import RequestHeader, decode_request_header, encode_request, encode_response
 from odradek.wire.messages import fetch, produce
 
 TOPIC = "t"
@@ -162,34 +165,53 @@ def produce_steps(broker: Broker, records: int, times: int) -> list[Step]:
 
 
 def fetch_steps(broker: Broker, most: int, times: int) -> list[Step]:
-    """One partition, at most `most` bytes."""
-    log = broker.replicas.find(TOPIC, 0).log  # type: ignore[union-attr]
+    """One partition, at most `most` bytes, from the beginning of the log.
+
+    A step that others are parts of has its own share alone.
+    """
+    partition = broker.replicas.find(TOPIC, 0)
+    assert partition is not None
+    log = partition.log
     end = log.log_end_offset
     asked = fetch.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=most)
     topics = [fetch.FetchTopic(topic=TOPIC, partitions=[asked])]
-    request = fetch.FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=most, topics=topics)
+    request = fetch.FetchRequest(
+        max_wait_ms=500, min_bytes=1, max_bytes=most, session_epoch=-1, topics=topics
+    )
     wire = b"".join(encode_request(ApiKey.FETCH, FETCH_VERSION, 1, "profile", request))
     receiver = FrameReceiver(1 << 20, ReceiveBuffers())
     frame = memoryview(wire)[4:]
-    _, body = decode_request_header(frame)
-    read = log.read(0, most, upper_bound=end, min_one_batch=True)
-    part = fetch.PartitionData(partition_index=0, high_watermark=end, records=read.records)
+    header, body = decode_request_header(frame)
+    header_codec = RequestHeader.codec(request_header_version(ApiKey.FETCH, FETCH_VERSION))
+    codec = fetch.FetchRequest.codec(FETCH_VERSION)
+    reader = reader_of(-1, 0, FETCH_VERSION)
+    records = log.slice(0, most, end, True, RANGE_FROM_BYTES)
+    segment = log.segments.active
+    part = fetch.PartitionData(partition_index=0, high_watermark=end, records=records)
     answer = fetch.FetchResponse(responses=[fetch.FetchableTopicResponse(topic=TOPIC, partitions=[part])])
     connection, sink = _connection(broker)
+    context = RequestContext(broker, header, connection.peer, broker.clock.now_ms())
+    served = broker.handlers.get(ApiKey.FETCH)
+    assert served is not None
+    pread = timed(lambda: segment.pread(len(records), 0), times)
+    sliced = timed(lambda: log.slice(0, most, end, True, RANGE_FROM_BYTES), times)
+    read = timed(lambda: read_partition(partition, asked, reader, most, min_one_batch=True), times)
+    handled = timed(lambda: served.function(context, request), times)
     whole = timed(_answered(connection, sink, wire), times)
     steps = [
         ("frame split from the stream", timed(lambda: _split(receiver, wire), times)),
-        ("request header", timed(lambda: decode_request_header(frame), times)),
-        ("body decoded", timed(lambda: fetch.FetchRequest.decode_from(frame, FETCH_VERSION, body), times)),
-        (
-            f"position found, {len(read.records)} bytes read",
-            timed(lambda: log.read(0, most, upper_bound=end, min_one_batch=True), times),
-        ),
+        ("request header", timed(lambda: header_codec.decode(frame, 0), times)),
+        ("body decoded", timed(lambda: codec.decode_within(frame, body, 512), times)),
+        ("session, bounds of the request, the response's form", max(0.0, handled - read)),
+        ("partition: epoch, bounds, its part of the answer", max(0.0, read - sliced)),
+        ("place in the segment, cut to whole batches", max(0.0, sliced - pread)),
+        (f"the read of {len(records)} bytes", pread),
         ("response encoded", timed(lambda: encode_response(ApiKey.FETCH, FETCH_VERSION, 1, answer), times)),
     ]
+    known = sum(us for _, us in steps)
     return [
         *steps,
-        ("sum of the steps", sum(us for _, us in steps)),
+        ("connection, dispatch, order of answers, metrics, two clocks", max(0.0, whole - known)),
         ("the whole, bytes in to bytes out", whole),
     ]
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from odradek.errors import (
     FencedLeaderEpochError,
@@ -49,7 +49,7 @@ def _everybody(_broker_id: int) -> bool:
     return True
 
 
-NO_EPOCH = -1
+NO_EPOCH: Final = -1
 ZERO_TOPIC_ID = bytes(16)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from odradek.broker.conversion.fetch import ToConvert, cut_off, is_as_old, magic_for
 from odradek.broker.fetch.response import error_answer
@@ -45,7 +45,11 @@ RANGE_FROM_BYTES = 256 * 1024
 """From how many bytes of a partition on the kernel sends them. Measured: below, reading them into memory that
 is there already and writing them costs less than waiting for the socket to take each piece of a file."""
 
-_ZSTD_FROM, _RACK_FROM, _REPLICA_STATE_FROM, _SET_SIZES_TO, _OLD_FORMATS_TO = 10, 11, 15, 2, 3
+_ZSTD_FROM: Final = 10
+_RACK_FROM: Final = 11
+_REPLICA_STATE_FROM: Final = 15
+_SET_SIZES_TO: Final = 2
+_OLD_FORMATS_TO: Final = 3
 
 # Kafka lets these wait with the others, so that a consumer with old metadata does not spin.
 _PATIENT = (UnknownTopicOrPartitionError, UnknownTopicIdError, TopicAuthorizationError)

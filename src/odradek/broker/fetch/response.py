@@ -51,7 +51,9 @@ class ResponseForm:
             follower: the broker id of who copies; -1 for a consumer.
         """
         self._follower = follower
-        self._response = FetchResponse(error_code=int(error), session_id=session_id, responses=[])
+        self._response = FetchResponse(session_id=session_id, responses=[])
+        if error is not ErrorCode.NONE:
+            self._response.error_code = int(error)
         self._context = context
         self._by_topic: dict[bytes | str | None, FetchableTopicResponse] = {}
         self._hints: LeaderHints | None = None

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from odradek.errors.codes import ErrorCode
 
@@ -27,10 +27,11 @@ MAX_SESSION_PARTITIONS = 10_000
 """A fetch of more partitions than this gets no session, which every client knows how to take: each of the
 session's fetches would look at all of them."""
 
-INVALID_SESSION_ID = 0
-INITIAL_EPOCH = 0
-FINAL_EPOCH = -1
-_MAX_EPOCH = 2**31 - 1
+INVALID_SESSION_ID: Final = 0
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+_MAX_EPOCH: Final = 0x7FFF_FFFF
+_NONE: Final = ErrorCode.NONE
 
 
 def next_epoch(epoch: int) -> int:
@@ -235,10 +236,10 @@ class FetchContext:
         session forgets nothing of what was told before, and a full fetch opens none."""
         session = self.session
         if session is None:
-            return ErrorCode.NONE, INVALID_SESSION_ID
+            return _NONE, INVALID_SESSION_ID
         if session.epoch != self.expected_epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.id
-        return ErrorCode.NONE, session.id
+        return _NONE, session.id
 
 
 class FetchSessionCache:
@@ -308,7 +309,7 @@ class FetchSessionCache:
         if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._close(session_id)
             return FetchContext(
-                ErrorCode.NONE,
+                _NONE,
                 wanted,
                 opens_session=session_epoch == INITIAL_EPOCH and len(wanted) <= MAX_SESSION_PARTITIONS,
                 privileged=privileged,
@@ -333,10 +334,10 @@ class FetchSessionCache:
             return FetchContext(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
         if len(session) == 0:
             self._close(session_id)
-            return FetchContext(ErrorCode.NONE, wanted)
+            return FetchContext(_NONE, wanted)
         self._touch(session, now_ms)
         return FetchContext(
-            ErrorCode.NONE,
+            _NONE,
             list(session.partitions.values()),
             session=session,
             expected_epoch=session.epoch,
@@ -357,23 +358,23 @@ class FetchSessionCache:
         Returns:
             `(error, session_id, answers to send)`.
         """
-        if context.error:
+        if context.error is not _NONE:
             return context.error, INVALID_SESSION_ID, []
         session = context.session
         if session is not None:
             if session.epoch != context.expected_epoch:
                 # Another request of the session was taken up while this one waited.
                 return ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.id, []
-            return ErrorCode.NONE, session.id, session.select(answers)
+            return _NONE, session.id, session.select(answers)
         if not context.opens_session:
-            return ErrorCode.NONE, INVALID_SESSION_ID, answers
+            return _NONE, INVALID_SESSION_ID, answers
         created = self._create(context, len(answers), now_ms)
         if created is None:
-            return ErrorCode.NONE, INVALID_SESSION_ID, answers
+            return _NONE, INVALID_SESSION_ID, answers
         for partition, answer in answers:
             created.add_answered(partition, answer)
         self.total_partitions += len(created)
-        return ErrorCode.NONE, created.id, answers
+        return _NONE, created.id, answers
 
     def _create(self, context: FetchContext, size: int, now_ms: int) -> FetchSession | None:
         if self.total_partitions + size > self._max_partitions:

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from odradek.broker.apis.registry import handler
 from odradek.broker.conversion.fetch import convert_answers
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MAX_WATCHED = 10_000
+MAX_WATCHED: Final = 10_000
 """A fetch of more partitions than this is not told when something arrives, but answered after `max_wait_ms`:
 each arrival would otherwise have all of them looked at."""
 
@@ -134,8 +134,9 @@ class _Fetch:
         self.request = request
         self.broker = context.broker
         max_bytes = max(0, min(request.max_bytes, self.broker.config.fetch_max_bytes))
-        if self.broker.request_throttle is not None:
-            max_bytes = self.broker.request_throttle.most_fetched(context, request, max_bytes)
+        throttle = self.broker.request_throttle
+        if throttle is not None:
+            max_bytes = throttle.most_fetched(context, request, max_bytes)
         self.min_bytes = min(request.min_bytes, max_bytes)
         self.max_wait_ms = request.max_wait_ms
         self.reading = FetchReading(context, request, max_bytes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from odradek.errors import (
     KafkaError,
@@ -33,9 +33,9 @@ from odradek.util.repeats import Repeats
 
 repeats = Repeats(logging.getLogger(__name__))
 
-NO_OFFSET = -1
+NO_OFFSET: Final = -1
 
-NEVER = 2**63 - 1
+NEVER: Final = 0x7FFF_FFFF_FFFF_FFFF
 
 
 class ReadResult(NamedTuple):

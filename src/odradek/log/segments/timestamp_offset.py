@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
-NO_TIMESTAMP = -1
+NO_TIMESTAMP: Final = -1
 
 
 @final
