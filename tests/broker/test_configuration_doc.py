@@ -21,6 +21,7 @@ from odradek.broker.config.table import (
 from odradek.cluster.config_def import ConfigKey
 from odradek.cluster.topic_config import SYNONYMS, TOPIC_CONFIGS, TOPIC_DOCS
 from odradek.replication.replication_quota import FOLLOWER_REPLICAS, LEADER_REPLICAS
+from odradek.sasl.assertions import PREFIX as ASSERTION
 
 ROOT = Path(__file__).parent.parent.parent
 DOC = ROOT / "docs" / "configuration.md"
@@ -156,7 +157,7 @@ GENERATED = {
 def _sources() -> str:
     package = ROOT / "src" / "odradek"
     assert all((package / name).is_file() for name in GENERATED)
-    folders = ("broker", "cluster", "coordinators", "log", "replication", "security")
+    folders = ("broker", "cluster", "coordinators", "log", "replication", "sasl", "security")
     files = {p for folder in folders for p in (package / folder).rglob("*.py")}
     return "\n".join(
         path.read_text(encoding="utf-8") for path in sorted(files - {package / name for name in GENERATED})
@@ -166,7 +167,9 @@ def _sources() -> str:
 def test_what_is_said_to_have_an_effect_is_used_somewhere() -> None:
     sources = _sources()
     of_topics = {broker for name in EFFECTIVE_TOPIC_CONFIGS for broker, _ in SYNONYMS.get(name, ())}
-    for name in EFFECTIVE_BROKER_CONFIGS - of_topics:
+    # Put together of a prefix and their ends: tests/sasl/test_assertions.py.
+    of_assertions = {name for name in EFFECTIVE_BROKER_CONFIGS if name.startswith(ASSERTION)}
+    for name in EFFECTIVE_BROKER_CONFIGS - of_topics - of_assertions:
         attribute = VIA.get(name, name.replace(".", "_"))
         read = rf"(config|self)\.{attribute}\b"
         # Those of a listener are read by their names.

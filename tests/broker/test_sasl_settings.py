@@ -140,6 +140,18 @@ def test_brokers_log_in_by_the_mechanism_of_the_config() -> None:
     assert made.mechanism == "PLAIN" and made.start("").evaluate(b"") == b"\0admin\x001"
 
 
+def test_brokers_log_in_by_an_assertion() -> None:
+    made = login(
+        sasl_enabled_mechanisms="OAUTHBEARER",
+        sasl_mechanism_inter_broker_protocol="OAUTHBEARER",
+        listener_name_in_oauthbearer_sasl_jaas_config="x.OAuthBearerLoginModule required;",
+        sasl_oauthbearer_token_endpoint_url="https://id/token",
+        sasl_oauthbearer_jwt_retriever_class="org.apache.kafka.common.security.oauthbearer.JwtBearerJwtRetriever",
+        sasl_oauthbearer_assertion_private_key_file="/etc/odradek/key.pem",
+    )
+    assert type(made._provider).__name__ == "JwtBearer"
+
+
 def test_brokers_do_not_log_in_where_there_are_no_logins() -> None:
     assert inter_broker_login(BrokerConfig({}), "PLAINTEXT") is None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pickle
 import threading
 import time
 from collections.abc import Iterator
@@ -11,15 +12,22 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
+import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from tests.sasl.test_assertions import write_key
 from tests.sasl.tokens import ISSUER, Provider, jwks, write_jwks
 
 from odradek import Admin, Consumer, Producer
 from odradek.client.errors import ConfigError, SaslAuthenticationError
+from odradek.spark.options import parse_source
 from odradek.testing import Broker, Security
 
 PROVIDER, OTHER = Provider(), Provider()
+CLIENT = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+"""Of a client that shows assertions instead of a secret."""
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 LISTENER = "listener.name.sasl_plaintext.oauthbearer"
 
@@ -139,7 +147,14 @@ class Identity(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         form = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        if self.headers["Authorization"] != "Basic bWU6czNjcmV0" or "client_credentials" not in form:
+        asked = dict(parse_qsl(form))
+        assertion = asked.get("assertion") or asked.get("client_assertion")
+        if assertion is not None:
+            claims = jwt.decode(assertion, CLIENT.public_key(), ["RS256"], audience="identity")
+            is_known = claims["sub"] == "me"
+        else:
+            is_known = self.headers["Authorization"] == "Basic bWU6czNjcmV0"
+        if not is_known:
             self.send_error(401)
             return
         self._answer({"access_token": token(sub="service", scope="kafka"), "expires_in": 600})
@@ -182,6 +197,34 @@ def test_keys_and_tokens_of_an_identity_provider(identity: str) -> None:
             assert "User:service" in principals(broker)
         configs["sasl.jaas.config"] = f'{MODULE} clientId="me" clientSecret="wrong";'
         with pytest.raises(SaslAuthenticationError, match="answered 401"), Admin(configs) as admin:
+            admin.list_topics()
+
+
+@pytest.mark.parametrize("retriever", ["JwtBearerJwtRetriever", "ClientCredentialsJwtRetriever"])
+def test_assertions_instead_of_a_secret(identity: str, tmp_path: Path, retriever: str) -> None:
+    """With the options that Spark's source hands on: text, under Kafka's names, in another process."""
+    with Broker(security=security(f"{identity}/keys")) as broker:
+        assertion = "sasl.oauthbearer.assertion"
+        options = {
+            "kafka.bootstrap.servers": broker.bootstrap_servers,
+            "kafka.security.protocol": "SASL_PLAINTEXT",
+            "kafka.sasl.mechanism": "OAUTHBEARER",
+            "kafka.sasl.jaas.config": f"{MODULE};",
+            "kafka.sasl.oauthbearer.token.endpoint.url": f"{identity}/token",
+            "kafka.sasl.oauthbearer.jwt.retriever.class": f"org.apache.kafka.common.security.{retriever}",
+            f"kafka.{assertion}.private.key.file": write_key(tmp_path / "key.pem", CLIENT, "phrase"),
+            f"kafka.{assertion}.private.key.passphrase": "phrase",
+            f"kafka.{assertion}.claim.iss": "me",
+            f"kafka.{assertion}.claim.sub": "me",
+            f"kafka.{assertion}.claim.aud": "identity",
+            "subscribe": "t",
+        }
+        parsed = pickle.loads(pickle.dumps(parse_source(options, streaming=False)))
+        with Producer(parsed.client) as producer:
+            producer.send("t", value=b"x").result(30)
+            assert "User:service" in principals(broker)
+        stranger = {**parsed.client, f"{assertion}.claim.sub": "stranger"}
+        with pytest.raises(SaslAuthenticationError, match="answered 401"), Admin(stranger) as admin:
             admin.list_topics()
 
 

@@ -34,6 +34,20 @@ _ALIASES = {
 }
 """Other clients' names."""
 
+_ASSERTION = (
+    "algorithm",
+    "claim.aud",
+    "claim.exp.seconds",
+    "claim.iss",
+    "claim.jti.include",
+    "claim.nbf.seconds",
+    "claim.sub",
+    "file",
+    "private.key.file",
+    "private.key.passphrase",
+    "template.file",
+)
+
 SASL_CONFIGS = frozenset(
     {
         *_ALIASES,
@@ -43,8 +57,11 @@ SASL_CONFIGS = frozenset(
         "sasl.login.read.timeout.ms",
         "sasl.mechanism",
         "sasl.oauth.token.provider",
+        *(f"sasl.oauthbearer.assertion.{name}" for name in _ASSERTION),
         "sasl.oauthbearer.client.credentials.client.id",
         "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.header.urlencode",
+        "sasl.oauthbearer.jwt.retriever.class",
         "sasl.oauthbearer.scope",
         "sasl.oauthbearer.token.endpoint.url",
         "sasl.plain.password",
@@ -68,6 +85,7 @@ _OF_JAVA = frozenset(
         "sasl.login.refresh.window.jitter",
         "sasl.login.retry.backoff.max.ms",
         "sasl.login.retry.backoff.ms",
+        "sasl.oauthbearer.jwt.validator.class",
     }
 )
 """Those that are taken and change nothing: what they say to Java's clients goes without saying here."""

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from odradek.sasl.assertions import PREFIX, Assertion, assertion_of
 from odradek.sasl.http import HttpError, fetch_json, path_of
 from odradek.sasl.mechanisms import OAUTHBEARER, ClientMechanism, LoginError, SaslError
 from odradek.sasl.oauthbearer import OAuthBearerClient
@@ -23,6 +24,13 @@ from odradek.sasl.oauthbearer import OAuthBearerClient
 TokenProvider = Callable[[], str]
 
 _EXTENSION = "extension_"
+_RETRIEVER = "sasl.oauthbearer.jwt.retriever.class"
+_RETRIEVERS = (
+    "DefaultJwtRetriever",
+    "ClientCredentialsJwtRetriever",
+    "JwtBearerJwtRetriever",
+    "FileJwtRetriever",
+)
 _REFRESH_AT = 0.8
 """The share of a token's life after which another one is asked for, as Kafka's default has it."""
 
@@ -72,12 +80,11 @@ class FileTokens:
             raise SaslError(f"no access token: {self._path} cannot be read: {error}") from error
 
 
-class ClientCredentials:
-    """OAuth's client credentials (RFC 6749, section 4.4): a token for an id and a secret.
+class AskedTokens:
+    """Tokens that an identity provider is asked for; one is used again until its time is nearly over.
 
     Args:
         url: the token endpoint.
-        client_id, client_secret: of this client.
         scope: what is asked for; None for what the provider gives.
         timeout_ms: for the provider's answer.
         now_s: wall clock in seconds.
@@ -86,15 +93,12 @@ class ClientCredentials:
     def __init__(
         self,
         url: str,
-        client_id: str,
-        client_secret: str,
         scope: str | None = None,
         *,
         timeout_ms: float = 10_000,
         now_s: Callable[[], float] = time.time,
     ) -> None:
         self._url = url
-        self._secret = base64.b64encode(f"{client_id}:{client_secret}".encode()).decode()
         self._scope = scope
         self._timeout_ms = timeout_ms
         self._now_s = now_s
@@ -102,9 +106,21 @@ class ClientCredentials:
         self._good_until_s = 0.0
         self._lock = threading.Lock()
 
-    def __reduce__(self) -> Any:
-        client_id, _, secret = base64.b64decode(self._secret).decode().partition(":")
-        return _credentials, (self._url, client_id, secret, self._scope, self._timeout_ms)
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_now_s")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+        self._now_s = time.time
+
+    def _form(self) -> dict[str, str]:
+        """What is asked, without the scope."""
+        raise NotImplementedError
+
+    def _headers(self) -> dict[str, str]:
+        """Who asks, where a header says that."""
+        return {}
 
     def __call__(self) -> str:
         """The token."""
@@ -112,15 +128,12 @@ class ClientCredentials:
             now_s = self._now_s()
             if now_s < self._good_until_s:
                 return self._token
-            form = {"grant_type": "client_credentials"} | ({"scope": self._scope} if self._scope else {})
+            form = self._form() | ({"scope": self._scope} if self._scope else {})
             try:
                 answer = fetch_json(
                     self._url,
                     body=urllib.parse.urlencode(form).encode(),
-                    headers={
-                        "Authorization": f"Basic {self._secret}",
-                        "Content-Type": "application/x-www-form-urlencoded",
-                    },
+                    headers={**self._headers(), "Content-Type": "application/x-www-form-urlencoded"},
                     timeout_ms=self._timeout_ms,
                 )
             except HttpError as error:
@@ -135,10 +148,83 @@ class ClientCredentials:
             return token
 
 
-def _credentials(
-    url: str, client_id: str, secret: str, scope: str | None, timeout_ms: float
-) -> ClientCredentials:
-    return ClientCredentials(url, client_id, secret, scope, timeout_ms=timeout_ms)
+class ClientCredentials(AskedTokens):
+    """OAuth's client credentials (RFC 6749, section 4.4): a token for an id and a secret.
+
+    Args:
+        client_id, client_secret: of this client.
+        is_quoted: whether these are percent-encoded first (`sasl.oauthbearer.header.urlencode`).
+        url, scope, more: see `AskedTokens`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        client_id: str,
+        client_secret: str,
+        scope: str | None = None,
+        *,
+        is_quoted: bool = False,
+        **more: Any,
+    ) -> None:
+        super().__init__(url, scope, **more)
+        quoted = urllib.parse.quote_plus if is_quoted else str
+        self._secret = base64.b64encode(f"{quoted(client_id)}:{quoted(client_secret)}".encode()).decode()
+
+    def _form(self) -> dict[str, str]:
+        return {"grant_type": "client_credentials"}
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Basic {self._secret}"}
+
+
+class ClientAssertion(AskedTokens):
+    """The same with an assertion in place of the secret (RFC 7523, section 2.2; KIP-1258).
+
+    Args:
+        assertion: makes one.
+        client_id: of this client; None where the assertion says it.
+        url, scope, more: see `AskedTokens`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        assertion: Assertion,
+        scope: str | None = None,
+        *,
+        client_id: str | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(url, scope, **more)
+        self._assertion, self._client_id = assertion, client_id
+
+    def _form(self) -> dict[str, str]:
+        form = {
+            "grant_type": "client_credentials",
+            "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+            "client_assertion": self._assertion(),
+        }
+        return form | ({"client_id": self._client_id} if self._client_id else {})
+
+
+class JwtBearer(AskedTokens):
+    """A token for an assertion (RFC 7523, section 2.1; KIP-1139).
+
+    Args:
+        assertion: makes one.
+        url, scope, more: see `AskedTokens`.
+    """
+
+    def __init__(self, url: str, assertion: Assertion, scope: str | None = None, **more: Any) -> None:
+        super().__init__(url, scope, **more)
+        self._assertion = assertion
+
+    def _form(self) -> dict[str, str]:
+        return {
+            "grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
+            "assertion": self._assertion(),
+        }
 
 
 class UnsecuredTokens:
@@ -210,23 +296,38 @@ def _provider_of(options: Mapping[str, str], configs: Mapping[str, Any]) -> Toke
         return called
     url = configs.get("sasl.oauthbearer.token.endpoint.url")
     if url:
-        if url.startswith("file:"):
-            return FileTokens(path_of(url))
-        client_id = options.get("clientId") or configs.get("sasl.oauthbearer.client.credentials.client.id")
-        secret = options.get("clientSecret") or configs.get(
-            "sasl.oauthbearer.client.credentials.client.secret"
-        )
-        if not client_id or not secret:
-            raise LoginError(
-                "sasl.oauthbearer.token.endpoint.url needs a client id and secret: clientId and clientSecret "
-                "in sasl.jaas.config, or sasl.oauthbearer.client.credentials.client.id and .secret"
-            )
-        scope = options.get("scope") or configs.get("sasl.oauthbearer.scope")
-        timeout_ms = float(configs.get("sasl.login.read.timeout.ms") or 10_000)
-        return ClientCredentials(url, client_id, secret, scope, timeout_ms=timeout_ms)
+        return _by_retriever(url, options, configs)
     if any(key.startswith("unsecuredLoginStringClaim_") for key in options):
         return UnsecuredTokens(options)
     raise LoginError(
         "sasl.mechanism=OAUTHBEARER needs tokens: sasl_oauth_token_provider, or "
         "sasl.oauthbearer.token.endpoint.url (https:… or file:…)"
     )
+
+
+def _by_retriever(url: str, options: Mapping[str, str], configs: Mapping[str, Any]) -> TokenProvider:
+    """What `sasl.oauthbearer.jwt.retriever.class` names; without it, what the other configs are for."""
+    name = str(configs.get(_RETRIEVER) or "DefaultJwtRetriever").rpartition(".")[2]
+    if name not in _RETRIEVERS:
+        raise LoginError(
+            f"{_RETRIEVER}: {name} is not one of {', '.join(_RETRIEVERS)}; give sasl_oauth_token_provider, a "
+            "function"
+        )
+    if name == "FileJwtRetriever" or (name == "DefaultJwtRetriever" and url.startswith("file:")):
+        return FileTokens(path_of(url))
+    more = {"timeout_ms": float(configs.get("sasl.login.read.timeout.ms") or 10_000)}
+    scope = options.get("scope") or configs.get("sasl.oauthbearer.scope")
+    if name == "JwtBearerJwtRetriever":
+        return JwtBearer(url, assertion_of(configs), scope, **more)
+    client_id = options.get("clientId") or configs.get("sasl.oauthbearer.client.credentials.client.id")
+    if any(configs.get(PREFIX + one) for one in ("file", "claim.iss")):
+        return ClientAssertion(url, assertion_of(configs), scope, client_id=client_id, **more)
+    secret = options.get("clientSecret") or configs.get("sasl.oauthbearer.client.credentials.client.secret")
+    if not client_id or not secret:
+        raise LoginError(
+            "sasl.oauthbearer.token.endpoint.url needs a client id and secret: clientId and clientSecret "
+            "in sasl.jaas.config, or sasl.oauthbearer.client.credentials.client.id and .secret; or an "
+            f"assertion: {PREFIX}file, or {PREFIX}claim.iss with {PREFIX}private.key.file"
+        )
+    is_quoted = str(configs.get("sasl.oauthbearer.header.urlencode") or "").strip().lower() == "true"
+    return ClientCredentials(url, client_id, secret, scope, is_quoted=is_quoted, **more)
