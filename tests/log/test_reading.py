@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 from pathlib import Path
 
 import pytest
 
 from odradek.log import LogConfig, PartitionLog, RealFileSystem
-from odradek.log.segments import batch_walk, index_file, segment
+from odradek.log.segments import batch_walk, found_places, index_file, segment
 from odradek.log.startup.loading import open_partition_log
 from odradek.log.storage.files import FileRange, FileSystem
 from odradek.log.storage.memory_files import MemoryFileSystem
@@ -57,6 +58,7 @@ def test_any_read_gives_the_whole_batches_that_fit(
     chance = random.Random(seed)
     monkeypatch.setattr(segment, "TAIL_BATCHES", chance.choice((1, 2, 1024)))
     monkeypatch.setattr(segment, "FOUND_ENTRIES", 3)
+    monkeypatch.setattr(found_places, "TABLES", chance.choice((1, 3, 2048)))
     block = chance.choice((61, 200, 16_384))
     monkeypatch.setattr(segment, "WALK_BLOCK", block)
     monkeypatch.setattr(batch_walk, "WALK_BLOCK", block)
@@ -129,4 +131,31 @@ def test_a_damaged_header_behind_a_read_is_not_believed(
     unread = log.slice(5, most, 20, True)
     assert len(log.slice(3, most, 20, True)) == most
     assert len(log.slice(5, most, 20, True)) == len(unread) <= most
+    log.close()
+
+
+def test_a_read_of_many_segments_leaves_bounded_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(found_places, "TABLES", 4)
+    monkeypatch.setattr(found_places, "_begun", deque())
+    monkeypatch.setattr(segment, "FOUND_ENTRIES", 8)
+    config = LogConfig(segment_bytes=4_000, index_interval_bytes=300)
+    log = open_partition_log(tmp_path / "t-0", "t", 0, config, RealFileSystem(), ManualClock(NOW_MS))
+    sent = batch([b"x"])
+    for _ in range(1_000):
+        log.append(sent, leader_epoch=0, now_ms=NOW_MS)
+    assert len(log.segments) > 15
+    for range_from in (2**63, 1):
+        for offset in range(0, 1_000, 2):
+            got = log.slice(offset, 2 * len(sent), 1_000, True, range_from)
+            assert len(got) in (len(sent), 2 * len(sent))
+    kept = [
+        table
+        for one in log.segments
+        for table in (one._found_steps, one._older_steps, one._found_ends)
+        if table
+    ]
+    assert 0 < len(kept) <= 4
+    assert all(len(table) <= 8 for table in kept)
     log.close()

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from odradek.log.segments.batch_walk import WALK_BLOCK, SegmentEntry, walk, walk_to
+from odradek.log.segments.found_places import keep
 from odradek.log.segments.index_checks import begins_there, holds_time
 from odradek.log.segments.index_file import CorruptIndexError
 from odradek.log.segments.offset_index import MAX_RELATIVE_OFFSET
@@ -354,8 +355,9 @@ class Segment(SegmentFiles):
     def _keep_step(self, offset: int, step: SegmentEntry) -> None:
         if len(self._found_steps) >= FOUND_ENTRIES:
             # Not all at once: of many readers each comes back for what its last read has left here.
+            self._older_steps.clear()
             self._older_steps, self._found_steps = self._found_steps, {}
-        self._found_steps[offset] = step
+        keep(self._found_steps, offset, step)
 
     def boundary_at_or_below(self, position: int, known: int) -> int:
         """The last batch boundary at or below the position; `known` is a boundary below it."""
@@ -381,7 +383,7 @@ class Segment(SegmentFiles):
             boundary = step.position
         if len(self._found_ends) >= FOUND_ENTRIES:
             self._found_ends.clear()
-        self._found_ends[known, position] = boundary
+        keep(self._found_ends, (known, position), boundary)
         return boundary
 
     def find(
