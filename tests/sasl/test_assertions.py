@@ -60,7 +60,7 @@ def test_a_signed_assertion(tmp_path: Path, key: Any, algorithm: str) -> None:
     assert claims == {"iss": "me", "iat": NOW_S, "exp": NOW_S + 300, "nbf": NOW_S - 60}
 
 
-def test_claims_of_a_template_of_configs_and_of_the_moment(tmp_path: Path) -> None:
+def test_claims_of_configs_of_a_template_and_of_the_moment(tmp_path: Path) -> None:
     template = tmp_path / "template.json"
     template.write_text(
         json.dumps({"header": {"kid": "one"}, "payload": {"sub": "a", "aud": ["x"], "own": 1, "exp": 5}})
@@ -80,7 +80,7 @@ def test_claims_of_a_template_of_configs_and_of_the_moment(tmp_path: Path) -> No
     assert header["kid"] == "one"
     assert claims["exp"] - claims["iat"] == 600 and claims["iat"] - claims["nbf"] == 60
     assert {name: claims[name] for name in ("sub", "aud", "own", "iss")} == {
-        "sub": "b",
+        "sub": "a",
         "aud": ["x"],
         "own": 1,
         "iss": "me",

@@ -1,7 +1,7 @@
 """Assertions: what a client shows an identity provider in place of a secret, signed by a key of its own.
 
 Made of Kafka's `sasl.oauthbearer.assertion.*` configs (RFC 7523, KIP-1139, KIP-1258). Claims come from three
-places, each over the one before: `template.file`; `claim.aud`, `.iss` and `.sub`; what is of the moment.
+places, each over the one before: `claim.aud`, `.iss` and `.sub`; `template.file`; what is of the moment.
 """
 
 from __future__ import annotations
@@ -118,13 +118,13 @@ def assertion_of(configs: Mapping[str, Any]) -> Assertion:
     if algorithm not in _ALGORITHMS:
         raise LoginError(f"{PREFIX}algorithm={algorithm} is not one of {', '.join(_ALGORITHMS)}")
     header, claims = _template(of("template.file"))
-    claims |= {claim: text for claim in ("aud", "iss", "sub") if (text := of(f"claim.{claim}")) is not None}
+    given = {claim: text for claim in ("aud", "iss", "sub") if (text := of(f"claim.{claim}")) is not None}
     return SignedAssertion(
         key_file,
         passphrase=of("private.key.passphrase"),
         algorithm=algorithm,
         header=header,
-        claims=claims,
+        claims=given | claims,
         exp_s=seconds("claim.exp.seconds", _EXP_S, 86_400),
         nbf_s=seconds("claim.nbf.seconds", _NBF_S, 3_600),
         has_jti=(of("claim.jti.include") or "false").lower() == "true",
