@@ -3,8 +3,8 @@
 Rooms, each of which knows only those below it, and those beside it in a line not at all:
 
 - `process`: the process around it; `handlers`: one per API, found by `apis.registry` alone;
-- `assembly`: parts of `app`, for it alone; `membership`: one broker among several; `upkeep`: work on the
-  logs by the clock;
+- `assembly`: parts of `app`, for it alone;
+- `membership`: one broker among several; `upkeep`: work on the logs by the clock;
 - `sasl`: logins at listeners;
 - `network`: sockets, connections, the dispatcher; `transactions`: the transaction coordinator's shell;
 - `quotas`: what clients may take; `groups`: the group coordinator's shell;

@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING
 from odradek.broker.apis.registry import Handlers
 from odradek.broker.assembly.coordinators import Coordinators
 from odradek.broker.assembly.gauges import count_copied, register_fetcher_gauges, register_gauges
+from odradek.broker.assembly.metadata_access import open_metadata
 from odradek.broker.assembly.metadata_publisher import MetadataPublisher
 from odradek.broker.assembly.registration import broker_registration
+from odradek.broker.assembly.security import open_security
 from odradek.broker.assembly.start_errors import StartError, start_errors
 from odradek.broker.assembly.store_choice import is_shared, open_store
 from odradek.broker.config.broker_config import BrokerConfig
@@ -31,8 +33,7 @@ from odradek.broker.conversion.conversions import Conversions
 from odradek.broker.event_loop.loop_timers import LoopTimers
 from odradek.broker.event_loop.slices import Slicer
 from odradek.broker.fetch.sessions import FetchSessionCache
-from odradek.broker.folders.adoption import adopt_cluster_id, adopt_topics, report_strangers
-from odradek.broker.folders.broker_ids import with_generated_id
+from odradek.broker.folders.adoption import adopt_topics, report_strangers
 from odradek.broker.folders.failures import FolderFailures
 from odradek.broker.folders.log_configs import TopicLogConfigs
 from odradek.broker.folders.opening import open_logs
@@ -51,7 +52,6 @@ from odradek.broker.replicas.replica_manager import ReplicaManager
 from odradek.broker.requests.authorization import Authorizer
 from odradek.broker.transactions.producer_ids import ProducerIds
 from odradek.broker.upkeep.housekeeping import Housekeeping
-from odradek.cluster.cluster_controller import ClusterController
 from odradek.cluster.controller import Controller
 from odradek.cluster.image import ClusterImage
 from odradek.cluster.nodes import BrokerRegistration
@@ -92,25 +92,11 @@ log = logging.getLogger(__name__)
 class Broker:
     """One broker.
 
-    Attributes:
-        config: its configs, dynamic ones included.
-        broker_id, cluster_id: who it is; the cluster id is known once it has started.
-        clock, timers, loop: time, for everything in it.
-        controller: writes the cluster's metadata; `image` is what it says.
-        state_changes: does what the controller of a cluster of several says; None while it is alone.
-        channels: to the other brokers of a cluster of several; None while it is alone.
-        logs: the logs on disk; `replicas` the partitions over them.
-        purgatory: whatever waits.
+    Attributes: those of `BrokerServices`, and
         handlers: who answers which request.
-        producer_id_throttle: how fast clients may have producer ids made.
-        producer_ids, features, fetch_sessions, metrics: what the names say.
-        quotas: what clients may take; `request_throttle` counts what requests take, while one asks for that.
-        authorizer: who may do what; None allows everything.
-        delegation_tokens: the tokens that one can log in by; None where there are none.
-        acls: the ACLs that the authorizer asks; None where there are none.
+        store: where the metadata is; of a cluster of several the first session with it.
+        listeners: in the order of the configs.
         housekeeping: what it does by the clock.
-        slicer: runs work that takes long in slices.
-        request_log: one line per request, when it is on.
         on_fatal: told why it cannot go on: all of its data folders have failed, or another broker has its id.
     """
 
@@ -320,8 +306,22 @@ class Broker:
             self._undo,
             has_store_file=self._given_store is None and self._cluster is None,
         )
-        self._open_metadata()
-        self._open_security()
+        metadata = open_metadata(
+            self.config,
+            self.logs,
+            self.clock,
+            self.timers,
+            self.slicer,
+            self._undo,
+            given_store=self._given_store,
+            cluster=self._cluster,
+        )
+        self.store, self.controller, self.config = metadata.store, metadata.controller, metadata.config
+        self._membership = metadata.membership
+        self.acls, self.delegation_tokens = open_security(
+            self.config, self.controller, self.clock, self._undo, self._membership
+        )
+        self.authorizer = None if self.acls is None else self.acls.authorizer
         self.replicas = ReplicaManager(
             broker_id=self.broker_id,
             logs=self.logs,
@@ -432,57 +432,6 @@ class Broker:
 
     def _open_shared_store(self) -> MetadataStore:
         return open_store(self.config, self.logs.data_dirs[0], self.clock)
-
-    def _open_metadata(self) -> None:
-        store = self._given_store
-        if self._cluster is not None:
-            store = self.store = self._cluster.open_store()
-            self._undo.push("session with the metadata store", self._close_session)
-            self.config = with_generated_id(self.config, self.logs.stored_broker_id(), store)
-        elif store is None:
-            store = open_store(self.config, self.logs.data_dirs[0], self.clock)
-            self._undo.push("metadata store", store.close)
-        self.store = store
-        adopt_cluster_id(self.logs, store)
-        if self._cluster is None:
-            self.controller = Controller(store, self.broker_id, self.config, self.clock)
-            self.controller.open()
-        else:
-            self.controller = one_of_several = ClusterController(
-                store, self.broker_id, self.config, self.clock
-            )
-            self.controller.open()
-            self._membership = Membership(
-                self._cluster, self.config, one_of_several, self.clock, self.timers, self.slicer
-            )
-        self.logs.check_identity(self.broker_id, self.cluster_id)
-
-    def _open_security(self) -> None:
-        """Load the ACLs and the delegation tokens, as far as the configs ask for them: before anybody can ask
-        anything."""
-        if self.config.authorizer_class_name:
-            from odradek.broker.authorizer.opening import open_authorizer
-
-            self.acls = open_authorizer(self.config, self.controller, self.clock)
-            if self.acls is not None:
-                self.authorizer = self.acls.authorizer
-                self._follow_store("ACLs", self.acls)
-        if self.config.delegation_token_secret_key or self.config.delegation_token_master_key:
-            from odradek.broker.sasl.token_keeper import open_delegation_tokens
-
-            self.delegation_tokens = open_delegation_tokens(self.config, self.controller, self.clock)
-            if self.delegation_tokens is not None:
-                self._follow_store("delegation tokens", self.delegation_tokens)
-
-    def _follow_store(self, name: str, keeper: AclKeeper | TokenKeeper) -> None:
-        self._undo.push(name, keeper.stop)
-        if self._membership is not None:
-            self._membership.on_session.append(keeper.load)
-
-    def _close_session(self) -> None:
-        # Another one may have taken the place of the first by now.
-        store = self.store if self._membership is None else self.controller.store
-        store.close()
 
     def _registration(self) -> BrokerRegistration:
         return broker_registration(self.config, self.listeners, self.clock)

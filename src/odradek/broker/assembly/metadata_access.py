@@ -1,0 +1,90 @@
+"""The metadata of a start: its store, the controller over it, and the membership in a cluster of several."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.broker.assembly.store_choice import open_store
+from odradek.broker.folders.adoption import adopt_cluster_id
+from odradek.broker.folders.broker_ids import with_generated_id
+from odradek.broker.membership.membership import Membership
+from odradek.cluster.cluster_controller import ClusterController
+from odradek.cluster.controller import Controller
+
+if TYPE_CHECKING:
+    from odradek.broker.config.broker_config import BrokerConfig
+    from odradek.broker.event_loop.slices import Slicer
+    from odradek.broker.membership.membership import ClusterAccess
+    from odradek.cluster.store import MetadataStore
+    from odradek.log.folders.log_manager import LogManager
+    from odradek.util.clock import Clock
+    from odradek.util.timers import Timers
+    from odradek.util.undo import Undo
+
+
+class MetadataAccess(NamedTuple):
+    """How a broker gets to the metadata.
+
+    Attributes:
+        store: where it is; of a cluster of several the first session.
+        controller: writes it.
+        membership: in a cluster of several; None for a broker that is alone.
+        config: the broker's configs, with its id.
+    """
+
+    store: MetadataStore
+    controller: Controller
+    membership: Membership | None
+    config: BrokerConfig
+
+
+def open_metadata(
+    config: BrokerConfig,
+    logs: LogManager,
+    clock: Clock,
+    timers: Timers,
+    slicer: Slicer,
+    undo: Undo,
+    *,
+    given_store: MetadataStore | None,
+    cluster: ClusterAccess | None,
+) -> MetadataAccess:
+    """Open the metadata, and check that the data folders belong to it.
+
+    Args:
+        config: the broker's configs.
+        logs: the folders, which may know ids.
+        clock, timers, slicer: for the controller and the membership.
+        undo: gets what closes again what is opened.
+        given_store: is used, and not closed; None for one that the configs name.
+        cluster: how to get to a cluster of several; None for a broker that is alone.
+
+    Raises:
+        StoreError, DataDirectoryError, ConfigError: see `open_store` and `with_generated_id`; the folders are
+            another cluster's.
+    """
+    membership: Membership | None = None
+    controller: Controller
+    if cluster is not None:
+        store = cluster.open_store()
+        # Another one may have taken the place of the first by then.
+        undo.push(
+            "session with the metadata store",
+            lambda: (store if membership is None else controller.store).close(),
+        )
+        config = with_generated_id(config, logs.stored_broker_id(), store)
+        adopt_cluster_id(logs, store)
+        controller = one_of_several = ClusterController(store, config.broker_id, config, clock)
+        controller.open()
+        membership = Membership(cluster, config, one_of_several, clock, timers, slicer)
+    else:
+        if given_store is None:
+            store = open_store(config, logs.data_dirs[0], clock)
+            undo.push("metadata store", store.close)
+        else:
+            store = given_store
+        adopt_cluster_id(logs, store)
+        controller = Controller(store, config.broker_id, config, clock)
+        controller.open()
+    logs.check_identity(config.broker_id, controller.cluster_id)
+    return MetadataAccess(store, controller, membership, config)
