@@ -146,7 +146,7 @@ async def test_requests_go_one_after_the_other_and_answers_are_reported() -> Non
     assert world.transport.channels == []
     world.manager.start(IMAGE)
     channel = world.transport.to(2)
-    assert (channel.client_id, channel.endpoint()) == ("1", Endpoint("PLAINTEXT", "h", 9002))
+    assert (channel.client_id, channel.endpoint()) == ("broker-1-watch", Endpoint("PLAINTEXT", "h", 9002))
     assert channel.names == ["UpdateMetadata"]
     assert world.transport.to(1).names == ["UpdateMetadata"]
     await world.answer(2, UpdateMetadataResponse())

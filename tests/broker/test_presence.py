@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.broker.interbroker.presence import LONGEST_PAUSE_MS, Presence, pause_ms, watcher
+from odradek.broker.interbroker.presence import LONGEST_PAUSE_MS, Presence, pause_ms, watch_id, watcher
 from odradek.broker.requests.peer import Peer
 
 
@@ -29,6 +29,10 @@ def peer(port: int) -> Peer:
 )
 def test_who_watches(client_id: str, broker: int | None) -> None:
     assert watcher(client_id) == broker
+
+
+def test_who_watches_says_so() -> None:
+    assert watcher(watch_id(7)) == 7
 
 
 def test_one_is_there_as_long_as_one_of_its_connections_is() -> None:

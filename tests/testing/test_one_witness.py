@@ -87,6 +87,26 @@ def test_two_that_refuse_each_other_change_controllers_once_at_most(cluster: Clu
     assert read_alone(cluster, "clicks", 2) == [b"before", b"after"]
 
 
+def test_a_controller_that_has_nothing_to_say_is_known_to_live() -> None:
+    """The connection by which it speaks is closed when it has been silent for long, and made again."""
+    with Cluster(2, auto_leader_rebalance_enable=False, connections_max_idle_ms=500) as cluster:
+        controller = cluster.controller
+        (other,) = {0, 1} - {controller}
+
+        def connections() -> set[object]:
+            found: set[object] = cluster.broker(other).call(
+                lambda b: {
+                    peer
+                    for peer, broker in b.channels.presence._brokers.items()
+                    if peer.is_open and broker == controller
+                }
+            )
+            return found
+
+        before = connections()
+        cluster.wait_until(lambda: bool(connections() - before))
+
+
 @pytest.mark.parametrize("dead", ["controller", "other"])
 def test_who_is_dead_is_so_at_once_though_its_session_goes_on(dead: str) -> None:
     """Its connections end with it."""

@@ -69,7 +69,7 @@ def _tell_features(response: ApiVersionsResponse, features: Features, version: i
 
 
 def _note_broker(context: RequestContext) -> None:
-    """A broker that watches this one, which may be the controller, lives as long as it is connected."""
+    """A broker that watches this one lives as long as it is connected; one of the two is the controller."""
     channels = context.broker.channels
     if channels is None:
         return

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.interbroker.channel import ChannelBroken, InterBrokerChannel, InterBrokerTransport
-from odradek.broker.interbroker.presence import pause_ms
+from odradek.broker.interbroker.presence import pause_ms, watch_id
 from odradek.cluster.broker_queues import BrokerQueues
 from odradek.cluster.control_requests import ControlRequest, ControlRequests, Requests, deleted_by
 from odradek.cluster.image import ClusterImage
@@ -176,7 +176,9 @@ class ControllerChannelManager:
         future.add_done_callback(partial(self._done, broker, request))
 
     def _channel(self, broker: int, endpoint: Callable[[], Endpoint | None]) -> InterBrokerChannel:
-        client_id = str(self._controller.broker_id)
+        # Kafka's is the id alone, as any client's may be. A connection that was silent for long is closed and
+        # made again, and nothing may be said over it for hours: by this it is known whose it is all the same.
+        client_id = watch_id(self._controller.broker_id)
         return self._transport.channel(broker, endpoint, client_id, self._request_timeout_ms)
 
     def _endpoint(self, broker: int) -> Endpoint | None:

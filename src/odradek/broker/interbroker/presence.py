@@ -2,9 +2,10 @@
 
 A broker's port that refuses a connection is a sign that its process is gone, but not a sure one: a packet
 filter on the way refuses as well. The other sign is that the connections end that it had itself: the kernel
-ends them with the process. Each broker keeps one to the controller (client id `broker-N-watch`), and the
-controller one to each broker, over which it says what it has to say. Only both signs together count as a
-death; after a doubt one looks again, soon and then less often.
+ends them with the process. Each broker keeps one to the controller, and the controller one to each broker,
+over which it says what it has to say; both say who they are by the client id, `broker-N-watch`, as soon as
+they are connected. Only both signs together count as a death; after a doubt one looks again, soon and then
+less often.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from odradek.broker.requests.peer import Peer
 
 WATCH = "watch"
-"""What the connection is for by which a broker watches the controller."""
+"""What the connection is for by which a broker watches the controller, or the controller a broker."""
 
 FIRST_LOOK_MS = 20
 """After a refusal by somebody who is connected: its other connections may be about to end as well."""
@@ -26,8 +27,13 @@ LONGEST_PAUSE_MS = 1_000
 _WATCHER = re.compile(rf"broker-([0-9]{{1,10}})-{WATCH}")
 
 
+def watch_id(broker_id: int) -> str:
+    """The client id of a broker that watches another."""
+    return f"broker-{broker_id}-{WATCH}"
+
+
 def watcher(client_id: str) -> int | None:
-    """The broker that watches the controller by a connection with this client id; None for anybody else."""
+    """The broker that watches another by a connection with this client id; None for anybody else."""
     match = _WATCHER.fullmatch(client_id)
     return None if match is None else int(match[1])
 
