@@ -279,10 +279,11 @@ def latency_of(bench: Bench, who: str, source: str, sink: str, folder: str, warm
     spent = [b - a for a, b in zip(before, cpu.read(), strict=True)]
     times: list[int] = []
     with RawReader(servers) as reader:
-        deadline = time.monotonic() + 30
-        while sum(reader.end_offsets([(sink, p) for p in range(PARTITIONS)]).values()) < sent:
+        # A session's first batch takes half a minute where much else runs.
+        deadline = time.monotonic() + 120
+        while (copied := sum(reader.end_offsets([(sink, p) for p in range(PARTITIONS)]).values())) < sent:
             if time.monotonic() > deadline or query.exception():
-                raise RuntimeError(f"{who}: {query.exception()}")
+                raise RuntimeError(f"{who}: {copied} of {sent} records are copied: {query.exception()}")
             time.sleep(0.05)
         progress = [json.loads(p.json) for p in query.recentProgress]
         query.stop()
