@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -323,6 +324,43 @@ def test_what_was_given_to_others_while_this_broker_was_not_heard_of_is_led_no_m
         assert world.fetchers.followed == {("t", 0): (OTHER, 6)}
 
     run(scenario)
+
+
+def test_what_a_newer_controller_gave_to_others_meanwhile_is_not_taken_up() -> None:
+    """LeaderAndIsr of the one before waits for the store, and pauses; UpdateMetadata waits for nobody."""
+    newer = _update(*(_elsewhere(index, 5) for index in range(40)))
+    newer.controller_epoch += 1
+    asked, go_on = threading.Event(), threading.Event()
+
+    class Slow:
+        def get(self, path: str, watch: object = None) -> object:
+            asked.set()
+            assert go_on.wait(60)
+            raise StoreUnavailable(path)
+
+    async def waits_for_the_store(world: World) -> None:
+        world.store = Slow()
+        leading = asyncio.ensure_future(world.lead(*(state(index, epoch=4) for index in range(40))))
+        assert await asyncio.to_thread(asked.wait, 60)
+        assert world.changes.update_metadata(newer, 8) is NONE
+        go_on.set()
+        assert await leading == (NONE, [STALE] * 40)
+        assert not any(one.is_leader for one in world.replicas)
+
+    async def pauses(world: World) -> None:
+        await world.lead(*(state(index, epoch=3) for index in range(40)))
+        leading = asyncio.ensure_future(
+            world.lead(*(state(index, OTHER if index % 2 else ME, epoch=4) for index in range(40)))
+        )
+        while world.replicas.get("t", 0).leader_epoch < 4:
+            await asyncio.sleep(0)
+        assert world.changes.update_metadata(newer, 8) is NONE
+        _, errors = await leading
+        assert errors == [NONE] * 16 + [STALE] * 24
+        assert not any(one.is_leader for one in world.replicas) and world.fetchers.followed == {}
+
+    run(waits_for_the_store)
+    run(pauses)
 
 
 def test_a_topic_of_another_id_on_others_is_not_led_here() -> None:

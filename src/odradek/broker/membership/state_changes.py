@@ -198,7 +198,7 @@ class StateChanges:
             errors: dict[TopicPartition, ErrorCode] = {}
             if error is ErrorCode.NONE:
                 await self._prepare(topics)
-                errors = await self._take_up(topics)
+                errors = await self._take_up(topics, lambda: self.check_sender(request))
         return leader_and_isr_response(
             topics, version, error, lambda topic, index: errors[topic.topic_name, index]
         )
@@ -231,8 +231,16 @@ class StateChanges:
         if changed:
             self._metadata.update_configs(changed)
 
-    async def _take_up(self, topics: Sequence[LeaderAndIsrTopicState]) -> dict[TopicPartition, ErrorCode]:
+    async def _take_up(
+        self, topics: Sequence[LeaderAndIsrTopicState], check: Callable[[], ErrorCode]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Take partitions up, as long as `check` has nothing against the sender.
+
+        In each pause a newer controller may have given them to others, by UpdateMetadata, which waits for
+        nobody; and of what it has given away it says nothing more.
+        """
         errors: dict[TopicPartition, ErrorCode] = {}
+        stale = check()
         followed: list[Assignment] = []
         changed: set[str] = set()
         count = 0
@@ -240,6 +248,9 @@ class StateChanges:
             image = TopicImage(topic.topic_name, topic.topic_id, {})
             for state in topic.partition_states:
                 key = (topic.topic_name, state.partition_index)
+                if stale is not ErrorCode.NONE:
+                    errors[key] = stale
+                    continue
                 try:
                     errors[key] = self._take_up_one(image, state, followed)
                 except Exception:
@@ -252,10 +263,16 @@ class StateChanges:
                 count += 1
                 if count % PARTITIONS_AT_ONCE == 0:
                     await asyncio.sleep(0)
-        self._fetchers.add(followed)
+                    stale = check()
+        # What was given to others in a pause, or lost with its folder, is followed no more.
+        self._fetchers.add([one for one in followed if self._follows(one)])
         self._fetchers.shutdown_idle_fetchers()
         self._tell(changed)
         return errors
+
+    def _follows(self, one: Assignment) -> bool:
+        replica = self._replicas.find(*one.replica.key)
+        return replica is not None and replica.leader_id == one.leader_id
 
     def _tell(self, topics: set[str]) -> None:
         """Tell who listens; its bugs must not hide from the controller what has been done."""
