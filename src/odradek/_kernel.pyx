@@ -54,6 +54,7 @@ cdef enum:
     NOGIL_FROM_BYTES = 8192  # below, giving up the interpreter lock costs more than it gives
 
 cdef int64_t INT32_MAX = 0x7FFFFFFF
+cdef int64_t INT64_MAX = 0x7FFFFFFFFFFFFFFF
 
 
 # --- entries of a log ------------------------------------------------------------------------------------
@@ -94,8 +95,9 @@ def whole_entries(data, Py_ssize_t most):
         size = <int64_t><int32_t>big_endian(at + 8, 4) + LOG_OVERHEAD
         if magic == 2:
             last = <int64_t><int32_t>big_endian(at + DELTA_AT, 4)
-            broken = size < HEADER_BYTES or last < 0
-            last += base
+            broken = size < HEADER_BYTES or last < 0 or base > INT64_MAX - last
+            if not broken:
+                last += base
         else:
             last = base
             broken = magic > 2 or size < (LOG_OVERHEAD + 14 if magic == 0 else LOG_OVERHEAD + 22)

@@ -429,6 +429,16 @@ def test_whole_entries_of_a_log(log: tuple[bytes, list[tuple[int, int, int]]], m
         assert kernel.whole_entries(data, most) == (end, *following)
 
 
+def test_offsets_beyond_the_last_one_are_broken() -> None:
+    def entry(base: int) -> bytes:
+        return struct.pack(">qi4xb6xi34x", base, 49, 2, 3)
+
+    for kernel in filter(None, (native, twin)):
+        assert kernel.whole_entries(entry(2**63 - 4), 100) == (61, 0, 0, 0)
+        assert kernel.whole_entries(entry(2**63 - 3), 100) == (-1, 0, 0, 0)
+        assert kernel.whole_entries(entry(2**63 - 3), 10) == (-1, 0, 0, 0)
+
+
 @both
 @given(logs(), st.integers(0, 600), st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=3))
 @moderate

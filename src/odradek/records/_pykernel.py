@@ -61,7 +61,7 @@ def whole_entries(data: Buffer, most: int) -> tuple[int, int, int, int]:
                 break
             (delta,) = _DELTA.unpack_from(data, position + _DELTA_AT)
             last += delta
-        if magic > _MAGIC_V2 or size < _SMALLEST[magic] or last < base or base < 0:
+        if magic > _MAGIC_V2 or size < _SMALLEST[magic] or not 0 <= base <= last <= INT64_MAX:
             return -1, 0, 0, 0
         if size > limit - position:
             return position, size, base, last
