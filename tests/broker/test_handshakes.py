@@ -186,3 +186,6 @@ def test_what_is_left_when_it_ends_is_not_done(loop: Loop) -> None:
     loop.turn()
     assert not slow.is_told
     assert left.in_thread is None
+    # What comes now begins no thread again.
+    handshakes.submit(left, 1)
+    assert not any(thread.name.startswith("odradek-tls") for thread in threading.enumerate())

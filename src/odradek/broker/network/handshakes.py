@@ -103,7 +103,9 @@ class Handshakes:
             self._timer = self._loop.call_later(self.timeout_s, self._check_deadlines)
 
     def submit(self, one: ShakesHands, size: int) -> None:
-        """Have a step done: so many bytes have come."""
+        """Have a step done: so many bytes have come. Nothing is done any more after `close`."""
+        if self._is_closed:
+            return
         self._waiting.pop(one, None)
         self._bytes[one] = self._bytes.get(one, 0) + size
         self._all_bytes += size
