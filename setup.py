@@ -54,6 +54,7 @@ WALK = (
     "log/partition/truncation.py",
     "log/producers/producer_appends.py",
     "log/producers/producer_state.py",
+    "log/segments/found_places.py",
     "log/segments/segment.py",
     "log/segments/segment_files.py",
     "log/segments/segment_list.py",
