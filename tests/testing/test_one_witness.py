@@ -40,7 +40,8 @@ def live(cluster: Cluster) -> set[int]:
 
 def test_the_controller_is_refused_by_a_broker_that_lives(cluster: Cluster) -> None:
     controller, before = cluster.controller, epochs(cluster)
-    other = min(ALL - {controller})
+    # Not who leads what is written to: the controller cannot follow it meanwhile.
+    other = min(ALL - {controller, cluster.leader("clicks")})
     cluster.refuse(controller, other)
     cluster.wait_until(lambda: cluster.refusals(controller, other) >= REFUSALS)
     assert live(cluster) == ALL
@@ -67,13 +68,12 @@ def test_the_controller_refuses_a_broker_and_lives(cluster: Cluster) -> None:
     assert read_alone(cluster, "clicks", 2) == [b"before", b"after"]
 
 
-def test_two_that_refuse_each_other_change_controllers_once_at_most(cluster: Cluster) -> None:
+def test_two_that_refuse_each_other_change_controllers_twice_at_most(cluster: Cluster) -> None:
     """Nobody can tell the other one from a dead one: one of them may be left out, and comes back."""
     controller, epoch = cluster.controller, controller_epoch(cluster)
     other = min(ALL - {controller})
     cluster.refuse(other, controller)
     cluster.refuse(controller, other)
-    cluster.wait_until(lambda: cluster.refusals(other, controller) and cluster.refusals(controller, other))
     cluster.wait_until(
         lambda: cluster.refusals(other, controller) + cluster.refusals(controller, other) >= REFUSALS
     )

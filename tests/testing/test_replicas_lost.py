@@ -49,7 +49,7 @@ def test_a_data_folder_that_fails(leads: bool, tmp_path: Path) -> None:
         assert cluster.leader("clicks") in ALL - {victim}
         assert (cluster.leader("clicks") == leader) != leads
         # It was the only one there: the broker says that it cannot go on.
-        cluster.wait_until(lambda: told)
+        cluster.wait_until(lambda: len(told) > 0)
         for index in range(3):
             cluster.wait_for_isr("others", ALL - {victim}, index)
         produce(cluster, "clicks", [b"meanwhile"])
