@@ -54,7 +54,9 @@ class LoopTimers:
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         """See `Timers.call_later`."""
-        due_ms = ceil(self._loop.time() * 1000.0 + max(0.0, delay_ms))
+        # With a margin for what `_fire` may be early, and for what clocks round: who finds a timer early
+        # sets it anew for now, which has no end while the clock stands.
+        due_ms = ceil(self._loop.time() * 1000.0 + max(0.0, delay_ms) + 0.02)
         timer = Timer(self, due_ms, callback)
         due = self._by_ms.get(due_ms)
         if due is None:
