@@ -45,6 +45,8 @@ CONFIG = {
     "transaction.state.log.num.partitions": "1",
     "transaction.state.log.min.isr": "2",
     "group.initial.rebalance.delay.ms": "0",
+    # As short as members of the workload have it: they would not be let in.
+    "group.min.session.timeout.ms": "500",
     "auto.create.topics.enable": "false",
     "zookeeper.session.timeout.ms": "6000",
     "replica.lag.time.max.ms": "4000",
