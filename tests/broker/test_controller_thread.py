@@ -10,6 +10,7 @@ import pytest
 
 from odradek.broker.metadata.controller_thread import ControllerThread
 from odradek.cluster.image import ClusterDelta, ClusterImage
+from odradek.errors import KafkaStorageError
 
 
 class Replicas:
@@ -73,6 +74,26 @@ def test_posted_work_runs_in_order_in_the_thread_and_may_publish(
     # What was posted just before the stop is either done whole or not begun.
     assert seen in (first, [*first, ("work", False), ("change", True)])
     assert "work for the controller failed" in caplog.text
+
+
+def test_what_the_metadata_store_refuses_is_told_without_a_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def run() -> None:
+        replicas: Any = Replicas()
+        logs: Any = Logs()
+        thread = ControllerThread(asyncio.get_running_loop(), replicas, logs)
+
+        def fail() -> None:
+            raise KafkaStorageError("the metadata store does not answer")
+
+        thread.post(fail)
+        await thread.run(lambda: None)
+        await thread.stop()
+
+    asyncio.run(run())
+    (record,) = [one for one in caplog.records if "for the controller" in one.getMessage()]
+    assert "the metadata store does not answer" in record.getMessage() and record.exc_info is None
 
 
 def test_work_that_waits_for_a_loop_which_has_ended_is_given_up() -> None:

@@ -14,7 +14,7 @@ from odradek.coordinators.transactions.states import PREPARED
 from odradek.errors import OdradekError
 from odradek.testing.broker import create_topic
 
-from .faults import BROKERS, KINDS
+from .faults import BROKERS, begin
 from .invariants import Hooks, Observer
 from .machine import PORT, Machine
 from .sockets import Network
@@ -22,7 +22,7 @@ from .store_sessions import Ensemble
 from .world import VirtualClock, World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from .faults import Fault
 
@@ -54,6 +54,7 @@ class SimulatedCluster:
         for machine in self.machines:
             machine.may_return = self.observer.may_return
         self.server.on_change = self.observer.node_changed
+        self._ambushes: list[asyncio.Task[None]] = []
 
     @property
     def bootstrap_servers(self) -> str:
@@ -93,12 +94,13 @@ class SimulatedCluster:
         await self.until(made.done, 60, f"the creation of {name}")
         made.result()
         await self.until(
-            lambda: all(self._leader(name, index) is not None for index in range(partitions)),
+            lambda: all(self.leader(name, index) is not None for index in range(partitions)),
             60,
             f"leaders of {name}",
         )
 
-    def _leader(self, topic: str, index: int) -> Any:
+    def leader(self, topic: str, index: int) -> Any:
+        """The replica of a broker that believes that it leads a partition; None if there is none."""
         for machine in self.machines:
             if machine.is_started:
                 found = machine.broker.replicas.find(topic, index)
@@ -132,7 +134,7 @@ class SimulatedCluster:
         for fault in faults:
             await asyncio.sleep(max(0.0, began_s + fault.at_s - self.world.now_s))
             self.world.note(f"fault {fault.text()}")
-            undo = KINDS[fault.kind][0](self, fault)
+            undo = begin(self, fault)
             loop.call_later(fault.lasts_s, undo)
 
     def administer(self, work: Callable[[Any], object]) -> None:
@@ -142,9 +144,17 @@ class SimulatedCluster:
             controller = machine.broker.controller
             controller.event_queue.post(partial(_if_it_can, partial(work, controller)))
 
-    def heal(self) -> None:
+    def lie_in_wait(self, ambush: Coroutine[Any, Any, None]) -> None:
+        """Have a fault that waits for its moment happen; see `ambushes`."""
+        self._ambushes.append(self.world.control.create_task(ambush))
+
+    async def heal(self) -> None:
         """End all faults."""
         self.world.note("all is healed")
+        for ambush in self._ambushes:
+            ambush.cancel()
+            with suppress(asyncio.CancelledError, TimeoutError):
+                await ambush
         self.network.cuts.clear()
         self.network.slow.clear()
         self.server.is_late = False

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.cluster.admin import NewTopic
 
+from .ambushes import PATIENCE_S, deposed_deletion, late_fetch, late_return
 from .store_sessions import STORE
 from .topics import PARTITIONS, PASSING
 
@@ -23,7 +24,7 @@ class Fault(NamedTuple):
 
     Attributes:
         at_s: when it begins, seconds after the workload has.
-        kind: a key of `KINDS`.
+        kind: a key of `KINDS` or of `AMBUSHES`.
         broker, other: whom it is about.
         lasts_s: when it ends, after that.
         amount: whatever else the kind takes.
@@ -187,6 +188,22 @@ def _recreate(cluster: SimulatedCluster, fault: Fault) -> Undo:
     return lambda: cluster.administer(lambda controller: controller.create_topic(again))
 
 
+def _late_fetch(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    cluster.lie_in_wait(late_fetch(cluster, *_partition(fault)))
+    return _nothing
+
+
+def _late_return(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    cluster.lie_in_wait(late_return(cluster, cluster.machines[fault.broker]))
+    return _nothing
+
+
+def _deposed_deletion(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    away = [cluster.machines[fault.broker], cluster.machines[fault.other]]
+    cluster.lie_in_wait(deposed_deletion(cluster, away))
+    return _nothing
+
+
 def _nothing() -> None:
     pass
 
@@ -215,6 +232,19 @@ KINDS: dict[str, tuple[Callable[[SimulatedCluster, Fault], Undo], float]] = {
 }
 """What each kind does, and how often it comes."""
 
+AMBUSHES: dict[str, Callable[[SimulatedCluster, Fault], Undo]] = {
+    "late-fetch": _late_fetch,
+    "late-return": _late_return,
+    "deposed-deletion": _deposed_deletion,
+}
+"""Those of `ambushes`. A seed has two at most: each takes seconds, and others may spoil it meanwhile."""
+
+
+def begin(cluster: SimulatedCluster, fault: Fault) -> Undo:
+    """Have a fault happen; gives what ends it."""
+    happen = AMBUSHES.get(fault.kind) or KINDS[fault.kind][0]
+    return happen(cluster, fault)
+
 
 def schedule(seed: int) -> list[Fault]:
     """The faults of a seed, in the order of their times."""
@@ -223,12 +253,18 @@ def schedule(seed: int) -> list[Fault]:
     chosen = rng.sample(sorted(KINDS), rng.randint(3, 8))
     weights = [KINDS[kind][1] for kind in chosen]
     faults = []
-    for _ in range(rng.randint(3, 12)):
+
+    def add(kinds: list[str], weights: list[float], until_s: float) -> None:
         broker, other = rng.sample(range(BROKERS), 2)
-        (kind,) = rng.choices(chosen, weights)
+        (kind,) = rng.choices(kinds, weights)
         lasts_s = rng.choice((rng.uniform(0.1, 2), rng.uniform(1, 8), rng.uniform(5, 14)))
         amount = rng.choice((-60_000, -2_000, 2_000, 600_000)) if kind == "jump" else rng.randint(0, 60)
         faults.append(
-            Fault(round(rng.uniform(FROM_S, UNTIL_S), 3), kind, broker, other, round(lasts_s, 3), amount)
+            Fault(round(rng.uniform(FROM_S, until_s), 3), kind, broker, other, round(lasts_s, 3), amount)
         )
+
+    for _ in range(rng.randint(3, 12)):
+        add(chosen, weights, UNTIL_S)
+    for _ in range(rng.choice((0, 1, 2))):
+        add(sorted(AMBUSHES), [1.0] * len(AMBUSHES), UNTIL_S - PATIENCE_S)
     return sorted(faults)

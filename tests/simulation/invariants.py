@@ -5,7 +5,7 @@ below the highest high watermark that any replica has had. Then:
 
 - a replica's log agrees with it up to the replica's high watermark, whenever that moves;
 - each member of the ISR, as it stands in the metadata store, has all of it: whenever it grows, the ISR or the
-  leader changes, or a member's log is cut;
+  leader changes, or a member's log is cut or deleted, but with its topic;
 - one broker acknowledges in a leader epoch;
 - what is acknowledged with acks=all is committed, and on as many replicas as min.insync.replicas says;
 - what counted as synced (the recovery point) is there after a loss of power.
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from odradek.cluster import paths
 from odradek.cluster.nodes import decode_partition_state
 from odradek.errors.codes import ErrorCode
+from odradek.log.folders.log_manager import LogManager
 from odradek.log.partition.partition_log import PartitionLog
 from odradek.records.message_set import iter_entries
 from odradek.replication.leadership import Leadership
@@ -168,6 +169,17 @@ class Observer:
         ]
         if len(holders) < least and not committed.lossy:
             self.broken(f"{name}: {host} acknowledges up to {offset}, which only {holders} have")
+
+    def replica_gone(self, log: PartitionLog) -> None:
+        """A broker has given a replica's folder up. With its topic it may, while that is marked for it."""
+        key = (log.topic, log.partition)
+        server = next(iter(self._machines.values())).server
+        if self._logs.get((_host(log), key)) is not log or paths.delete_topic(log.topic) in server.tree.nodes:
+            return
+        del self._logs[_host(log), key]
+        committed = self.partitions.get(key)
+        if committed is not None and committed.topic_id == log.topic_id:
+            self._check_isr(*key, committed, f"{_host(log)} deleted its replica")
 
     def node_changed(self, path: str) -> None:
         """Something was written into the metadata store."""
@@ -337,6 +349,7 @@ class Hooks:
         self._wrap(PartitionLog, "truncate_fully_and_start_at", self._after_cut)
         self._wrap(Partition, "committed", self._after_committed)
         self._wrap(Leadership, "__init__", self._after_made)
+        self._wrap(LogManager, "_take_out", self._after_taken_out)
 
     def _wrap(self, owner: type, name: str, after: Callable[..., None]) -> None:
         original: Any = getattr(owner, name)
@@ -364,6 +377,10 @@ class Hooks:
     def _after_cut(self, result: Any, log: PartitionLog, *_: Any) -> None:
         if self.observer is not None:
             self.observer.log_was_cut(log)
+
+    def _after_taken_out(self, result: Any, logs: LogManager, key: Key, log: PartitionLog, *_: Any) -> None:
+        if self.observer is not None:
+            self.observer.replica_gone(log)
 
     def _after_committed(self, result: tuple[bool, ErrorCode], partition: Partition, offset: int) -> None:
         if self.observer is not None and result == (True, ErrorCode.NONE):

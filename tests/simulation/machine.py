@@ -271,12 +271,16 @@ class Machine:
 
     # ------------------------------------------------------------------ faults
 
-    def kill(self) -> None:
-        """End the process as `kill -9` does: what it has written is in the page cache."""
+    def kill(self, *, is_heard: bool = True) -> None:
+        """End the process as `kill -9` does: what it has written is in the page cache.
+
+        Args:
+            is_heard: what it has sent still arrives, and so does the end of its connections.
+        """
         if self.is_alive:
             self.world.note(f"{self.host} dies")
             self.loop.is_dead = True
-            self.network.process_died(self.loop, silently=False)
+            self.network.process_died(self.loop, silently=not is_heard)
             self.disk.restart()
 
     def lose_power(self) -> None:

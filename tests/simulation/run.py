@@ -141,7 +141,7 @@ async def _run(cluster: SimulatedCluster, outcome: Outcome, journal: LocalJourna
     working = {who: process.create_task(one.run()) for who, one in clients(site).items()}
     await cluster.suffer(list(outcome.faults))
     await asyncio.sleep(max(0.0, UNTIL_S - 5 - world.now_s))
-    cluster.heal()
+    await cluster.heal()
     site.finishing.set()
     await asyncio.sleep(2)
     site.ended.set()

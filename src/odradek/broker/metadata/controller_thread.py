@@ -18,6 +18,8 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from odradek.errors import OdradekError
+
 if TYPE_CHECKING:
     from odradek.broker.replicas.replica_manager import ReplicaManager
     from odradek.broker.requests.context import RequestContext
@@ -81,6 +83,9 @@ class ControllerThread:
             work()
         except CancelledError:
             return  # let go in the middle of it
+        except OdradekError as error:
+            # The metadata store is away perhaps, or another controller has come.
+            log.error("work for the controller failed: %s", error)
         except Exception:
             # Nobody waits for it: a bug in it must not pass in silence.
             log.exception("work for the controller failed")

@@ -1,0 +1,176 @@
+"""Faults that wait for their moment: chance alone would hardly ever come to it.
+
+Each is a coroutine of the control loop, and ends with what it has cut being whole again, and whom it has
+killed being started; when all is healed it is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from odradek.cluster import paths
+from odradek.cluster.admin import NewTopic
+
+from .store_sessions import STORE
+from .topics import PASSING
+
+if TYPE_CHECKING:
+    from .cluster import SimulatedCluster
+    from .machine import Machine
+
+STEP_S = 0.001
+PATIENCE_S = 8.0
+FETCH_WAIT_S = 0.5
+"""Longer than a follower's fetch waits for records."""
+
+
+async def _until(look: Callable[[], Any], seconds: float = PATIENCE_S) -> Any:
+    """What `look` gives as soon as that is something; raises TimeoutError if nothing is in time."""
+    async with asyncio.timeout(seconds):
+        while not (found := look()):
+            await asyncio.sleep(STEP_S)
+        return found
+
+
+@contextmanager
+def _cut(cluster: SimulatedCluster, *pairs: tuple[str, str]) -> Iterator[None]:
+    cluster.network.cuts.update(pairs)
+    try:
+        yield
+    finally:
+        cluster.network.cuts.difference_update(pairs)
+
+
+def _replica(machine: Machine, topic: str, index: int) -> Any:
+    return machine.broker.replicas.find(topic, index) if machine.is_started else None
+
+
+def _high_watermark(machine: Machine, topic: str, index: int) -> int:
+    replica = _replica(machine, topic, index)
+    return -1 if replica is None else int(replica.log.high_watermark)
+
+
+async def late_fetch(cluster: SimulatedCluster, topic: str, index: int) -> None:
+    """A follower's fetch is held up while its replica is taken from it and given back, empty.
+
+    Meanwhile nobody writes to the leader: what the fetch says when it comes would make the follower one that
+    has everything.
+    """
+    leader, controller = cluster.leader(topic, index), cluster.controller()
+    if leader is None or controller is None:
+        return
+    replicas, own = leader.replicas, f"b{leader.broker_id}"
+    able = [one for one in replicas if one not in (leader.broker_id, controller.number)]
+    if len(replicas) < len(cluster.machines) or not able:
+        return
+    follower = cluster.machines[able[0]]
+
+    def reassign(wanted: Sequence[int]) -> None:
+        cluster.administer(lambda controller: controller.reassign(topic, index, wanted))
+
+    with _cut(cluster, ("clients", own)):
+        with _cut(cluster, (follower.host, own)):
+            await asyncio.sleep(FETCH_WAIT_S)
+            reassign([one for one in replicas if one != follower.number])
+            await _until(lambda: follower.is_started and _replica(follower, topic, index) is None)
+            reassign(replicas)
+            await _until(lambda: _replica(follower, topic, index) and follower.number in leader.replicas)
+        cluster.world.note(f"{topic}-{index}: {follower.host}, whose replica is new, is heard of again")
+        # Only by what it has sent before: no new connection is made without the way back.
+        with _cut(cluster, (own, follower.host)):
+            await asyncio.sleep(FETCH_WAIT_S)
+
+
+async def late_return(cluster: SimulatedCluster, returning: Machine) -> None:
+    """Who died comes back when the leader dies, which has just committed records without it.
+
+    The new leader has these, and has not heard that they are committed; who has come back does not have them,
+    and for a while does not get them either.
+    """
+    if not returning.is_started:
+        return
+    ends = {one.key: one.log.log_end_offset for one in returning.broker.replicas}
+    returning.pause(False)
+    returning.kill()
+    returning.expire()
+
+    def committed_without_it() -> tuple[tuple[str, int], Machine, Machine] | None:
+        for key, end in ends.items():
+            leader = cluster.leader(*key)
+            if leader is None or len(leader.isr) != 2 or leader.broker_id == returning.number:
+                continue
+            (other,) = (one for one in leader.isr if one != leader.broker_id)
+            copy = _replica(cluster.machines[other], *key)
+            if copy is not None and copy.log.high_watermark <= end < leader.log.high_watermark:
+                return key, cluster.machines[leader.broker_id], cluster.machines[other]
+        return None
+
+    leader = None
+    try:
+        key, leader, heir = await _until(committed_without_it)
+        leader.pause(False)
+        leader.kill(is_heard=False)
+        returning.start()
+
+        def has_asked() -> bool:
+            leading = _replica(heir, *key)
+            known = leading._followers.get(returning.number) if leading is not None else None
+            return leading is not None and leading.is_leader and known is not None and known.last_fetch_ms > 0
+
+        await _until(has_asked)
+        cluster.world.note(f"{key}: {returning.host} is back, and gets nothing from {heir.host}")
+        with _cut(cluster, (heir.host, returning.host)):
+            await asyncio.sleep(FETCH_WAIT_S)
+    finally:
+        returning.start()
+        if leader is not None:
+            leader.start()
+
+
+async def deposed_deletion(cluster: SimulatedCluster, away: Sequence[Machine]) -> None:
+    """A deposed controller has told a broker to delete its replica of a topic, and that is held up until the
+    next controller has deleted the topic and made it again.
+
+    Args:
+        cluster: all of them.
+        away: the broker that hears it so late is the first of them that is not that controller.
+    """
+    deposed = cluster.controller()
+    if deposed is None:
+        return
+    late = next(one for one in away if one is not deposed)
+
+    def is_there() -> bool:
+        return paths.topic(PASSING) in cluster.server.tree.nodes
+
+    def create() -> None:
+        cluster.administer(
+            lambda controller: controller.create_topic(NewTopic(PASSING, 1, len(cluster.machines)))
+        )
+
+    try:
+        cluster.administer(lambda controller: controller.delete_topics([PASSING]))
+        # It hears first that the topic goes, and then that its replica is to be deleted.
+        await _until(lambda: late.is_started and late.broker.image.topic(PASSING) is None)
+        with _cut(cluster, (deposed.host, late.host)):
+            await asyncio.sleep(FETCH_WAIT_S)
+            with _cut(cluster, (deposed.host, STORE), (STORE, deposed.host)):
+                deposed.expire()
+                await _until(
+                    lambda: any(_is_controller(one) for one in cluster.machines if one is not deposed)
+                )
+            await _until(lambda: not is_there())
+            await _until(lambda: not _is_controller(deposed))
+            create()
+            await _until(lambda: _high_watermark(late, PASSING, 0) > 0)
+        cluster.world.note(f"{late.host} hears of the deletion by {deposed.host}")
+    finally:
+        if not is_there():
+            create()
+
+
+def _is_controller(machine: Machine) -> bool:
+    return machine.is_started and machine.broker.controller.is_active
