@@ -245,6 +245,17 @@ def test_producer_ids_are_given_out_once_and_end() -> None:
         one.allocate_producer_ids()
 
 
+def test_no_producer_ids_come_of_a_session_that_is_over() -> None:
+    """A new session is on its way: the client is to try again, and is not told of a bug."""
+    store = MemoryStore()
+    controller = _controller(store)
+    controller.open()
+    controller.start(REGISTRATION)
+    store.expire()
+    with pytest.raises(KafkaStorageError, match="the session with the metadata store is over"):
+        controller.allocate_producer_ids()
+
+
 def test_who_is_stopped_does_nothing_more() -> None:
     store = MemoryStore()
     controller = _controller(store)

@@ -37,6 +37,7 @@ from odradek.cluster.store import (
     NodeExists,
     NoNode,
     Op,
+    SessionExpired,
     SetData,
     StoreError,
     StoreUnavailable,
@@ -514,22 +515,22 @@ class Controller(IsrChanges):
         """The next block of producer ids, for this broker alone and for good.
 
         Raises:
-            KafkaStorageError: the store cannot be written.
+            KafkaStorageError: the store cannot be reached, or the session with it is over.
             UnknownServerError: the ids are used up, or other brokers took every block first.
         """
         path = paths.PRODUCER_ID_BLOCK
         for _ in range(_MAX_ATTEMPTS):
-            data, stat = self.store.get(path)
-            last = nodes.decode_producer_id_block(path, data)
-            first = 0 if last is None else last.last + 1
-            if first > MAX_PRODUCER_ID - PRODUCER_ID_BLOCK_SIZE:
-                raise UnknownServerError("all producer ids have been given out")
-            block = ProducerIdBlock(self.broker_id, first, first + PRODUCER_ID_BLOCK_SIZE - 1)
             try:
+                data, stat = self.store.get(path)
+                last = nodes.decode_producer_id_block(path, data)
+                first = 0 if last is None else last.last + 1
+                if first > MAX_PRODUCER_ID - PRODUCER_ID_BLOCK_SIZE:
+                    raise UnknownServerError("all producer ids have been given out")
+                block = ProducerIdBlock(self.broker_id, first, first + PRODUCER_ID_BLOCK_SIZE - 1)
                 self.store.set(path, nodes.encode_producer_id_block(block), stat.version)
             except BadVersion:
                 continue
-            except StoreUnavailable as error:
+            except (StoreUnavailable, SessionExpired) as error:
                 raise KafkaStorageError(str(error)) from error
             return block
         raise UnknownServerError("no block of producer ids could be had: others were faster")
