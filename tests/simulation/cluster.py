@@ -117,7 +117,7 @@ class SimulatedCluster:
         if (TRANSACTION_STATE_TOPIC, 0) not in self.observer.forgiven:
             return False
         for machine in self.machines:
-            transactions = machine.broker._transactions if machine.is_started else None
+            transactions = machine.broker._coordinators._transactions if machine.is_started else None
             if transactions is None or transactions.coordinator.runtime.state(0) is not ShardState.ACTIVE:
                 continue
             shard = transactions.coordinator.runtime.shard(0)
