@@ -96,6 +96,8 @@ class Observer:
         self._verified: dict[int, int] = {}
         self._synced: dict[tuple[str, Key], tuple[int, bytes | None]] = {}
         self._kept: list[PartitionLog] = []
+        self._lost: set[int] = set()
+        """Logs, by their ids, whose machine has lost power since they were opened."""
         self._is_looking = False
 
     def broken(self, text: str) -> None:
@@ -201,11 +203,13 @@ class Observer:
         committed.isr = tuple(f"b{one}" for one in state.isr)
         committed.leader = f"b{state.leader}"
         committed.lossy &= before & set(committed.isr)
-        # Taken in by a wish of before, while its machine is dark: it deserved that when it had its pages.
+        # Taken in by a wish of before, while its machine is dark, or its broker has not opened
+        # its replica again: it deserved that when it had its pages.
         committed.lossy |= {
             host
             for host, machine in self._machines.items()
-            if host in committed.isr and machine.has_lost_pages
+            if host in committed.isr
+            and (machine.has_lost_pages or id(self._logs.get((host, key))) in self._lost)
         }
         self._check_isr(*key, committed, f"the ISR became {state.isr}, led by {state.leader}")
 
@@ -215,6 +219,7 @@ class Observer:
             committed = self.partitions.get(key)
             if one == host:
                 self._verified.pop(id(log), None)
+                self._lost.add(id(log))
                 self._synced[one, key] = (log.recovery_point, log.topic_id)
                 if committed is not None and host in committed.isr:
                     committed.lossy.add(host)
