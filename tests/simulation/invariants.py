@@ -204,12 +204,15 @@ class Observer:
         committed.leader = f"b{state.leader}"
         committed.lossy &= before & set(committed.isr)
         # Taken in by a wish of before, while its machine is dark, or its broker has not opened
-        # its replica again: it deserved that when it had its pages.
+        # its replica again: it deserved that when it had its pages. A leader has not wished for itself.
         committed.lossy |= {
             host
             for host, machine in self._machines.items()
             if host in committed.isr
-            and (machine.has_lost_pages or id(self._logs.get((host, key))) in self._lost)
+            and (
+                machine.has_lost_pages
+                or (host != committed.leader and id(self._logs.get((host, key))) in self._lost)
+            )
         }
         self._check_isr(*key, committed, f"the ISR became {state.isr}, led by {state.leader}")
 
