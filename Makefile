@@ -139,7 +139,7 @@ compatibility: interop
 	cp build/compatibility.md docs/compatibility.md
 
 interpreted:
-	rm -f src/odradek__mypyc*.so build/walk.sha256
+	rm -f src/odradek__mypyc*.so
 	find src/odradek -name '*.so' -not -name '_*' -delete
 
 format: $(VENV)/.dev

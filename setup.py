@@ -9,13 +9,20 @@ Without a C compiler the build goes on without them, and `odradek doctor` says s
 
 import os
 import sys
-from hashlib import sha256
+from importlib import util
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 PACKAGE = Path("src/odradek")
+
+# By its file: the package may not be importable yet.
+_found = util.spec_from_file_location("stale", PACKAGE / "util/stale.py")
+assert _found is not None
+assert _found.loader is not None
+stale = util.module_from_spec(_found)
+_found.loader.exec_module(stale)
 
 #: Commands that need not know what is compiled, which takes a while to find out.
 BUILD_NOTHING = {"dist_info", "egg_info", "sdist"}
@@ -131,19 +138,19 @@ class BuildAll(build_ext):
         self.parallel = self.parallel or os.cpu_count()
         super().build_extensions()
         whole = [one for one in self.extensions if one.name.endswith("__mypyc")]
-        if whole and not all(Path(self.get_ext_fullpath(one.name)).exists() for one in whole):
+        is_whole = all(Path(self.get_ext_fullpath(one.name)).exists() for one in whole)
+        if not is_whole:
             for name in WALK:
                 module = f"{PACKAGE.name}.{name.removesuffix('.py').replace('/', '.')}"
                 Path(self.get_ext_fullpath(module)).unlink(missing_ok=True)
-        elif whole:
-            self._note_sources()
+        self._note_sources(WALK if whole and is_whole else ())
 
-    def _note_sources(self) -> None:
-        """Write down what was compiled: tests do not begin with what has changed since."""
-        lines = [f"{sha256((PACKAGE / name).read_bytes()).hexdigest()}  {name}\n" for name in WALK]
-        noted = Path("build/walk.sha256")
+    def _note_sources(self, walk: tuple[str, ...]) -> None:
+        """Write down what was compiled: nobody is to use it when it has changed since."""
+        names = (*walk, *(source.name for source in sorted(PACKAGE.glob("_*.pyx"))))
+        noted = stale.note(Path())
         noted.parent.mkdir(exist_ok=True)
-        noted.write_text("".join(lines))
+        noted.write_text("".join(f"{stale.digest(PACKAGE / name)}  {name}\n" for name in names))
 
 
 setup(ext_modules=extensions() + walk(), cmdclass={"build_ext": BuildAll})

@@ -10,15 +10,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sysconfig
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from odradek.util import stale
 from spark import java_classes, worker_python
 
 java_classes.use()
@@ -78,15 +77,9 @@ LONGEST = (
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse to test what was compiled of sources that have changed since."""
-    root = Path(__file__).parents[1]
-    noted = root / "build/walk.sha256"
-    compiled = list(root.glob(f"src/odradek__mypyc{sysconfig.get_config_var('EXT_SUFFIX')}"))
-    if not compiled or not noted.exists():
-        return
-    for line in noted.read_text().splitlines():
-        digest, name = line.split()
-        if sha256((root / "src/odradek" / name).read_bytes()).hexdigest() != digest:
-            pytest.exit(f"{name} has changed since it was compiled: make .venv/.dev builds it again", 4)
+    kernel = Path(__file__).parents[1].glob("src/odradek/_*.pyx")
+    for name in (*stale.stale_walk(), *(source.name for source in kernel if stale.is_stale(source.name))):
+        pytest.exit(f"{name} has changed since it was compiled: make .venv/.dev builds it again", 4)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

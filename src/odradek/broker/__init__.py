@@ -19,3 +19,7 @@ Rooms, each of which knows only those below it, and those beside it in a line no
 
 `services` names the types of all of them, for handlers; at run time it knows none.
 """
+
+from odradek.util.stale import check_walk
+
+check_walk()

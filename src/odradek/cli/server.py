@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from odradek.util.stale import check_walk
+
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
     from odradek.sasl.scram_words import NewUser
@@ -113,6 +115,10 @@ def command(
     worker: int | None,
 ) -> None:
     """Run a broker."""
+    try:
+        check_walk()
+    except ImportError as error:
+        _refuse(f"{error}. Nothing was started.")
     # Imported here, so that `odradek --help` does not pay for a broker.
     from odradek.broker.process.lifeline import hold
     from odradek.broker.process.logging import configure

@@ -1,14 +1,20 @@
 """The compiled module where there is one, else its twin in pure Python.
 
 `ODRADEK_KERNEL=python` or `=native` forces one of the two; `native` fails on import where there is none.
-Both have the same functions and classes, and tests hold them equal to the byte and to the error.
+Both have the same functions and classes, and tests hold them equal to the byte and to the error. In a
+checkout, one compiled of a source that has changed since is left alone: its twin fits what calls it.
 """
 
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 from types import ModuleType
+
+from odradek.util.stale import is_stale
+
+log = logging.getLogger(__name__)
 
 
 def choose(compiled: str, twin: str) -> tuple[ModuleType, bool]:
@@ -16,12 +22,18 @@ def choose(compiled: str, twin: str) -> tuple[ModuleType, bool]:
 
     Raises:
         ValueError: `ODRADEK_KERNEL` is none of the two words.
-        ImportError: it asks for the compiled module, and there is none.
+        ImportError: it asks for the compiled module, and there is none that fits.
     """
     wish = os.environ.get("ODRADEK_KERNEL", "")
     if wish not in ("", "python", "native"):
         raise ValueError(f"ODRADEK_KERNEL={wish!r}: must be 'python' or 'native'")
-    if wish != "python":
+    source = f"{compiled.rpartition('.')[2]}.pyx"
+    if wish != "python" and is_stale(source):
+        told = f"{source} has changed since it was compiled: pip install -e . compiles it again"
+        if wish == "native":
+            raise ImportError(told)
+        log.warning("%s; its twin in Python serves until then", told)
+    elif wish != "python":
         try:
             return importlib.import_module(compiled), True
         except ImportError:

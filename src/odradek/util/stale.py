@@ -1,0 +1,67 @@
+"""Sources of a checkout that have changed since they were compiled.
+
+What is compiled takes the place of its source without asking: after a `git pull` alone, old code would work
+beside new, and agree about less than either believes. `setup.py` writes down what it compiled; an installed
+package has no such list, and nothing in it changes.
+"""
+
+from __future__ import annotations
+
+import sysconfig
+from collections.abc import Iterator
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+"""The checkout, if this is one."""
+
+
+def note(root: Path) -> Path:
+    """The list of what was compiled for this Python: a line for each source, its digest first."""
+    return root / "build" / f"compiled{sysconfig.get_config_var('EXT_SUFFIX')}.sha256"
+
+
+def digest(source: Path) -> str:
+    """What the compiled form of a source depends on; of the kernel's, what parts share too."""
+    whole = sha256(source.read_bytes())
+    if source.suffix == ".pyx":
+        for shared in sorted(source.parent.glob("_*.pxd")):
+            whole.update(shared.read_bytes())
+    return whole.hexdigest()
+
+
+def is_stale(name: str, root: Path = ROOT) -> bool:
+    """Whether a source (its path below `src/odradek`) was compiled and has changed since."""
+    noted = _noted(root).get(name)
+    source = root / "src/odradek" / name
+    return noted is not None and source.exists() and digest(source) != noted
+
+
+def stale_walk(root: Path = ROOT) -> Iterator[str]:
+    """Sources of what requests pass, where that is compiled, that have changed since."""
+    library = f"odradek__mypyc{sysconfig.get_config_var('EXT_SUFFIX')}"
+    if (root / "src" / library).exists():
+        yield from (name for name in _noted(root) if name.endswith(".py") and is_stale(name, root))
+
+
+def check_walk(root: Path = ROOT) -> None:
+    """Begin no broker of old code and new.
+
+    Raises:
+        ImportError: a source of what requests pass has changed since it was compiled.
+    """
+    if changed := next(stale_walk(root), None):
+        raise ImportError(
+            f"{changed} has changed since it was compiled, and old code would work beside new: "
+            f"`pip install -e {root}` compiles it again, `make interpreted` goes on without"
+        )
+
+
+@cache
+def _noted(root: Path) -> dict[str, str]:
+    try:
+        lines = note(root).read_text().splitlines()
+    except OSError:
+        return {}
+    return {name: digest for digest, name in map(str.split, lines)}
