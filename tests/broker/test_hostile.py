@@ -161,8 +161,12 @@ def test_answers_that_nobody_reads_do_not_pile_up(tmp_path: Path) -> None:
             for _ in range(2000):
                 greedy.send(live.fetch("t"), 11)
             listener = broker.listeners[0]
-            (connection,) = [one for one in listener.connections if one.peer.port == _port(greedy)]
-            await settle(lambda: not connection._writable)  # type: ignore[attr-defined]
+
+            def is_full() -> bool:
+                ours = [one for one in listener.connections if one.peer.port == _port(greedy)]
+                return bool(ours) and not ours[0]._writable  # type: ignore[attr-defined]
+
+            await settle(is_full)
             for _ in range(20):
                 assert (await neighbour.call(ApiVersionsRequest(), 0)).error_code == 0
             assert resident_mib() - before < 40

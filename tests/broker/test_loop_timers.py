@@ -27,6 +27,9 @@ class Loop:
         self.set[handle] = (when, callback)
         return handle
 
+    def call_soon(self, callback: Callable[..., None], *args: object) -> Any:
+        return self.call_at(self.now_s, lambda: callback(*args))
+
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         self.failures.append(context["exception"])
 
@@ -56,9 +59,11 @@ def test_they_fire_in_order_and_never_early() -> None:
     timers = LoopTimers(loop)  # type: ignore[arg-type]
     for delay in (30, 10, 20, 10.5, 0, -5):
         timers.call_later(delay, lambda delay=delay: seen.append((delay, loop.now_s)))  # type: ignore[misc]
-    assert len(loop.set) == 1
-    loop.advance(0)
     assert not seen
+    assert len(loop.set) == 3
+    loop.advance(0)
+    assert [delay for delay, _ in seen] == [0, -5]
+    assert len(loop.set) == 1
     loop.advance(100)
     assert [delay for delay, _ in seen] == [0, -5, 10, 10.5, 20, 30]
     assert all(0.2504 + delay / 1000 <= at < 0.2504 + max(0, delay) / 1000 + 0.001 for delay, at in seen)

@@ -57,6 +57,8 @@ from odradek.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
+from .conftest import until
+
 KEYS = {3: (0, 12), 10: (0, 4), 18: (0, 3), 22: (0, 5), 27: (0, 1), 61: (0, 0), 65: (0, 0), 66: (0, 1)}
 
 
@@ -319,8 +321,11 @@ def test_a_transaction_from_outside(
     assert {one.state for one in admin.list_transactions(longer_than_ms=3_600_000)[0]} <= {"Empty"}
 
     producer.commit_transaction()
-    (state,) = admin.describe_producers([tp], broker_id=0)[tp]
-    assert (state.transaction_start_offset, state.coordinator_epoch) == (None, 0)
+    # The markers may come after the answer.
+    states = admin.describe_producers
+    until(lambda: states([tp], broker_id=0)[tp][0].transaction_start_offset is None)
+    (state,) = states([tp], broker_id=0)[tp]
+    assert state.coordinator_epoch == 0
     with Consumer(bootstrap_servers=servers, isolation_level="read_committed") as consumer:
         consumer.assign([tp])
         consumer.seek_to_beginning(tp)

@@ -6,6 +6,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ from odradek.cluster.nodes import (
     encode_topic,
 )
 from odradek.cluster.reassignment import is_moving
-from odradek.cluster.store import StoreUnavailable
+from odradek.cluster.store import BadVersion, StoreError, StoreUnavailable
 from odradek.errors import (
     BrokerNotAvailableError,
     EligibleLeadersNotAvailableError,
@@ -673,6 +674,53 @@ def test_whoever_is_left_leads_as_soon_as_that_is_allowed(asked: int) -> None:
     world.settle()
     leaders = {name: topic.partitions[0].leader for name, topic in world.active.image.topics.items()}
     assert leaders == {"t": 3, "u": -1}
+
+
+@pytest.mark.parametrize("by", ["a failed folder", "a stop"])
+def test_leaders_that_change_the_isr_again_and_again_keep_no_lead_where_it_was(
+    by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before 2.7 they write it themselves, and the controller hears of it later."""
+    world = World()
+    world.create("t", [2, 1], [2, 1])
+    store = world.active.store
+    commit, left = store.multi, 3
+
+    def commit_late(ops: Any) -> Any:
+        nonlocal left
+        if left:
+            left -= 1
+            path = paths.partition_state("t", left % 2)
+            store.set(path, store.get(path)[0])
+        return commit(ops)
+
+    monkeypatch.setattr(store, "multi", commit_late)
+    if by == "a stop":
+        assert world.active.controlled_shutdown(2) == []
+    else:
+        world.active.note_offline(2, [("t", 0), ("t", 1)])
+    assert left == 0
+    partitions = world.active.image.topics["t"].partitions
+    assert [(p.leader, p.isr) for p in partitions.values()] == [(1, (1,)), (1, (1,))]
+    world.check()
+
+
+def test_a_failed_folder_that_could_not_be_written_down_is_heard_of_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.create("t", [2, 1])
+    store = world.active.store
+
+    def fail(ops: Any) -> Any:
+        raise BadVersion("/t", "changed again")
+
+    with monkeypatch.context() as patched, pytest.raises(StoreError):
+        patched.setattr(store, "multi", fail)
+        world.active.note_offline(2, [("t", 0)])
+    world.active.note_offline(2, [("t", 0)])
+    assert world.active.image.topics["t"].partitions[0].leader == 1
+    world.check()
 
 
 def test_a_failed_folder_is_asked_about_and_loses_its_leads() -> None:

@@ -233,7 +233,8 @@ def test_in_the_foreground_it_says_how_to_use_it_and_leaves_nothing_behind(tmp_p
     assert program.wait(60) == 0, told
     program.stdout.close()
     assert f'session("mine", "spark://127.0.0.1:{port}")' in told
-    assert len(started) == 3
+    # The master, two workers, and what they may have asked the system by a program.
+    assert len(started) >= 3
     for pid in started:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)

@@ -21,12 +21,15 @@ from odradek.errors import (
     KafkaError,
     KafkaStorageError,
     NotControllerError,
+    OdradekError,
     StaleBrokerEpochError,
 )
 
 log = logging.getLogger(__name__)
 
 _UNKNOWN_EPOCH = -1
+_WRITES = 10
+"""How often a write is tried while others change the same states."""
 
 States = Mapping[tuple[str, int], PartitionState]
 """New states by topic and partition."""
@@ -88,11 +91,7 @@ class ClusterController(Reassignment):
         if broker_epoch != _UNKNOWN_EPOCH and broker_epoch < broker.epoch:
             raise StaleBrokerEpochError
         self.shutting_down[broker_id] = broker.epoch
-        try:
-            self._write_states(self._states_without(broker_id))
-        except StoreError:
-            self._refresh()
-            self._write_states(self._states_without(broker_id))
+        self._write_over(lambda: self._write_states(self._states_without(broker_id)))
         return [
             (topic.name, index)
             for topic, index, partition in self._replicated(broker_id)
@@ -115,6 +114,18 @@ class ClusterController(Reassignment):
             if state is not None:
                 states[topic.name, index] = state
         return states
+
+    def _write_over(self, write: Callable[[], None]) -> None:
+        """Write what follows from the image, again where a leader has changed a state meanwhile.
+
+        Before 2.7 leaders write the ISR themselves, one partition after the other.
+        """
+        for _ in range(_WRITES - 1):
+            try:
+                return write()
+            except StoreError:
+                self._refresh()
+        return write()
 
     def _write_states(self, states: States) -> None:
         writes: list[Write] = []
@@ -168,10 +179,11 @@ class ClusterController(Reassignment):
             return
         self.offline_replicas |= fresh
         try:
-            self._write_offline()
-        except StoreError:
-            self._refresh()
-            self._write_offline()
+            self._write_over(self._write_offline)
+        except OdradekError:
+            # It says so again, and must not be taken for one that has been heard.
+            self.offline_replicas -= fresh
+            raise
 
     def _write_offline(self) -> None:
         image, offline = self._image, self.offline_replicas

@@ -39,7 +39,7 @@ class LoopTimers:
 
     The loop has one timer for all of these, at the earliest time: nearly all that are set are cancelled, as
     what they were for has come, and to set one and cancel it costs two entries of a dictionary. They fire in
-    the millisecond after the one that was asked for, never before.
+    the millisecond after the one that was asked for, never before; what is for now, in the loop's next turn.
     """
 
     __slots__ = ("_armed_ms", "_by_ms", "_handle", "_heap", "_loop")
@@ -54,9 +54,14 @@ class LoopTimers:
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         """See `Timers.call_later`."""
+        if delay_ms <= 0:
+            # The loop's next turn: what loads in steps would wait a millisecond for each.
+            soon = Timer(self, 0, callback)
+            self._loop.call_soon(self._run, soon)
+            return soon
         # With a margin for what `_fire` may be early, and for what clocks round: who finds a timer early
         # sets it anew for now, which has no end while the clock stands.
-        due_ms = ceil(self._loop.time() * 1000.0 + max(0.0, delay_ms) + 0.02)
+        due_ms = ceil(self._loop.time() * 1000.0 + delay_ms + 0.02)
         timer = Timer(self, due_ms, callback)
         due = self._by_ms.get(due_ms)
         if due is None:
@@ -94,13 +99,14 @@ class LoopTimers:
         heap, by_ms = self._heap, self._by_ms
         while heap and (heap[0] <= now_ms or heap[0] not in by_ms):
             for timer in tuple(by_ms.pop(heappop(heap), ())):
-                callback, timer.callback = timer.callback, None
-                if callback is not None:
-                    self._call(callback)
+                self._run(timer)
         if heap:
             self._arm(heap[0])
 
-    def _call(self, callback: Callable[[], None]) -> None:
+    def _run(self, timer: Timer) -> None:
+        callback, timer.callback = timer.callback, None
+        if callback is None:
+            return
         try:
             callback()
         except (SystemExit, KeyboardInterrupt):

@@ -203,7 +203,8 @@ def _told_of_tls(failed: OSError) -> str | None:
     """What a failed handshake may be due to; None for anything else that has failed."""
     import ssl
 
-    cause = getattr(failed, "reason", failed)
+    # A refusal of our certificate may come with the first read (TLS 1.3): its own `reason` is a word.
+    cause = failed if isinstance(failed, ssl.SSLError) else getattr(failed, "reason", failed)
     if not isinstance(cause, ssl.SSLError):
         return None
     from odradek.security.explain import explain
