@@ -111,6 +111,8 @@ class Listener:
         self._limit_slots()
         self._socket: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
+        self._is_cut_off = False
+        """Whether a connection that is just being taken up is to end as all others have."""
         # Connections in the middle of a frame, the longest silent first.
         self._partial: dict[Connection, None] = {}
         self._next_id = 0
@@ -198,7 +200,8 @@ class Listener:
             connection.close("the broker stops")
 
     def abort_connections(self) -> None:
-        """Close every connection at once."""
+        """Close every connection at once, and one that is being taken up."""
+        self._is_cut_off = True
         for connection in list(self.connections):
             connection.abort("the broker stops")
 
@@ -352,6 +355,8 @@ class Listener:
         """Told by a connection when it begins."""
         self.connections[connection] = None
         self.slots.opened(self.name, connection.peer.host)
+        if self._is_cut_off:
+            connection.abort("the broker stops")
 
     def closed(self, connection: Connection) -> None:
         """Told by a connection when it has ended."""
