@@ -15,7 +15,7 @@ from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.event_loop.loop_timers import Periodic
 from odradek.broker.process import collector, descriptors
 from odradek.broker.process.logging import flood
-from odradek.broker.process.signals import StoppedWhileStarting, StopSignals
+from odradek.broker.process.signals import StoppedWhileStarting, StopSignals, look_past_the_stop
 from odradek.broker.process.warm_up import WarmUp
 from odradek.broker.process.watchdog import Watchdog
 from odradek.util import repeats
@@ -78,6 +78,7 @@ async def _main(
 ) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(look_past_the_stop)
     broker = Broker(config, request_log=request_log, scram_users=scram_users)
     fatal: list[str] = []
 

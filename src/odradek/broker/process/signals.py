@@ -24,6 +24,16 @@ class StoppedWhileStarting(BaseException):
     """A signal came before the broker was ready. Not an `Exception`: nobody on the way may catch it."""
 
 
+def look_past_the_stop(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """An event loop's handler of exceptions, for which `StoppedWhileStarting` is none.
+
+    uvloop runs signals' handlers in a callback of its own: what they raise goes no further than that. The
+    stop has been noted, and comes by `StopSignals.call`.
+    """
+    if not isinstance(context.get("exception"), StoppedWhileStarting):
+        loop.default_exception_handler(context)
+
+
 class StopSignals:
     """The signals' handlers for the life of one broker; to be made in the main thread.
 
