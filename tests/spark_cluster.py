@@ -66,6 +66,12 @@ def descendants(pid: int) -> list[int]:
     return found[1:]
 
 
+def lives(pid: int) -> bool:
+    """Whether a process goes on; one that has ended and that nobody has asked after does not."""
+    told = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return told.stdout.strip()[:1] not in ("", "Z")
+
+
 def kill_with_all_below(pid: int) -> None:
     """End a process and all that it started, at once; harmless where they have ended."""
     # What starts others goes first: it can start none then.
