@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 _UNKNOWN_EPOCH = -1
 _WRITES = 10
-"""How often a write is tried while others change the same states."""
+"""How often a write is tried while leaders change the same states: before 2.7 they write ISRs themselves."""
 
 States = Mapping[tuple[str, int], PartitionState]
 """New states by topic and partition."""
@@ -91,7 +91,7 @@ class ClusterController(Reassignment):
         if broker_epoch != _UNKNOWN_EPOCH and broker_epoch < broker.epoch:
             raise StaleBrokerEpochError
         self.shutting_down[broker_id] = broker.epoch
-        self._write_over(lambda: self._write_states(self._states_without(broker_id)))
+        self._write_over(lambda: self._write_states(self._states_without(broker_id)), _WRITES)
         return [
             (topic.name, index)
             for topic, index, partition in self._replicated(broker_id)
@@ -114,18 +114,6 @@ class ClusterController(Reassignment):
             if state is not None:
                 states[topic.name, index] = state
         return states
-
-    def _write_over(self, write: Callable[[], None]) -> None:
-        """Write what follows from the image, again where a leader has changed a state meanwhile.
-
-        Before 2.7 leaders write the ISR themselves, one partition after the other.
-        """
-        for _ in range(_WRITES - 1):
-            try:
-                return write()
-            except StoreError:
-                self._refresh()
-        return write()
 
     def _write_states(self, states: States) -> None:
         writes: list[Write] = []
@@ -179,7 +167,7 @@ class ClusterController(Reassignment):
             return
         self.offline_replicas |= fresh
         try:
-            self._write_over(self._write_offline)
+            self._write_over(self._write_offline, _WRITES)
         except OdradekError:
             # It says so again, and must not be taken for one that has been heard.
             self.offline_replicas -= fresh

@@ -54,8 +54,6 @@ repeats = Repeats(log)
 WRITES_PER_TRANSACTION = 500
 """Larger changes are written in several transactions."""
 
-_MAX_ATTEMPTS = 3
-
 ConfigListener = Callable[[Mapping[str, Mapping[str, str]]], None]
 """Called with changed entities (`topics/clicks`, …) and all of their configs; empty when none are left."""
 
@@ -289,7 +287,7 @@ class ContestedController(Controller):
         self._complete_topics()
         self._let_newer_go(written)
         refused = self._leave_out_refused()
-        self._make_leaders_fit()
+        self._write_over(self._make_leaders_fit)
         image = self._image
 
         def change() -> None:
@@ -411,24 +409,17 @@ class ContestedController(Controller):
 
     def _settle(self) -> None:
         if self.is_active:
-            self._make_leaders_fit()
+            self._write_over(self._make_leaders_fit)
             self._resume()
 
     def _make_leaders_fit(self) -> None:
-        for attempt in range(_MAX_ATTEMPTS):
-            live = self._live_brokers()
-            try:
-                self._let_bounced_go(live)
-                decision = decisions.brokers_changed(
-                    self._image, self.epoch, live, self._unclean, partial(self._electable, live)
-                )
-                if decision:
-                    self._commit_batched(decision)
-                return
-            except StoreError:
-                if attempt == _MAX_ATTEMPTS - 1:
-                    raise
-                self._refresh()
+        live = self._live_brokers()
+        self._let_bounced_go(live)
+        decision = decisions.brokers_changed(
+            self._image, self.epoch, live, self._unclean, partial(self._electable, live)
+        )
+        if decision:
+            self._commit_batched(decision)
 
     def _live_brokers(self) -> dict[int, BrokerImage]:
         """The registered brokers but the refused ones. Forgets what was known of earlier epochs."""

@@ -280,18 +280,13 @@ class Controller(IsrChanges):
 
     def _settle(self) -> None:
         """Make leaders fit the brokers that are live."""
-        for attempt in range(_MAX_ATTEMPTS):
-            live = loading.load_brokers(self.store)
-            decision = decisions.brokers_changed(self._image, self.epoch, live, self._unclean)
-            try:
-                if decision:
-                    self._commit(decision)
-                break
-            except StoreError:
-                if attempt == _MAX_ATTEMPTS - 1:
-                    raise
-                self._refresh()
+        self._write_over(self._make_leaders_fit)
         self._finish_deletions()
+
+    def _make_leaders_fit(self) -> None:
+        live = loading.load_brokers(self.store)
+        if decision := decisions.brokers_changed(self._image, self.epoch, live, self._unclean):
+            self._commit(decision)
 
     def _topics_changed(self) -> None:
         """Topics that another program has created or removed in the store itself."""
@@ -382,6 +377,15 @@ class Controller(IsrChanges):
             self._writing = False
         self._apply(decision.delta)
         self._handle_pending()
+
+    def _write_over(self, write: Callable[[], None], attempts: int = _MAX_ATTEMPTS) -> None:
+        """Write what follows from the image, again after a look at the store where others have changed it."""
+        for _ in range(attempts - 1):
+            try:
+                return write()
+            except StoreError:
+                self._refresh()
+        return write()
 
     def _resolve(self, writes: Sequence[Write]) -> list[Op]:
         asked = [write.path for write in writes if isinstance(write, Put | Remove)]
