@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from odradek.util.stale import check_walk
+from odradek.util.stale import OutdatedError
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
@@ -115,17 +115,16 @@ def command(
     worker: int | None,
 ) -> None:
     """Run a broker."""
-    try:
-        check_walk()
-    except ImportError as error:
-        _refuse(f"{error}. Nothing was started.")
     # Imported here, so that `odradek --help` does not pay for a broker.
-    from odradek.broker.process.lifeline import hold
-    from odradek.broker.process.logging import configure
-    from odradek.broker.process.main import run
-    from odradek.broker.process.modes import keep_others_out
-    from odradek.broker.process.signals import ignore
-    from odradek.cluster.config_def import ConfigError
+    try:
+        from odradek.broker.process.lifeline import hold
+        from odradek.broker.process.logging import configure
+        from odradek.broker.process.main import run
+        from odradek.broker.process.modes import keep_others_out
+        from odradek.broker.process.signals import ignore
+        from odradek.cluster.config_def import ConfigError
+    except OutdatedError as error:
+        _refuse(f"{error}. Nothing was started.")
 
     keep_others_out()
     try:

@@ -17,6 +17,10 @@ ROOT = Path(__file__).parents[3]
 """The checkout, if this is one."""
 
 
+class OutdatedError(ImportError):
+    """What is compiled is older than its source; the message says what to do."""
+
+
 def note(root: Path) -> Path:
     """The list of what was compiled for this Python: a line for each source, its digest first."""
     return root / "build" / f"compiled{sysconfig.get_config_var('EXT_SUFFIX')}.sha256"
@@ -49,10 +53,10 @@ def check_walk(root: Path = ROOT) -> None:
     """Begin no broker of old code and new.
 
     Raises:
-        ImportError: a source of what requests pass has changed since it was compiled.
+        OutdatedError: a source of what requests pass has changed since it was compiled.
     """
     if changed := next(stale_walk(root), None):
-        raise ImportError(
+        raise OutdatedError(
             f"{changed} has changed since it was compiled, and old code would work beside new: "
             f"`pip install -e {root}` compiles it again, `make interpreted` goes on without"
         )
