@@ -7,11 +7,20 @@ from contextlib import suppress
 from pathlib import Path
 
 from odradek.broker.network.connection import Connection
+from odradek.broker.network.server import Listener
 from odradek.broker.network.socket_protocol import SocketProtocol
 from odradek.broker.requests.peer import Peer
 
 from .live import running
 from .net import PATIENCE_S, open_stream, run
+
+
+async def forgotten(listener: Listener) -> None:
+    """See that a listener has no connections any more; a few turns of the loop suffice."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not listener.connections
+    assert listener.slots.total == 0
 
 
 def test_a_connection_that_was_being_taken_up_at_the_stop(tmp_path: Path) -> None:
@@ -32,11 +41,7 @@ def test_a_connection_that_was_being_taken_up_at_the_stop(tmp_path: Path) -> Non
             listener.close_connections()
             assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
             writer.close()
-            # A few turns of the loop suffice.
-            for _ in range(20):
-                await asyncio.sleep(0)
-            assert not listener.connections
-            assert listener.slots.total == 0
+            await forgotten(listener)
 
     run(main)
 
@@ -60,9 +65,6 @@ def test_a_connection_that_was_being_taken_up_when_all_were_cut_off(tmp_path: Pa
             with suppress(ConnectionResetError):
                 assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
             writer.close()
-            for _ in range(20):
-                await asyncio.sleep(0)
-            assert not listener.connections
-            assert listener.slots.total == 0
+            await forgotten(listener)
 
     run(main)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import pickle
 import threading
 import time
 from collections.abc import Iterator
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
 
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
+from tests.sasl.identity_provider import IdentityHandler, serve
 from tests.sasl.test_assertions import write_key
 from tests.sasl.tokens import ISSUER, Provider, jwks, write_jwks
 
@@ -139,15 +137,14 @@ def test_the_connection_lasts_as_long_as_the_token(broker: Broker) -> None:
     assert any(500_000 < life < 600_001 for life in lives)
 
 
-class Identity(BaseHTTPRequestHandler):
+class Identity(IdentityHandler):
     """An identity provider."""
 
-    def do_GET(self) -> None:
-        self._answer(jwks(PROVIDER))
+    def get(self) -> None:
+        self.answer(jwks(PROVIDER))
 
-    def do_POST(self) -> None:
-        form = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        asked = dict(parse_qsl(form))
+    def post(self) -> None:
+        asked = self.form()
         assertion = asked.get("assertion") or asked.get("client_assertion")
         if assertion is not None:
             claims = jwt.decode(assertion, CLIENT.public_key(), ["RS256"], audience="identity")
@@ -157,30 +154,13 @@ class Identity(BaseHTTPRequestHandler):
         if not is_known:
             self.send_error(401)
             return
-        self._answer({"access_token": token(sub="service", scope="kafka"), "expires_in": 600})
-
-    def _answer(self, content: Any) -> None:
-        body = json.dumps(content).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args: Any) -> None:
-        pass
+        self.answer({"access_token": token(sub="service", scope="kafka"), "expires_in": 600})
 
 
 @pytest.fixture
 def identity() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Identity)
-    thread = threading.Thread(target=partial(server.serve_forever, 0.01))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serve(Identity) as address:
+        yield address
 
 
 def test_keys_and_tokens_of_an_identity_provider(identity: str) -> None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
 
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
+from tests.sasl.identity_provider import IdentityHandler, serve
 from tests.sasl.test_assertions import write_key
 
 from interop import kafka_peer
@@ -32,34 +29,19 @@ ASSERTION = "sasl.oauthbearer.assertion"
 FORMS: list[dict[str, str]] = []
 
 
-class Identity(BaseHTTPRequestHandler):
+class Identity(IdentityHandler):
     """An identity provider that takes whoever comes, and notes what it was asked."""
 
-    def do_POST(self) -> None:
-        FORMS.append(dict(parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode())))
+    def post(self) -> None:
+        FORMS.append(self.form())
         FORMS[-1]["Authorization"] = str(self.headers["Authorization"])
-        body = json.dumps({"access_token": token(), "expires_in": 600}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Content-Type", "application/json")
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args: Any) -> None:
-        pass
+        self.answer({"access_token": token(), "expires_in": 600})
 
 
 @pytest.fixture
 def identity() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Identity)
-    thread = threading.Thread(target=partial(server.serve_forever, 0.01))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/token"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serve(Identity) as address:
+        yield f"{address}/token"
 
 
 def shape(form: dict[str, str]) -> dict[str, Any]:

@@ -25,14 +25,7 @@ def read(cluster: Cluster, topic: str, expected: int) -> list[bytes]:
         auto_offset_reset="earliest",
     ) as consumer:
         consumer.subscribe([topic])
-        values: list[bytes] = []
-
-        def poll() -> bool:
-            values.extend(bytes(record.value) for record in consumer.poll(100))
-            return len(values) >= expected
-
-        cluster.wait_until(poll)
-        return values
+        return poll_values(cluster, consumer, expected)
 
 
 def read_alone(cluster: Cluster, topic: str, expected: int = 1) -> list[bytes]:
@@ -40,11 +33,16 @@ def read_alone(cluster: Cluster, topic: str, expected: int = 1) -> list[bytes]:
     with Consumer(bootstrap_servers=cluster.bootstrap_servers) as consumer:
         consumer.assign([(topic, 0)])
         consumer.seek_to_beginning((topic, 0))
-        values: list[bytes] = []
+        return poll_values(cluster, consumer, expected)
 
-        def poll() -> bool:
-            values.extend(bytes(record.value) for record in consumer.poll(100))
-            return len(values) >= expected
 
-        cluster.wait_until(poll)
-        return values
+def poll_values(cluster: Cluster, consumer: Consumer, expected: int) -> list[bytes]:
+    """Poll until as many values as expected have come."""
+    values: list[bytes] = []
+
+    def poll() -> bool:
+        values.extend(bytes(record.value) for record in consumer.poll(100))
+        return len(values) >= expected
+
+    cluster.wait_until(poll)
+    return values

@@ -51,6 +51,31 @@ def copies(cluster: Cluster, broker: int, topic: str) -> int:
     return moves[0].bytes_copied if moves else -1
 
 
+def begin_slowly(cluster: Cluster, admin: Admin, broker: int, topic: str, wanted: Path) -> None:
+    """Begin a move that lasts until its rate is given back."""
+    admin.incremental_alter_configs({("broker", str(broker)): {RATE: "1"}})
+    cluster.wait_until(
+        lambda: cluster.broker(broker).call(
+            lambda b: b.config.replica_alter_log_dirs_io_max_bytes_per_second == 1
+        )
+    )
+    admin.alter_replica_log_dirs({(topic, 0, broker): str(wanted)})
+    cluster.wait_until(lambda: copies(cluster, broker, topic) > 0)
+
+
+def read_from(cluster: Cluster, broker: int, topic: str, expected: int) -> list[bytes]:
+    """What this broker's replica has: it alone lives meanwhile."""
+    others = sorted(ALL - {broker})
+    for one in others:
+        cluster.kill(one)
+    cluster.wait_until(lambda: cluster.partition(topic).leader == broker)
+    values = read_alone(cluster, topic, expected)
+    for one in others:
+        cluster.restart(one)
+    cluster.wait_for_isr(topic, ALL)
+    return values
+
+
 @pytest.mark.parametrize("who", ["leader", "follower"])
 def test_under_load_nothing_is_missed(cluster: Cluster, who: str) -> None:
     topic = f"under-load-{who}"
@@ -71,14 +96,9 @@ def test_under_load_nothing_is_missed(cluster: Cluster, who: str) -> None:
             count += 1
     assert (cluster.leader(topic), cluster.partition(topic).leader_epoch) == (leader, epoch)
     assert set(cluster.partition(topic).isr) == ALL
-    # Whoever has moved has everything: it alone is left.
-    for one in sorted(ALL - {broker}):
-        cluster.kill(one)
-    cluster.wait_until(lambda: cluster.partition(topic).leader == broker)
-    assert read_alone(cluster, topic, count) == [LARGE] * 10 + [b"%d" % n for n in range(10, count)]
-    for one in sorted(ALL - {broker}):
-        cluster.restart(one)
-    cluster.wait_for_isr(topic, ALL)
+    # Whoever has moved has everything.
+    expected = [LARGE] * 10 + [b"%d" % n for n in range(10, count)]
+    assert read_from(cluster, broker, topic, count) == expected
 
 
 @pytest.mark.parametrize("how", ["killed", "stopped"])
@@ -90,15 +110,7 @@ def test_a_restart_in_the_middle_of_a_move(cluster: Cluster, who: str, how: str)
     broker = one_of(cluster, topic, who)
     start, wanted = home(cluster, broker, topic), other_folder(cluster, broker, topic)
     with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
-        rate = ("broker", str(broker))
-        admin.incremental_alter_configs({rate: {RATE: "1"}})
-        cluster.wait_until(
-            lambda: cluster.broker(broker).call(
-                lambda b: b.config.replica_alter_log_dirs_io_max_bytes_per_second == 1
-            )
-        )
-        admin.alter_replica_log_dirs({(topic, 0, broker): str(wanted)})
-        cluster.wait_until(lambda: copies(cluster, broker, topic) > 0)
+        begin_slowly(cluster, admin, broker, topic, wanted)
         assert home(cluster, broker, topic) == start
         if how == "killed":
             cluster.kill(broker)
@@ -109,16 +121,10 @@ def test_a_restart_in_the_middle_of_a_move(cluster: Cluster, who: str, how: str)
         # The move is gone on with, and still held up.
         assert copies(cluster, broker, topic) >= 0
         cluster.wait_for_isr(topic, ALL)
-        admin.incremental_alter_configs({rate: {RATE: None}})
+        admin.incremental_alter_configs({("broker", str(broker)): {RATE: None}})
         cluster.wait_until(lambda: home(cluster, broker, topic) == wanted)
         assert not list(start.glob(f"{topic}-0*-future"))
-    for one in sorted(ALL - {broker}):
-        cluster.kill(one)
-    cluster.wait_until(lambda: cluster.partition(topic).leader == broker)
-    assert read_alone(cluster, topic, 11) == [LARGE] * 10 + [b"meanwhile"]
-    for one in sorted(ALL - {broker}):
-        cluster.restart(one)
-    cluster.wait_for_isr(topic, ALL)
+    assert read_from(cluster, broker, topic, 11) == [LARGE] * 10 + [b"meanwhile"]
 
 
 def test_the_lead_changes_in_the_middle_of_a_move(cluster: Cluster) -> None:
@@ -129,26 +135,12 @@ def test_the_lead_changes_in_the_middle_of_a_move(cluster: Cluster) -> None:
     broker = cluster.leader(topic)
     wanted = other_folder(cluster, broker, topic)
     with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
-        rate = ("broker", str(broker))
-        admin.incremental_alter_configs({rate: {RATE: "1"}})
-        cluster.wait_until(
-            lambda: cluster.broker(broker).call(
-                lambda b: b.config.replica_alter_log_dirs_io_max_bytes_per_second == 1
-            )
-        )
-        admin.alter_replica_log_dirs({(topic, 0, broker): str(wanted)})
-        cluster.wait_until(lambda: copies(cluster, broker, topic) > 0)
+        begin_slowly(cluster, admin, broker, topic, wanted)
         cluster.expire(broker)
         cluster.wait_until(lambda: cluster.partition(topic).leader not in (-1, broker))
         produce(cluster, topic, [b"meanwhile"])
         cluster.wait_for_isr(topic, ALL)
         assert copies(cluster, broker, topic) >= 0
-        admin.incremental_alter_configs({rate: {RATE: None}})
+        admin.incremental_alter_configs({("broker", str(broker)): {RATE: None}})
         cluster.wait_until(lambda: home(cluster, broker, topic) == wanted)
-    for one in sorted(ALL - {broker}):
-        cluster.kill(one)
-    cluster.wait_until(lambda: cluster.partition(topic).leader == broker)
-    assert read_alone(cluster, topic, 11) == [LARGE] * 10 + [b"meanwhile"]
-    for one in sorted(ALL - {broker}):
-        cluster.restart(one)
-    cluster.wait_for_isr(topic, ALL)
+    assert read_from(cluster, broker, topic, 11) == [LARGE] * 10 + [b"meanwhile"]

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from odradek.client import Consumer, Producer
+from odradek.client import Consumer
 from odradek.errors.codes import ErrorCode
 from odradek.replication.replica_selector import LEADER_SELECTOR, RACK_AWARE_SELECTOR
 from odradek.testing import Cluster
 from odradek.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+from .cluster_records import poll_values, produce
 
 RACKS = ("a", "b", "c")
 GROUPS = count()
@@ -25,12 +27,6 @@ def shared() -> Iterator[Cluster]:
         3, racks=RACKS, replica_selector_class=RACK_AWARE_SELECTOR, replica_fetch_wait_max_ms=50
     ) as cluster:
         yield cluster
-
-
-def produce(cluster: Cluster, topic: str, values: list[bytes]) -> None:
-    with Producer(bootstrap_servers=cluster.bootstrap_servers, acks="all") as producer:
-        for sent in [producer.send(topic, value=value, partition=0) for value in values]:
-            sent.result(60)
 
 
 def committed_everywhere(cluster: Cluster, topic: str, offset: int) -> None:
@@ -91,17 +87,6 @@ def reader(cluster: Cluster, topic: str, rack: str) -> Consumer:
     return consumer
 
 
-def read(cluster: Cluster, consumer: Consumer, expected: int) -> list[bytes]:
-    values: list[bytes] = []
-
-    def poll() -> bool:
-        values.extend(bytes(record.value) for record in consumer.poll(100))
-        return len(values) >= expected
-
-    cluster.wait_until(poll)
-    return values
-
-
 def test_a_leader_names_the_replica_in_the_consumers_rack(shared: Cluster) -> None:
     shared.create_topic("near")
     produce(shared, "near", [b"value"])
@@ -143,9 +128,9 @@ def test_a_consumer_follows_the_hint(shared: Cluster) -> None:
     near = next(one for one in range(3) if one != leader)
     committed_everywhere(shared, "followed", 20)
     with reader(shared, "followed", RACKS[near]) as consumer:
-        assert read(shared, consumer, 20) == values
+        assert poll_values(shared, consumer, 20) == values
         produce(shared, "followed", [b"later"])
-        assert read(shared, consumer, 1) == [b"later"]
+        assert poll_values(shared, consumer, 1) == [b"later"]
     assert bytes_out(shared, near, "followed") > 0
     other = next(one for one in range(3) if one not in (leader, near))
     assert bytes_out(shared, other, "followed") == 0
@@ -161,11 +146,11 @@ def test_a_nearest_replica_that_dies_is_done_without() -> None:
         near = next(one for one in range(3) if one not in (leader, cluster.controller))
         committed_everywhere(cluster, "near", 1)
         with reader(cluster, "near", RACKS[near]) as consumer:
-            assert read(cluster, consumer, 1) == [b"before"]
+            assert poll_values(cluster, consumer, 1) == [b"before"]
             assert bytes_out(cluster, near, "near") > 0
             cluster.kill(near)
             produce(cluster, "near", [b"after"])
-            assert read(cluster, consumer, 1) == [b"after"]
+            assert poll_values(cluster, consumer, 1) == [b"after"]
             cluster.restart(near)
 
 
