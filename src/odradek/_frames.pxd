@@ -1,6 +1,7 @@
 """Fields read from a frame and written into one, for the compiled modules.
 
-Every read is behind a check against the end of the frame: one that does not fit sets `failed` and gives 0.
+Every `read…` is behind a check against the end of the frame: one that does not fit sets `failed` and gives 0.
+`get…` is for who has looked before.
 """
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -14,13 +15,24 @@ cdef struct Reader:
     bint failed
 
 
+cdef inline uint32_t get32(const uint8_t *p) noexcept nogil:
+    return (<uint32_t>p[0]) << 24 | (<uint32_t>p[1]) << 16 | (<uint32_t>p[2]) << 8 | p[3]
+
+
+cdef inline int64_t get64(const uint8_t *p) noexcept nogil:
+    return <int64_t>((<uint64_t>get32(p)) << 32 | get32(p + 4))
+
+
+cdef inline int32_t get16(const uint8_t *p) noexcept nogil:
+    return <int16_t>(<uint16_t>((<uint32_t>p[0]) << 8 | p[1]))
+
+
 cdef inline uint32_t read32(Reader *r) noexcept nogil:
-    cdef const uint8_t *p = r.data + r.at
     if r.end - r.at < 4:
         r.failed = True
         return 0
     r.at += 4
-    return (<uint32_t>p[0]) << 24 | (<uint32_t>p[1]) << 16 | (<uint32_t>p[2]) << 8 | p[3]
+    return get32(r.data + r.at - 4)
 
 
 cdef inline int64_t read64(Reader *r) noexcept nogil:
@@ -29,12 +41,11 @@ cdef inline int64_t read64(Reader *r) noexcept nogil:
 
 
 cdef inline int32_t read16(Reader *r) noexcept nogil:
-    cdef const uint8_t *p = r.data + r.at
     if r.end - r.at < 2:
         r.failed = True
         return 0
     r.at += 2
-    return <int16_t>(<uint16_t>((<uint32_t>p[0]) << 8 | p[1]))
+    return get16(r.data + r.at - 2)
 
 
 cdef inline int32_t read8(Reader *r) noexcept nogil:

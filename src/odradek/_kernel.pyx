@@ -13,6 +13,8 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 from odradek._arrow cimport check_offsets, check_validity, is_valid
+from odradek._batch cimport HEADER_BYTES, LAST_OFFSET_DELTA_AT, LENGTH_AT, LOG_OVERHEAD, MAGIC_AT
+from odradek._frames cimport get32, get64
 from odradek._inline cimport murmur2_hash, varint_size, write_bytes, write_varint
 from odradek._scan cimport (
     HEADER_COUNT,
@@ -59,19 +61,6 @@ cdef int64_t INT64_MAX = 0x7FFFFFFFFFFFFFFF
 
 # --- entries of a log ------------------------------------------------------------------------------------
 
-cdef enum:
-    LOG_OVERHEAD = 12
-    MAGIC_AT = 16
-    DELTA_AT = 23
-    HEADER_BYTES = 61
-
-cdef inline int64_t big_endian(const uint8_t *data, int size) noexcept nogil:
-    cdef uint64_t value = 0
-    cdef int i
-    for i in range(size):
-        value = value << 8 | data[i]
-    return <int64_t>value
-
 
 def whole_entries(data, Py_ssize_t most):
     cdef Py_buffer view
@@ -89,12 +78,12 @@ def whole_entries(data, Py_ssize_t most):
         if end - position <= MAGIC_AT:
             break
         magic = at[MAGIC_AT]
-        if magic == 2 and end - position < DELTA_AT + 4:
+        if magic == 2 and end - position < LAST_OFFSET_DELTA_AT + 4:
             break
-        base = big_endian(at, 8)
-        size = <int64_t><int32_t>big_endian(at + 8, 4) + LOG_OVERHEAD
+        base = get64(at)
+        size = <int64_t><int32_t>get32(at + LENGTH_AT) + LOG_OVERHEAD
         if magic == 2:
-            last = <int64_t><int32_t>big_endian(at + DELTA_AT, 4)
+            last = <int64_t><int32_t>get32(at + LAST_OFFSET_DELTA_AT)
             broken = size < HEADER_BYTES or last < 0 or base > INT64_MAX - last
             if not broken:
                 last += base

@@ -12,6 +12,22 @@ from libc.string cimport memcpy
 
 from fastcrc.crc32 import iscsi
 
+from odradek._batch cimport (
+    ATTRIBUTES_AT,
+    BASE_SEQUENCE_AT,
+    BASE_TIMESTAMP_AT,
+    CRC_AT,
+    HEADER_BYTES,
+    LAST_OFFSET_DELTA_AT,
+    LENGTH_AT,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    MAX_TIMESTAMP_AT,
+    PRODUCER_EPOCH_AT,
+    PRODUCER_ID_AT,
+    RECORD_COUNT_AT,
+)
+from odradek._frames cimport get16, get32, get64
 from odradek._scan cimport OK, Scan, scan
 
 from odradek.errors import KafkaError
@@ -48,38 +64,12 @@ cdef extern from *:
     uint32_t odradek_crc32c(const uint8_t *, Py_ssize_t) nogil
 
 cdef enum:
-    HEADER_BYTES = 61
-    LOG_OVERHEAD = 12
-    LENGTH_AT = 8
-    MAGIC_AT = 16
-    CRC_AT = 17
-    ATTRIBUTES_AT = 21
-    LAST_OFFSET_DELTA_AT = 23
-    BASE_TIMESTAMP_AT = 27
-    MAX_TIMESTAMP_AT = 35
-    PRODUCER_ID_AT = 43
-    PRODUCER_EPOCH_AT = 51
-    BASE_SEQUENCE_AT = 53
-    RECORD_COUNT_AT = 57
-
     CODEC = 0x07
     NOT_FROM_CLIENTS = 0x68  # LogAppendTime, control, a delete horizon
     OWN_CRC_BYTES = 4096  # beyond, the library's checksum, which goes over several stretches at once, is faster
     NOGIL_FROM_BYTES = 8192
 
 cdef bint HAS_CRC32 = odradek_has_crc32()
-
-
-cdef inline uint32_t get32(const uint8_t *p) noexcept nogil:
-    return (<uint32_t>p[0]) << 24 | (<uint32_t>p[1]) << 16 | (<uint32_t>p[2]) << 8 | p[3]
-
-
-cdef inline int64_t get64(const uint8_t *p) noexcept nogil:
-    return <int64_t>((<uint64_t>get32(p)) << 32 | get32(p + 4))
-
-
-cdef inline int32_t get16(const uint8_t *p) noexcept nogil:
-    return <int16_t>(<uint16_t>((<uint32_t>p[0]) << 8 | p[1]))
 
 
 cdef bint walk(

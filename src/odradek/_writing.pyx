@@ -11,6 +11,7 @@ from libc cimport errno
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
+from odradek._batch cimport LEADER_EPOCH_AT, PREFIX_BYTES
 from odradek._frames cimport put32, put64
 
 cdef extern from "sys/types.h" nogil:
@@ -26,8 +27,6 @@ cdef extern from "unistd.h" nogil:
     ssize_t pwrite(int fd, const void *data, size_t size, off_t position)
 
 cdef enum:
-    LEADER_EPOCH_AT = 12
-    PREFIX_BYTES = 16  # base offset, length, leader epoch
     COPIED_BYTES = 2048  # smaller batches are written in one piece, which costs the system less than two
 
 
