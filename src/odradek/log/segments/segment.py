@@ -137,9 +137,6 @@ class Segment(SegmentFiles):
             raise
         last_offset = batches[-1][1]
         self._note_write(position, size, last_offset, max_timestamp.timestamp, max_timestamp.offset)
-        if not self._tail_positions:
-            # Which of the batch's own offsets are in it is not known here, but for its last.
-            self._tail_base_offset = self.base_offset if position == 0 else batches[0][1]
         for batch_size, last_offset in batches:
             self._remember(position, last_offset)
             position += batch_size
@@ -160,8 +157,6 @@ class Segment(SegmentFiles):
             self._undo_write(position)
             raise
         self._note_write(position, size, last_offset, timestamp, last_offset)
-        if not self._tail_positions:
-            self._tail_base_offset = self.base_offset if position == 0 else last_offset
         self._remember(position, last_offset)
 
     def _ready_file(self) -> File:
@@ -198,6 +193,9 @@ class Segment(SegmentFiles):
 
     def _remember(self, position: int, last_offset: int) -> None:
         positions = self._tail_positions
+        if not positions:
+            # Which of the batch's own offsets are in it is not known here, but for its last.
+            self._tail_base_offset = self.base_offset if position == 0 else last_offset
         positions.append(position)
         self._tail_last_offsets.append(last_offset)
         if len(positions) > 2 * TAIL_BATCHES:
@@ -243,7 +241,6 @@ class Segment(SegmentFiles):
     def learn_tail(self, steps: Sequence[SegmentEntry]) -> None:
         """Know of these batches, the last ones of the segment, where they are."""
         if steps and not self._tail_positions:
-            self._tail_base_offset = self.base_offset if steps[0].position == 0 else steps[0].last_offset
             for step in steps:
                 self._remember(step.position, step.last_offset)
 
@@ -395,9 +392,6 @@ class Segment(SegmentFiles):
         At most `max_bytes`, or one batch if `min_one_batch`; none that reaches `upper_bound`, which is None
         if it is behind the segment.
         """
-        positions = self._tail_positions
-        if positions and offset >= self._tail_base_offset:
-            return self._find_in_tail(offset, max_bytes, upper_bound, min_one_batch)
         found = self._find_limits(offset, max_bytes, upper_bound, min_one_batch)
         if found is None:
             return None
@@ -415,23 +409,16 @@ class Segment(SegmentFiles):
         What is to be read and has to end before the segment does is read first, and cut to whole batches
         then: nothing has to be searched or read twice.
         """
-        positions = self._tail_positions
-        if positions and offset >= self._tail_base_offset:
-            place = self._find_in_tail(offset, max_bytes, upper_bound, min_one_batch)
-            if place is None:
-                return None
-            start, end = place
-        else:
-            found = self._find_limits(offset, max_bytes, upper_bound, min_one_batch)
-            if found is None:
-                return None
-            start, end, wanted = found
-            if start + wanted < end:
-                if wanted <= CUT_BYTES and wanted < range_from:
-                    cut = self._read_whole(start, wanted)
-                    if cut is not None:
-                        return cut
-                end = self.boundary_at_or_below(start + wanted, start)
+        found = self._find_limits(offset, max_bytes, upper_bound, min_one_batch)
+        if found is None:
+            return None
+        start, end, wanted = found
+        if start + wanted < end:
+            if wanted <= CUT_BYTES and wanted < range_from:
+                cut = self._read_whole(start, wanted)
+                if cut is not None:
+                    return cut
+            end = self.boundary_at_or_below(start + wanted, start)
         size = end - start
         if size >= range_from:
             unread = self.range(size, start)
@@ -455,6 +442,9 @@ class Segment(SegmentFiles):
         self, offset: int, max_bytes: int, upper_bound: int | None, min_one_batch: bool
     ) -> tuple[int, int, int] | None:
         """As `find`: where the batches begin, where they end at the latest, how many bytes they may be."""
+        if self._tail_positions and offset >= self._tail_base_offset:
+            place = self._find_in_tail(offset, max_bytes, upper_bound, min_one_batch)
+            return None if place is None else (place[0], place[1], place[1] - place[0])
         first = self.translate(offset)
         if first is None:
             return None
