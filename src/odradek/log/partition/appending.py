@@ -6,6 +6,7 @@ so that a sender's bytes are usually written as they came. Those of a follower h
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, final
@@ -13,7 +14,7 @@ from typing import Final, NamedTuple, final
 from odradek.errors import KafkaStorageError, OffsetOutOfRangeError, RecordBatchTooLargeError
 from odradek.log.config import LogConfig
 from odradek.log.partition.append_rules import AppendRules, newest_of
-from odradek.log.partition.flushing import SyncedLog
+from odradek.log.partition.flushing import NOT_WRITTEN_TO, SyncedLog
 from odradek.log.partition.format_conversion import Prepared, prepare
 from odradek.log.producers.producer_appends import Duplicate, Markers, check_producers, note_producers
 from odradek.log.producers.producer_replay import read_marker
@@ -30,6 +31,8 @@ from odradek.records.message_set import Entry, check_entry
 from odradek.records.patch import assign_offsets
 from odradek.records.validate import AcceptedBatch
 from odradek.util.clock import Clock
+
+logger = logging.getLogger(__name__)
 
 _CLIENT: Final = Origin.CLIENT
 
@@ -219,7 +222,11 @@ class AppendableLog(SyncedLog):
         self.log_end_offset = last_offset + 1
         self.producers.end_offset = last_offset + 1
         if has_producer:
-            self.producers.append_batch(batch, base_offset)
+            try:
+                self.producers.append_batch(batch, base_offset)
+            except Exception:
+                self._undo_append(base_offset)
+                raise
         self._flush_if_due()
         return AppendInfo(base_offset, last_offset, NO_TIMESTAMP, self.log_start_offset)
 
@@ -252,7 +259,7 @@ class AppendableLog(SyncedLog):
         )
         entries = [(one.size, one.last_offset) for one in headers]
         segment = self._write([copy], len(copy), entries, newest_of(headers), base_offset, now_ms)
-        note_producers(self.producers, segment, headers, checked)
+        self._note_producers(segment, headers, checked, base_offset)
         self._flush_if_due()
         return AppendInfo(base_offset, self.log_end_offset - 1, time_ms, self.log_start_offset)
 
@@ -271,10 +278,11 @@ class AppendableLog(SyncedLog):
         Raises `KafkaError`: CORRUPT_MESSAGE; OFFSET_OUT_OF_RANGE where the records begin below the log's end;
         KAFKA_STORAGE_ERROR. Nothing is appended then.
         """
-        given = _read_given(entries, self.log_end_offset)
+        end_offset = self.log_end_offset
+        given = _read_given(entries, end_offset)
         if given is None:
             return None
-        if given.first_offset > self.log_end_offset:
+        if given.first_offset > end_offset:
             try:
                 note_gaps(self.files, self.directory)
             except OSError as error:
@@ -288,7 +296,7 @@ class AppendableLog(SyncedLog):
             given.first_offset,
             self._clock.now_ms() if now_ms is None else now_ms,
         )
-        note_producers(self.producers, segment, given.headers, given.markers)
+        self._note_producers(segment, given.headers, given.markers, end_offset)
         self._flush_if_due()
         return AppendInfo(given.first_offset, self.log_end_offset - 1, NO_TIMESTAMP, self.log_start_offset)
 
@@ -337,6 +345,28 @@ class AppendableLog(SyncedLog):
         self.producers.end_offset = last_offset + 1
         return segment
 
+    def _note_producers(
+        self, segment: Segment, headers: Sequence[BatchHeader], markers: Markers, end_offset: int
+    ) -> None:
+        """Take note of the producers of what was appended; the log ended at `end_offset` before."""
+        try:
+            note_producers(self.producers, segment, headers, markers)
+        except Exception:
+            self._undo_append(end_offset)
+            raise
+
+    def _undo_append(self, end_offset: int) -> None:
+        """Have the log end where it did: what its producers have written there is not known."""
+        try:
+            self.cut_end(end_offset)
+        except Exception:
+            self.syncing.failed = True
+            logger.exception("%r takes no more records: a write to it could not be undone", self)
+
+    def cut_end(self, offset: int) -> bool:
+        """Drop the records from the offset on; whether there were any. Raises `OSError`, `KafkaError`."""
+        raise NotImplementedError
+
     def _segment_for(
         self, size: int, first_offset: int, last_offset: int, timestamp: int, now_ms: int
     ) -> Segment:
@@ -350,7 +380,7 @@ class AppendableLog(SyncedLog):
                 f"{size} bytes are more than a segment of {rules.segment_bytes} bytes takes"
             )
         if self.syncing.failed:
-            raise KafkaStorageError("an earlier sync to the disk failed; the broker must be started again")
+            raise KafkaStorageError(NOT_WRITTEN_TO)
         segment = self.segments.active
         segment_ms = rules.segment_ms
         if rules.segment_jitter_ms:
@@ -384,7 +414,7 @@ class AppendableLog(SyncedLog):
         segment = open_segment(self.files, self.directory, base, self._config)
         try:
             segment.create(now_ms, self._config.segment_bytes if self._config.preallocate else 0)
-        except OSError:
+        except Exception:
             segment.release()
             for path in segment.paths():
                 self.files.remove(path)

@@ -20,6 +20,9 @@ from odradek.util.clock import Clock
 
 logger = logging.getLogger(__name__)
 
+NOT_WRITTEN_TO = "an earlier write or sync to the disk failed; the broker must be started again"
+"""Why a log whose `SyncState.failed` is set refuses appends."""
+
 NamesVersion = tuple[int, int]
 """How often files were made, and how often the leader epochs were written: what a folder's sync covers."""
 
@@ -30,7 +33,8 @@ class SyncState:
 
     Attributes: `names`: see `NamesVersion`; `names_synced`: what the last sync has covered. `cuts` counts
     truncations: what a sync that was begun before one has done is not what the log is now. `failed`: the
-    kernel may have dropped what it could not write, so nothing can be relied on until the log is opened anew.
+    kernel may have dropped what it could not write, or a write is noted in part, so nothing can be relied on
+    until the log is opened anew.
     `swap`: finishes the swap of a cleaned segment, or of the log's folder, that is under way. `moving`: its
     segments are being copied to another data folder, so none may be swapped.
     """

@@ -18,6 +18,7 @@ from pathlib import Path
 from odradek.errors import KafkaStorageError, OffsetOutOfRangeError
 from odradek.log.config import LogConfig
 from odradek.log.partition import partition_metadata, retention
+from odradek.log.partition.flushing import NOT_WRITTEN_TO
 from odradek.log.partition.readable_log import NO_OFFSET
 from odradek.log.partition.truncation import TruncatableLog
 from odradek.log.storage.file_names import LEADER_EPOCHS, PARTITION_METADATA
@@ -69,6 +70,9 @@ class PartitionLog(TruncatableLog):
 
         Raises `KafkaError` KAFKA_STORAGE_ERROR; the stop is then not a clean one.
         """
+        if self.syncing.failed:
+            self.release()
+            raise KafkaStorageError(NOT_WRITTEN_TO)
         try:
             self.snapshots.take(self.producers, sync=True)
             self.segments.active.close()

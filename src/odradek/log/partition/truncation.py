@@ -60,7 +60,7 @@ class TruncatableLog(AppendableLog):
     def truncate_to(self, offset: int) -> bool:
         """Drop the records from the offset on; whether there were any. Raises `KafkaError`."""
         try:
-            return self._cut_end(offset)
+            return self.cut_end(offset)
         except OSError as error:
             raise self.storage_error(f"truncating to {offset}", error) from error
 
@@ -71,7 +71,8 @@ class TruncatableLog(AppendableLog):
         except OSError as error:
             raise self.storage_error(f"truncating to nothing at {offset}", error) from error
 
-    def _cut_end(self, offset: int) -> bool:
+    def cut_end(self, offset: int) -> bool:
+        """See `AppendableLog.cut_end`."""
         self.syncing.finish_swap()
         self.syncing.cuts += 1
         if offset >= self.log_end_offset:

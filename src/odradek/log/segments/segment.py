@@ -73,6 +73,8 @@ class Segment(SegmentFiles):
 
     def close(self) -> None:
         """Write what a normal stop writes, trim the files, and let go of them."""
+        if self._unclean_end:
+            self._cut_unclean_end()
         if self.max_timestamp is not None:
             self.time_index.maybe_append(self.max_timestamp)
         self._trim()
@@ -80,6 +82,8 @@ class Segment(SegmentFiles):
 
     def become_inactive(self) -> None:
         """The segment will not be written to any more."""
+        if self._unclean_end:
+            self._cut_unclean_end()
         self.time_index.maybe_append(self.known_max_timestamp())
         self._trim()
 
@@ -125,21 +129,22 @@ class Segment(SegmentFiles):
         """Write whole batches at the end.
 
         `parts` are the bytes, `size` their number; `batches` the (size, last offset) of each batch;
-        `max_timestamp` the largest of all and the last offset of its batch. If the write fails the segment is
-        as before. An index entry that cannot be written is left out: indexes only speed up.
+        `max_timestamp` the largest of all and the last offset of its batch. Whatever it raises, the segment
+        is as before. An index entry that cannot be written is left out: indexes only speed up.
         """
-        position = self.size
+        end = position = self.size
         handle = self._ready_file()
+        newest = self.max_timestamp
         try:
             handle.pwrite(parts, position)
-        except OSError:
-            self._undo_write(position)
+            last_offset = batches[-1][1]
+            self._note_write(position, size, last_offset, max_timestamp.timestamp, max_timestamp.offset)
+            for batch_size, last_offset in batches:
+                self._remember(position, last_offset)
+                position += batch_size
+        except Exception:
+            self._undo_write(end, batches[0][1], newest)
             raise
-        last_offset = batches[-1][1]
-        self._note_write(position, size, last_offset, max_timestamp.timestamp, max_timestamp.offset)
-        for batch_size, last_offset in batches:
-            self._remember(position, last_offset)
-            position += batch_size
 
     def append_batch(
         self, batch: Buffer, size: int, base_offset: int, leader_epoch: int, last_offset: int, timestamp: int
@@ -151,20 +156,20 @@ class Segment(SegmentFiles):
         """
         position = self.size
         handle = self._ready_file()
+        newest = self.max_timestamp
         try:
             handle.pwrite_batch(batch, position, base_offset, leader_epoch)
-        except OSError:
-            self._undo_write(position)
+            self._note_write(position, size, last_offset, timestamp, last_offset)
+            self._remember(position, last_offset)
+        except Exception:
+            self._undo_write(position, last_offset, newest)
             raise
-        self._note_write(position, size, last_offset, timestamp, last_offset)
-        self._remember(position, last_offset)
 
     def _ready_file(self) -> File:
         """The file, where a write can be undone."""
-        handle = self._handle or self._file()
         if self._unclean_end:
-            handle.truncate(self.size)
-            self._unclean_end = False
+            self._cut_unclean_end()
+        handle = self._handle or self._file()
         # This may read, and fail: so it comes before there is anything to undo.
         if self.max_timestamp is None:
             self.known_max_timestamp()
@@ -184,12 +189,29 @@ class Segment(SegmentFiles):
             self._add_index_entry(last_offset, position)
         self._bytes_since_index_entry += size
 
-    def _undo_write(self, position: int) -> None:
+    def _undo_write(self, position: int, last_offset: int, newest: TimestampOffset | None) -> None:
+        """Have the segment end where it did before a write that was done in part, or could not be noted.
+
+        Args:
+            position: where it ended.
+            last_offset: of the first batch that was written.
+            newest: what `max_timestamp` was.
+        """
+        self.size, self.max_timestamp = position, newest
+        if position == 0:
+            self.roll_timestamp = None
+        kept = bisect_left(self._tail_positions, position)
+        del self._tail_positions[kept:]
+        del self._tail_last_offsets[kept:]
+        if not kept:
+            self.forget_tail()
+        self._unclean_end, self._unclean_offset = True, last_offset
+        self._indexes_have_room = False
         try:
-            self._file().truncate(position)
-        except OSError:
-            # The next append tries again, a start would find no valid batch there.
-            self._unclean_end = True
+            self._cut_unclean_end()
+        except Exception as error:
+            # The next append tries again; what a start finds there was never acknowledged.
+            logger.warning("the end of a write that failed is still in %s: %s", self.path, error)
 
     def _remember(self, position: int, last_offset: int) -> None:
         positions = self._tail_positions

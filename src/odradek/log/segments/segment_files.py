@@ -69,6 +69,8 @@ class SegmentFiles:
         self._handle: File | None = None
         self._unclean_end = False
         """Whether a failed write may have left bytes behind `size`."""
+        self._unclean_offset = base_offset
+        """Then nothing that counts reaches this offset, whatever the indexes say."""
         self._path: Path | None = None
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
@@ -207,6 +209,14 @@ class SegmentFiles:
         self.time_index.trim()
         if self._file().size() != self.size:
             self._file().truncate(self.size)
+        self._unclean_end = False
+
+    def _cut_unclean_end(self) -> None:
+        """Drop what a failed write has left behind the segment's end, in the file and in the indexes."""
+        self._file().truncate(self.size)
+        # Also what they know of their last entries may be what has failed.
+        self.offset_index.truncate_to(self._unclean_offset)
+        self.time_index.truncate_to(self._unclean_offset)
         self._unclean_end = False
 
     def become_active(self) -> None:
