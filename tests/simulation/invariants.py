@@ -6,7 +6,7 @@ below the highest high watermark that any replica has had. Then:
 - a replica's log agrees with it up to the replica's high watermark, whenever that moves;
 - each member of the ISR, as it stands in the metadata store, has all of it: whenever it grows, the ISR or the
   leader changes, or a member's log is cut or deleted, but with its topic;
-- one broker acknowledges in a leader epoch;
+- one broker writes and acknowledges in a leader epoch, whatever acks a producer asked for;
 - what is acknowledged with acks=all is committed, and on as many replicas as min.insync.replicas says;
 - what counted as synced (the recovery point) is there after a loss of power.
 
@@ -54,7 +54,7 @@ class Committed:
         topic_id: of the topic whose partition it is.
         batches: in the order of their offsets.
         end: the highest high watermark.
-        leaders: who has acknowledged, by leader epoch.
+        leaders: who has written or acknowledged, by leader epoch.
         isr, leader: as the metadata store says.
         lossy: hosts in the ISR that may lack what was not on their disks.
         is_forgiven: nobody but those was left.
@@ -151,16 +151,20 @@ class Observer:
         self._verified[id(log)] = min(self._verified.get(id(log), 0), log.log_end_offset)
         self._check_isr(*key, committed, f"{_host(log)} was cut at {log.log_end_offset}")
 
+    def appended(self, partition: Partition) -> None:
+        """A leader has written records, and acknowledges them if it is not to wait for the others."""
+        committed = self._committed(partition.log)
+        if committed is not None:
+            self._note_leader(partition, committed)
+
     def acked(self, partition: Partition, offset: int) -> None:
         """A leader says that everything below an offset is committed."""
         committed = self._committed(partition.log)
         if committed is None or committed.is_forgiven or offset <= 0:
             return
         self.acknowledged += 1
+        self._note_leader(partition, committed)
         name, host = f"{partition.topic}-{partition.index}", _host(partition.log)
-        first = committed.leaders.setdefault(partition.leader_epoch, host)
-        if first != host:
-            self.broken(f"{name}: {first} and {host} both acknowledge in epoch {partition.leader_epoch}")
         if offset > committed.end:
             self.broken(f"{name}: {host} acknowledges up to {offset}, committed is {committed.end}")
         least = 2 if len(partition.replicas) > 1 else 1
@@ -265,6 +269,12 @@ class Observer:
             found.isr, found.leader = tuple(f"b{one}" for one in state.isr), f"b{state.leader}"
         return found
 
+    def _note_leader(self, partition: Partition, committed: Committed) -> None:
+        host, epoch = _host(partition.log), partition.leader_epoch
+        first = committed.leaders.setdefault(epoch, host)
+        if first != host:
+            self.broken(f"{partition.topic}-{partition.index}: {first} and {host} both lead in epoch {epoch}")
+
     def _note_loss(self, key: Key, committed: Committed) -> None:
         if committed.isr and committed.lossy >= set(committed.isr):
             self.forgiven.add(key)
@@ -355,6 +365,7 @@ class Hooks:
         self._wrap(PartitionLog, "commit_all", self._after_high_watermark)
         self._wrap(PartitionLog, "truncate_to", self._after_cut)
         self._wrap(PartitionLog, "truncate_fully_and_start_at", self._after_cut)
+        self._wrap(Partition, "append", self._after_append)
         self._wrap(Partition, "committed", self._after_committed)
         self._wrap(Leadership, "__init__", self._after_made)
         self._wrap(LogManager, "_take_out", self._after_taken_out)
@@ -389,6 +400,10 @@ class Hooks:
     def _after_taken_out(self, result: Any, logs: LogManager, key: Key, log: PartitionLog, *_: Any) -> None:
         if self.observer is not None:
             self.observer.replica_gone(log)
+
+    def _after_append(self, result: Any, partition: Partition, *_: Any, **__: Any) -> None:
+        if self.observer is not None:
+            self.observer.appended(partition)
 
     def _after_committed(self, result: tuple[bool, ErrorCode], partition: Partition, offset: int) -> None:
         if self.observer is not None and result == (True, ErrorCode.NONE):
