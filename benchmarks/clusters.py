@@ -42,7 +42,7 @@ class Cluster:
 
     Attributes:
         name, version: for the tables.
-        session_ms: how long a broker that says nothing counts as alive, where ZooKeeper decides.
+        session_ms: how long a broker that says nothing counts as alive.
         ports, pids: by broker id.
     """
 
@@ -226,6 +226,13 @@ class KafkaKRaft(KafkaOverZooKeeper):
     def _prepare(self) -> None:
         controllers = dict(zip(self.ports, kafka_peer.free_ports(BROKERS), strict=True))
         voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in controllers.items())
+        # Unless a section has sessions of its own, each keeps its defaults: 6 s over ZooKeeper, 9 s here.
+        session = {}
+        if self.session_ms != SESSION_MS:
+            session = {
+                "broker.session.timeout.ms": str(self.session_ms),
+                "broker.heartbeat.interval.ms": str(self.session_ms // 3),
+            }
         for node_id, port in self.ports.items():
             listeners = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controllers[node_id]}"
             self._write(
@@ -238,6 +245,7 @@ class KafkaKRaft(KafkaOverZooKeeper):
                     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
                     "controller.listener.names": "CONTROLLER",
                     "controller.quorum.voters": voters,
+                    **session,
                 },
             )
             storage = kafka_peer.java_command(self.version, "kafka.tools.StorageTool")
