@@ -9,6 +9,8 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from odradek.cluster.admin import NewTopic
@@ -19,7 +21,8 @@ from odradek.cluster.image import BrokerImage, ClusterDelta, ClusterImage
 from odradek.cluster.loading import load_image
 from odradek.cluster.memory import MemoryServer, MemoryStore
 from odradek.cluster.nodes import BrokerRegistration, Endpoint
-from odradek.cluster.store import Op, OpResult
+from odradek.cluster.store import Op, OpResult, StoreUnavailable
+from odradek.errors import KafkaStorageError
 from odradek.util.clock import ManualClock
 from odradek.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from odradek.wire.messages.stop_replica import StopReplicaRequest
@@ -32,34 +35,63 @@ class Crash(Exception):
 
 
 class MortalStore(MemoryStore):
-    """A session that dies before, or just after, its n-th write from now."""
+    """A session that dies before, or just after, its n-th write from now, or whose answers are lost.
+
+    Attributes:
+        writes_left: how many writes there are until then, that one included.
+        after: whether that one is done.
+        loses: whether the process lives on, and hears only that the store is unavailable.
+        away: nothing can be read or written.
+    """
 
     def __init__(self, server: MemoryServer) -> None:
         super().__init__(server)
         self.writes_left: float = float("inf")
         self.after = False
+        self.loses = False
+        self.away = False
         self.dead = False
 
     def multi(self, ops: Sequence[Op]) -> list[OpResult]:
+        self._check_away()
         if self.dead:
             raise Crash
         self.writes_left -= 1
         if self.writes_left > 0:
             return super().multi(ops)
+        if self.loses:
+            self.writes_left = float("inf")
+            if self.after:
+                super().multi(ops)
+            raise StoreUnavailable("/", "the answer is lost", outcome_unknown=True)
         self.dead = True
         if self.after:
             super().multi(ops)
         raise Crash
 
     def get(self, path: str, watch: Any = None) -> Any:
+        self._check_away()
         if self.dead:
             raise Crash
         return super().get(path, watch)
 
     def get_many(self, paths: Sequence[str]) -> Any:
+        self._check_away()
         if self.dead:
             raise Crash
         return super().get_many(paths)
+
+    def exists(self, path: str, watch: Any = None) -> Any:
+        self._check_away()
+        return super().exists(path, watch)
+
+    def children(self, path: str, watch: Any = None) -> Any:
+        self._check_away()
+        return super().children(path, watch)
+
+    def _check_away(self) -> None:
+        if self.away:
+            raise StoreUnavailable("/", "the store is away")
 
 
 class Queue:
@@ -112,6 +144,13 @@ class Channels:
         for broker, sent in requests.items():
             for message, version, _ in sent:
                 self.world.note(broker, message, version, self.controller)
+
+
+def _note_deleted(by: ClusterController, broker: int, deleted: set[tuple[str, int]]) -> None:
+    # As `ControllerChannelManager` does, which logs the error.
+    if by.is_active:
+        with suppress(KafkaStorageError):
+            by.note_deleted(broker, deleted)
 
 
 class World:
@@ -180,8 +219,7 @@ class World:
         if isinstance(message, StopReplicaRequest):
             deleted = deleted_by(message, version)
             if deleted and broker not in self.deaf:
-                work = lambda: by.is_active and by.note_deleted(broker, deleted)  # noqa: E731
-                self.posted.append((by.broker_id, work))
+                self.posted.append((by.broker_id, partial(_note_deleted, by, broker, deleted)))
         if isinstance(message, LeaderAndIsrRequest):
             for topic in message.topic_states:
                 for state in topic.partition_states:

@@ -32,6 +32,7 @@ from odradek.errors import (
     IneligibleReplicaError,
     InvalidReplicaAssignmentError,
     KafkaError,
+    KafkaStorageError,
     NoReassignmentInProgressError,
     NotControllerError,
     StaleBrokerEpochError,
@@ -866,3 +867,117 @@ def _random_step(rng: random.Random, world: World, number: int) -> None:
     else:
         with suppress(KafkaError, ValueError):
             world.everybody_catches_up()
+
+
+def test_configs_that_nobody_can_read_stay_as_they_are_known_and_hold_up_no_others() -> None:
+    world = World()
+    world.create("t", [2, 3])
+    world.create("u", [2, 3])
+    told: dict[int, dict[str, Any]] = {1: {}, 3: {}}
+    for broker, seen in told.items():
+        world.controllers[broker].add_config_listener(seen.update)
+    world.controllers[2].alter_config("topics/t", {"cleanup.policy": "compact"})
+    world.settle()
+    world.reader.set(paths.entity_config("topics/t"), b"no json")
+    for notice in (b"{", nodes.encode_config_change("topics/t")):
+        world.reader.create(paths.CONFIG_CHANGE_PREFIX, notice, sequence=True)
+    world.controllers[2].alter_config("topics/u", {"retention.ms": "1"})
+    world.settle()
+    for seen in told.values():
+        assert seen == {"topics/t": {"cleanup.policy": "compact"}, "topics/u": {"retention.ms": "1"}}
+    # The next term, and a new session, begin all the same.
+    world.kill(1)
+    assert world.active.broker_id == 2
+    assert world.active.image.topic_config("t") == {"cleanup.policy": "compact"}
+    assert world.active.image.topic_config("u") == {"retention.ms": "1"}
+    renew_session(world, 3)
+    assert told[3]["topics/t"] == {"cleanup.policy": "compact"}
+    # A start is refused by its name: with other configs in their place records could be deleted.
+    with pytest.raises(nodes.NodeFormatError, match="/config/topics/t"):
+        world.begin(4)
+
+
+def renew_session(world: World, broker: int) -> None:
+    """A broker's session ends, and it registers in another one."""
+    controller = world.controllers[broker]
+    world.stores[broker].expire()
+    controller.session_ended()
+    controller.store = world.stores[broker] = MortalStore(world.server)
+    controller.start(BrokerRegistration((Endpoint("PLAINTEXT", "h", 9000 + broker),)))
+    world.settle()
+
+
+def test_configs_that_were_removed_while_there_was_no_session_are_told() -> None:
+    world = World()
+    world.create("t", [1, 2])
+    seen: dict[str, Any] = {}
+    world.controllers[3].add_config_listener(seen.update)
+    world.active.alter_config("topics/t", {"retention.ms": "1"})
+    world.settle()
+    assert seen == {"topics/t": {"retention.ms": "1"}}
+    world.stores[3].expire()
+    world.controllers[3].session_ended()
+    world.active.alter_config("topics/t", {})
+    world.settle()
+    renew_session(world, 3)
+    assert seen == {"topics/t": {}}
+
+
+def test_a_mark_is_not_heeded_before_it_is_taken_back() -> None:
+    world = World()
+    world.create("t", [1, 2])
+    world.config.delete_topic_enable = False
+    world.take_told()
+    world.reader.create("/admin/delete_topics/t")
+    # Somebody else's change has everything read anew before that is seen.
+    state = "/brokers/topics/t/partitions/0/state"
+    world.reader.set(state, world.reader.get(state)[0])
+    world.active.on_broker_refused(2)
+    world.settle()
+    assert "StopReplica" not in {kind for _, kind in world.take_told()}
+    assert world.active.image.marked == frozenset()
+    assert world.reader.children(paths.DELETE_TOPICS) == []
+
+
+def test_what_a_new_controller_cannot_finish_at_once_it_finishes_later() -> None:
+    """The store is away when a term has just begun: deletions and tools' wishes are not forgotten."""
+    world = World()
+    world.create("t", [1, 2])
+    world.create("u", [3, 2])
+    world.deaf.add(3)
+    world.active.delete_topics(["u"])
+    world.settle()
+    store = world.stores[2]
+    told = world.channels[2].start
+
+    def begin_and_lose_the_store(image: Any) -> None:
+        told(image)
+        store.away = True
+
+    world.channels[2].start = begin_and_lose_the_store  # type: ignore[method-assign]
+    world.deaf.clear()
+    world.reader.create(paths.REASSIGN_PARTITIONS, encode_reassignments([("t", 0, (3, 2))]))
+    world.kill(1)
+    assert world.active.broker_id == 2
+    assert not is_moving(world.active.image.topics["t"].partitions[0])
+    store.away = False
+    world.active.look_again()
+    world.settle()
+    assert is_moving(world.active.image.topics["t"].partitions[0])
+    assert "u" not in world.active.image.topics
+    world.check()
+
+
+def test_a_failed_folder_that_could_not_be_written_down_is_asked_about_again() -> None:
+    world = World()
+    world.create("t", [2, 1])
+    world.take_told()
+    world.stores[1].away = True
+    with pytest.raises(KafkaStorageError):
+        world.active.note_offline(2, [("t", 0)])
+    world.stores[1].away = False
+    world.do(1, lambda controller: controller.look_again())
+    assert (2, "LeaderAndIsr") in world.take_told()
+    world.active.note_offline(2, [("t", 0)])
+    assert world.active.image.topics["t"].partitions[0].leader == 1
+    world.check()

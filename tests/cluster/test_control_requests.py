@@ -64,14 +64,29 @@ def test_a_new_controller_tells_everybody_everything() -> None:
     assert update.message.topic_states[0].topic_id == b"\x01" * 16
 
 
-@pytest.mark.parametrize(
-    "ibp", ["0.8.2", "0.9.0", "0.10.0", "0.11.0", "1.0", "2.2", "2.4", "2.6", "2.8", "3.2", "3.9"]
-)
-def test_every_version_can_be_encoded(ibp: str) -> None:
+PROTOCOLS = ["0.8.2", "0.9.0", "0.10.0", "0.11.0", "1.0", "2.2", "2.4-IV0", "2.4", "2.6", "2.8", "3.2", "3.9"]
+
+
+def _all_kinds(ibp: str) -> list[ControlRequest]:
+    """What a controller says when its term begins, and when a topic is deleted."""
     builder = ControlRequests(ibp, "PLAINTEXT", 1)
     sent = [one for each in builder.everything(IMAGE).values() for one in each]
     marked = ClusterDelta(topics_marked=frozenset({"t"}))
-    sent += [one for each in builder.changes(IMAGE.apply(marked), marked).values() for one in each]
+    return sent + [one for each in builder.changes(IMAGE.apply(marked), marked).values() for one in each]
+
+
+def test_every_version_is_sent() -> None:
+    sent = {(type(one.message), one.version) for ibp in PROTOCOLS for one in _all_kinds(ibp)}
+    assert sent == {
+        *((LeaderAndIsrRequest, version) for version in range(8)),
+        *((StopReplicaRequest, version) for version in range(5)),
+        *((UpdateMetadataRequest, version) for version in range(9)),
+    }
+
+
+@pytest.mark.parametrize("ibp", PROTOCOLS)
+def test_every_version_can_be_encoded(ibp: str) -> None:
+    sent = _all_kinds(ibp)
     kinds = {type(one.message) for one in sent}
     assert kinds == {LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest}
     for message, version, _ in sent:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,34 @@ def reconcile(follower: Partition, leader: Partition) -> int:
     raise AssertionError("it never ends")
 
 
+def by_high_watermark(self: Partition, leader_epoch: int, leader_end: int) -> bool:
+    """How followers cut their logs before KIP-101."""
+    self.truncate_without_epochs()
+    return True
+
+
+def by_end_alone(self: Partition, leader_epoch: int, leader_end: int) -> bool:
+    """How they did it before KIP-279: whichever epoch the leader answers with."""
+    if leader_end >= 0:
+        self.truncate_to_leader_end(min(leader_end, self.log_end_offset))
+    return True
+
+
+@pytest.mark.parametrize("rule", [by_high_watermark, by_end_alone])
+def test_the_older_rules_do_not_do(rule: Callable[..., bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What KIP-101 and KIP-279 tell of happens with the rules of before."""
+    scenarios = [
+        TestKip101().test_a_follower_that_restarts_and_then_leads_keeps_what_was_committed,
+        TestKip101().test_two_logs_of_the_same_length_do_not_stay_different,
+        test_kip_279_logs_that_have_parted_twice_become_equal,
+    ]
+    monkeypatch.setattr(Partition, "truncate_by_epoch", rule)
+    broken = scenarios if rule is by_high_watermark else scenarios[2:]
+    for scenario in broken:
+        with pytest.raises(AssertionError):
+            scenario()
+
+
 class TestKip101:
     def test_a_follower_that_restarts_and_then_leads_keeps_what_was_committed(self) -> None:
         leader, follower = replica(A), replica(B)
@@ -109,18 +138,33 @@ class TestKip101:
         assert first.log.epochs.entries == second.log.epochs.entries
 
 
-def test_kip_279_a_leader_that_answers_with_an_epoch_nobody_else_saw_is_asked_again() -> None:
+def test_kip_279_logs_that_have_parted_twice_become_equal() -> None:
+    first, second = parted_twice()
+    reconcile(second, first)
+    copy(second, first)
+    assert stored(first) == stored(second)
+
+
+def parted_twice() -> tuple[Partition, Partition]:
+    """A leader and its follower, each with an epoch that the other one never saw."""
     first, second = replica(A), replica(B)
     for one in (first, second):
         one.log.append(batch(10), leader_epoch=0, now_ms=NOW)
-    lead(first, 1)
-    write(first, 1, 5)  # epoch 1 only here: 10 to 14
-    lead(second, 2)
-    write(second, 2, 3)  # epoch 2 only there: 10 to 12
-    lead(first, 3)
-    write(first, 3, 4)  # epoch 3 only here: 15 to 18
+    # Batches of one record each: where the logs part no batch begins in one that is in the midst of another.
+    for leader, epoch, count in (
+        (first, 1, 5),  # only here: 10 to 14
+        (second, 2, 3),  # only there: 10 to 12
+        (first, 3, 4),  # only here: 15 to 18
+    ):
+        lead(leader, epoch)
+        for _ in range(count):
+            write(leader, epoch)
     follow(second, first, 3)
+    return first, second
 
+
+def test_kip_279_a_leader_that_answers_with_an_epoch_nobody_else_saw_is_asked_again() -> None:
+    first, second = parted_twice()
     assert second.truncate_by_epoch(*first.end_offset_for_epoch(2)) is False
     assert second.log_end_offset == 10
     assert second.truncate_by_epoch(*first.end_offset_for_epoch(second.latest_epoch)) is True

@@ -11,11 +11,13 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from odradek.cluster import decisions, elections, nodes, paths
+from odradek.cluster.controller_config import ControllerConfig
 from odradek.cluster.decisions import Decision, Remove, Write
 from odradek.cluster.image import ClusterDelta, PartitionImage, TopicImage
 from odradek.cluster.nodes import NodeFormatError, PartitionState, encode_partition_state
+from odradek.cluster.random_source import RandomSource
 from odradek.cluster.reassignment import Reassignment, is_moving
-from odradek.cluster.store import NoNode, SetData, StoreError
+from odradek.cluster.store import MetadataStore, NoNode, SetData, StoreError
 from odradek.errors import (
     BrokerNotAvailableError,
     KafkaError,
@@ -24,6 +26,7 @@ from odradek.errors import (
     OdradekError,
     StaleBrokerEpochError,
 )
+from odradek.util.clock import Clock
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +44,18 @@ class ClusterController(Reassignment):
     Its event queue has to run one piece of work after the other; every method that is not said to be safe
     anywhere is to be run in it.
     """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        broker_id: int,
+        config: ControllerConfig,
+        clock: Clock,
+        rng: RandomSource | None = None,
+    ) -> None:
+        super().__init__(store, broker_id, config, clock, rng)
+        self._unheard: set[int] = set()
+        """Brokers of whose failed folders something could not be written down."""
 
     # --- brokers that die, or seem to ---------------------------------------------------------------------
 
@@ -169,8 +184,11 @@ class ClusterController(Reassignment):
         try:
             self._write_over(self._write_offline, _WRITES)
         except OdradekError:
-            # It says so again, and must not be taken for one that has been heard.
+            # It must not be taken for one that has been heard, and is asked again.
             self.offline_replicas -= fresh
+            if self.is_active:
+                self._unheard.add(broker_id)
+                self._unseen[paths.LOG_DIR_EVENTS] = None
             raise
 
     def _write_offline(self) -> None:
@@ -183,7 +201,7 @@ class ClusterController(Reassignment):
             self._replace_image(image, ClusterDelta())
 
     def _log_dirs_changed(self) -> None:
-        brokers: set[int] = set()
+        brokers = set(self._unheard)
         done: list[Write] = []
         for name in self.store.children(paths.LOG_DIR_EVENTS):
             path = f"{paths.LOG_DIR_EVENTS}/{name}"
@@ -195,8 +213,9 @@ class ClusterController(Reassignment):
             except NodeFormatError as error:
                 log.warning("%s", error)
             done.append(Remove(path))
-        if not done:
+        if not brokers and not done:
             return
+        self._unheard.clear()
         listeners = list(self._control_listeners)
 
         def ask() -> None:
@@ -206,6 +225,10 @@ class ClusterController(Reassignment):
 
         self.event_queue.publish(self._image, ClusterDelta(), ask)
         self._commit_batched(Decision(tuple(done)))
+
+    def _clear_term(self) -> None:
+        super()._clear_term()
+        self._unheard.clear()
 
     # --- leaders that have changed the ISR themselves (before 2.7) ----------------------------------------
 

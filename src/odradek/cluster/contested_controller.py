@@ -11,7 +11,9 @@ Invariants:
 - control listeners hear `start` once per term, before anything else of it, and `stop` when it ends, whatever
   ended it;
 - large changes are written in several transactions, each under the check of the controller epoch; when one
-  fails the image is read anew, because some are written.
+  fails the image is read anew, because some are written;
+- what fails because the store is away for a moment is done by the next `look_again`: nobody else comes back
+  to it, and a write whose answer was lost may have been done.
 """
 
 from __future__ import annotations
@@ -106,6 +108,7 @@ class ContestedController(Controller):
         self._in_term = False
         self._told = False
         self._handling = False
+        self._in_doubt = False
         self._unseen: dict[str, None] = {}
 
     def add_control_listener(self, listener: ControlListener) -> None:
@@ -128,12 +131,13 @@ class ContestedController(Controller):
         self._image = self._load_outside()
         return self._image
 
-    def _load_outside(self) -> ClusterImage:
+    def _load_outside(self, on_bad: loading.OnBad | None = None) -> ClusterImage:
         cluster_id, _ = self.store.get(paths.CLUSTER_ID)
         image = ClusterImage(cluster_id=nodes.decode_cluster_id(paths.CLUSTER_ID, cluster_id))
         return image.apply(
             ClusterDelta(
-                configs=loading.load_configs(self.store), controller=loading.load_controller(self.store)
+                configs=loading.load_configs(self.store, on_bad),
+                controller=loading.load_controller(self.store),
             )
         )
 
@@ -150,8 +154,13 @@ class ContestedController(Controller):
             self.store.watch_persistent(path, self._on_event)
         self._handling = True
         try:
-            image = self._load_outside()
-            self._replace_image(image, ClusterDelta(configs=image.configs))
+            bad: set[str] = set()
+            image = self._with_known_configs(self._load_outside(partial(self._note_bad, bad)), bad)
+            # What was removed while there was no session has to be told as well.
+            gone: dict[str, Mapping[str, str]] = {
+                e: {} for e in self._image.configs if e not in image.configs
+            }
+            self._replace_image(image, ClusterDelta(configs={**image.configs, **gone}))
             self._controller_changed()
         finally:
             self._handling = False
@@ -256,6 +265,7 @@ class ContestedController(Controller):
     def _clear_term(self) -> None:
         """Forget what only the active controller knows."""
         self.refused, self.shutting_down, self.offline_replicas = {}, {}, frozenset()
+        self._in_doubt = False
         for path in self._active_handlers():
             self._pending.pop(path, None)
             self._unseen.pop(path, None)
@@ -270,7 +280,8 @@ class ContestedController(Controller):
             self._resign()
             self._forget_controller()
             raise
-        self._resume()
+        # The term has begun, whatever comes of what is left of the one before.
+        self._guard(self._resume, paths.BROKER_IDS)
 
     def _begin_term(self) -> None:
         """Read everything, make leaders fit, and only then tell anybody."""
@@ -408,9 +419,25 @@ class ContestedController(Controller):
         self._settle()
 
     def _settle(self) -> None:
-        if self.is_active:
+        if not self.is_active:
+            return
+        try:
+            if self._in_doubt:
+                self._refresh()
+                self._in_doubt = False
             self._write_over(self._make_leaders_fit)
             self._resume()
+        except OdradekError:
+            # Whatever made this necessary is in the image by now, and would not be seen a second time.
+            self._doubt()
+            raise
+
+    def _doubt(self) -> None:
+        """Have the next `look_again` compare everything with the store: something was not written, or nobody
+        knows whether it was."""
+        if self.is_active:
+            self._in_doubt = True
+            self._unseen[paths.BROKER_IDS] = None
 
     def _make_leaders_fit(self) -> None:
         live = self._live_brokers()
@@ -504,6 +531,9 @@ class ContestedController(Controller):
         except SessionExpired as error:
             self._resign()
             raise NotControllerError from error
+        except KafkaStorageError:
+            self._doubt()
+            raise
 
     def _commit_batched(self, decision: Decision, keep_together: int = 0) -> None:
         """Write a large decision in several transactions; its delta counts when all are written.
@@ -531,7 +561,9 @@ class ContestedController(Controller):
             raise
 
     def _load(self, written: dict[TopicPartition, int] | None = None) -> ClusterImage:
-        image = loading.load_image(self.store, written, self._leave_out)
+        bad: set[str] = set()
+        image = loading.load_image(self.store, written, partial(self._note_bad, bad))
+        image = self._with_known_configs(image, bad)
         live = {b: x for b, x in image.brokers.items() if self.refused.get(b) != x.epoch}
         # Never another controller's epoch: with it a deposed controller's requests would be obeyed.
         return image._replace(brokers=live, controller_id=self.broker_id, controller_epoch=self.epoch)
@@ -539,9 +571,31 @@ class ContestedController(Controller):
     def _load_topic(self, name: str) -> TopicImage | None:
         return loading.load_topic(self.store, name, self._leave_out)
 
+    def _load_entities(self, entities: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+        return loading.load_entities(self.store, entities, self._leave_out)
+
+    def _named_by(self, path: str, notice: bytes | None) -> str | None:
+        try:
+            return super()._named_by(path, notice)
+        except NodeFormatError as error:
+            self._leave_out(error)
+            return None
+
     def _leave_out(self, error: NodeFormatError) -> None:
         """Say what is not followed until it can be read; what is all right goes on without it."""
         repeats.log(logging.ERROR, error.path, "left alone: %s", error)
+
+    def _note_bad(self, bad: set[str], error: NodeFormatError) -> None:
+        bad.add(error.path)
+        self._leave_out(error)
+
+    def _with_known_configs(self, image: ClusterImage, bad: Collection[str]) -> ClusterImage:
+        """Have configs whose nodes cannot be read any more stay as they are known: with a topic's defaults in
+        their place records could be deleted. (Where they are not known, at a start, that is refused.)"""
+        if not bad:
+            return image
+        known = {e: c for e, c in self._image.configs.items() if paths.entity_config(e) in bad}
+        return image._replace(configs={**image.configs, **known})
 
     def _replace_image(self, image: ClusterImage, delta: ClusterDelta) -> None:
         super()._replace_image(image, delta)

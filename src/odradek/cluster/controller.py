@@ -295,7 +295,7 @@ class Controller(IsrChanges):
         lost = {n: t for n, t in self._image.topics.items() if n not in names}
         topics = {n: t for n in sorted(found) if (t := self._load_topic(n)) is not None}
         configs: dict[str, Mapping[str, str]] = {f"topics/{n}": {} for n in lost}
-        configs |= {f"topics/{n}": loading.load_config(self.store, f"topics/{n}") for n in topics}
+        configs |= self._load_entities([f"topics/{n}" for n in topics])
         if topics or lost:
             self._apply(ClusterDelta(topics=topics, topics_gone=lost, configs=configs))
             if self.is_active:
@@ -315,17 +315,24 @@ class Controller(IsrChanges):
         notices = [f"{paths.CONFIG_CHANGES}/{name}" for name in self.store.children(paths.CONFIG_CHANGES)]
         # What is gone by now was old: whoever has changed something since removes those.
         named = dict.fromkeys(
-            nodes.decode_config_change(path, found[0])
+            self._named_by(path, found[0])
             for path, found in zip(notices, self.store.get_many(notices), strict=True)
             if found is not None
         )
         configs = {
             entity: config
-            for entity, config in loading.load_entities(self.store, list(named)).items()
+            for entity, config in self._load_entities([one for one in named if one is not None]).items()
             if config != self._image.config(entity)
         }
         if configs:
             self._apply(ClusterDelta(configs=configs))
+
+    def _load_entities(self, entities: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+        return loading.load_entities(self.store, entities)
+
+    def _named_by(self, path: str, notice: bytes | None) -> str | None:
+        """The entity whose configs have changed by a notice; None for one to be passed over."""
+        return nodes.decode_config_change(path, notice)
 
     def _isr_changes_noticed(self) -> None:
         self.follow_isr_notices()
@@ -360,11 +367,10 @@ class Controller(IsrChanges):
         """
         self.check_active()
         ops: list[Op] = [Check(paths.CONTROLLER_EPOCH, self._epoch_version)]
-        ops += self._resolve(decision.writes)
         self._writing = True
         try:
             if decision.writes:
-                self.store.multi(ops)
+                self.store.multi([*ops, *self._resolve(decision.writes)])
         except BadVersion as error:
             if error.op_index == 0:
                 self.is_active = False

@@ -239,15 +239,16 @@ def brokers_changed(
         if topic.name in image.marked:
             continue
         moved: dict[int, PartitionImage] = {}
+        has_parent = False
         for index, partition in topic.partitions.items():
             here: list[Write] = []
             after = _settle(here, topic.name, index, partition, live, epoch, unclean, electable)
             if after is partition:
                 continue
-            parent = Put(paths.topic_partitions(topic.name), None)
-            if partition.is_new and parent not in writes:
+            if partition.is_new and not has_parent:
                 # Whoever wrote the topic's node, a tool or a controller that died, may not have come to this.
-                writes.append(parent)
+                writes.append(Put(paths.topic_partitions(topic.name), None))
+                has_parent = True
             writes += here
             moved[index] = after
         if moved:

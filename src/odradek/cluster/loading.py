@@ -11,7 +11,7 @@ from odradek.cluster.store import MetadataStore, NoNode, Stat
 from odradek.util.topic_partition import TopicPartition
 
 OnBad = Callable[[nodes.NodeFormatError], None]
-"""Told of a topic or broker that is left out, because a node of it does not hold what Kafka writes there."""
+"""Told of a topic, a broker or configs that are left out, as a node does not hold what Kafka writes there."""
 
 
 def load_image(
@@ -38,7 +38,7 @@ def load_image(
         brokers=load_brokers(store, on_bad),
         topics=topics,
         topics_marked=frozenset(store.children(paths.DELETE_TOPICS)).intersection(topics),
-        configs=load_configs(store),
+        configs=load_configs(store, on_bad),
         controller=load_controller(store),
     )
     return image.apply(delta)
@@ -138,8 +138,8 @@ def load_brokers(store: MetadataStore, on_bad: OnBad | None = None) -> dict[int,
     return dict(sorted(brokers.items()))
 
 
-def load_configs(store: MetadataStore) -> dict[str, Mapping[str, str]]:
-    """The configs of all topics, brokers, users, clients and addresses that have any."""
+def load_configs(store: MetadataStore, on_bad: OnBad | None = None) -> dict[str, Mapping[str, str]]:
+    """The configs of all topics, brokers, users, clients and addresses that have any. See `load_image`."""
     entities: list[str] = []
     for kind in ("topics", "brokers", "clients", "users", "ips"):
         for name in _children(store, f"{paths.CONFIG}/{kind}"):
@@ -148,16 +148,19 @@ def load_configs(store: MetadataStore) -> dict[str, Mapping[str, str]]:
             if kind == "users":
                 clients = _children(store, f"{paths.CONFIG}/{entity}/clients")
                 entities += [f"{entity}/clients/{client}" for client in clients]
-    return {entity: config for entity, config in load_entities(store, entities).items() if config}
+    return {entity: config for entity, config in load_entities(store, entities, on_bad).items() if config}
 
 
-def load_entities(store: MetadataStore, entities: Sequence[str]) -> dict[str, Mapping[str, str]]:
-    """The configs of these entities, empty for those that have none."""
+def load_entities(
+    store: MetadataStore, entities: Sequence[str], on_bad: OnBad | None = None
+) -> dict[str, Mapping[str, str]]:
+    """The configs of these entities, empty for those that have none. See `load_image`."""
     wanted = [paths.entity_config(entity) for entity in entities]
-    return {
-        entity: {} if found is None else nodes.decode_config(path, found[0])
-        for entity, path, found in zip(entities, wanted, store.get_many(wanted), strict=True)
-    }
+    configs: dict[str, Mapping[str, str]] = {}
+    for entity, path, found in zip(entities, wanted, store.get_many(wanted), strict=True):
+        with _telling(on_bad):
+            configs[entity] = {} if found is None else nodes.decode_config(path, found[0])
+    return configs
 
 
 def load_config(store: MetadataStore, entity_path: str) -> dict[str, str]:

@@ -38,6 +38,7 @@ from odradek.errors import (
     InvalidReplicaAssignmentError,
     InvalidReplicationFactorError,
     KafkaError,
+    KafkaStorageError,
     NoReassignmentInProgressError,
     NotControllerError,
     OdradekError,
@@ -223,7 +224,7 @@ class Reassignment(TopicDeletion):
         except NotControllerError:
             return
         except OdradekError as error:
-            # It is looked at again with the next change of the ISR or of the brokers.
+            self._doubt()
             log.error("cannot end the reassignment of %s-%d yet: %s", topic, index, error)
 
     def _resume(self) -> None:
@@ -245,13 +246,13 @@ class Reassignment(TopicDeletion):
         for topic, index, replicas in self._asked():
             if (topic, index) in self._begun or self._is_under_way(topic, index):
                 continue
-            self._begun.add((topic, index))
             try:
                 self.reassign(topic, index, replicas)
-            except NotControllerError:
+            except (NotControllerError, KafkaStorageError):
                 raise
             except KafkaError as error:
                 log.warning("cannot reassign %s-%d to %s: %s", topic, index, list(replicas), error)
+            self._begun.add((topic, index))
         self._forget_ended()
 
     def _forget_ended(self) -> None:

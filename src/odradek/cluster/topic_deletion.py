@@ -15,10 +15,12 @@ from odradek.cluster import decisions, paths
 from odradek.cluster.control_requests import Replica
 from odradek.cluster.controller_config import ControllerConfig
 from odradek.cluster.decisions import Decision, Remove
+from odradek.cluster.image import ClusterImage
 from odradek.cluster.random_source import RandomSource
 from odradek.cluster.store import MetadataStore
 from odradek.cluster.topic_nodes import TopicNodes
 from odradek.util.clock import Clock
+from odradek.util.topic_partition import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +70,11 @@ class TopicDeletion(TopicNodes):
         super()._complete_topics()
         if not self.config.delete_topic_enable:
             self._take_marks_back()
-            self._image = self._image._replace(marked=frozenset())
+
+    def _load(self, written: dict[TopicPartition, int] | None = None) -> ClusterImage:
+        image = super()._load(written)
+        # A mark that has not been taken back yet must not have anything deleted.
+        return image if self.config.delete_topic_enable else image._replace(marked=frozenset())
 
     def _take_marks_back(self) -> None:
         """Remove what asks for deletions, which this cluster does not allow (`delete.topic.enable`)."""
