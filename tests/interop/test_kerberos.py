@@ -220,6 +220,21 @@ def test_librdkafka_logs_in(kdc: Kdc, kerberized: OdradekServer) -> None:
     assert kdc.run(kcat, "-C", *common, "-o", "beginning", "-c", "1", "-e", "-q").split() == ["hello"]
 
 
+@pytest.mark.parametrize(("client", "module"), [("kafka-python", "kafka"), ("aiokafka", "aiokafka")])
+def test_other_python_clients_log_in(client: str, module: str, kdc: Kdc, kerberized: OdradekServer) -> None:
+    """By the ticket that `kinit` has got."""
+    pytest.importorskip(module)
+    script = str(Path(__file__).with_name("kerberos_python_client.py"))
+    done = subprocess.run(
+        [sys.executable, script, client, at(kerberized), client],
+        env=kdc.environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
+
+
 def test_brokers_log_in_at_each_other(kdc: Kdc, tmp_path: Path) -> None:
     """A record is acknowledged by two replicas, of which one has fetched it as `kafka/localhost`."""
     zookeeper = available(tmp_path / "zookeeper")

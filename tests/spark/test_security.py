@@ -29,7 +29,7 @@ def options(broker: Broker, mechanism: str, **more: str) -> dict[str, str]:
     return {f"kafka.{name}": str(value) for name, value in configs.items()} | more
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_batches_are_written_and_read(spark: Any, secured: Broker, mechanism: str) -> None:
     topic = f"batch-{mechanism}"
     frame = spark.createDataFrame([(b"%d" % number,) for number in range(10)], "value binary")
