@@ -17,6 +17,8 @@ CONNECTOR = [
     ("org.apache.commons", "commons-pool2", "2.13.1"),
 ]
 """The newest connector, the releases that it needs, and nothing that Spark has itself."""
+AVRO = [("org.apache.spark", "spark-avro_2.13", "4.2.0")]
+"""What `from_avro` needs."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 

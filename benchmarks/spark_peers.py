@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.spark_load import (
+    AVRO,
     CONNECTOR,
     BrokerProcess,
     CpuClock,
@@ -74,8 +75,10 @@ class Bench:
         self.args = args
         self.broker = broker
         self.start_ms = 0
-        connector = kafka_peer.resolve("spark-connector", CONNECTOR, transitive=False).glob("*.jar")
-        jars = ",".join([*(str(jar) for jar in connector), *getattr(args, "jars", ())])
+        # Sections of one run share a JVM, which keeps to the jars of its first session.
+        parts = {"spark-connector": CONNECTOR, "spark-avro": AVRO}
+        found = [kafka_peer.resolve(name, parts[name], transitive=False) for name in parts]
+        jars = ",".join(str(jar) for folder in found for jar in folder.glob("*.jar"))
         began = time.perf_counter()
         if args.plain:
             from pyspark.sql import SparkSession

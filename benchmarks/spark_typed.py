@@ -16,9 +16,7 @@ import io
 import json
 import random
 import statistics
-import sys
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from benchmarks.results import Measure, Outcome
@@ -27,7 +25,6 @@ from benchmarks.spark_load import CONNECTOR, BrokerProcess, make_topics
 from benchmarks.spark_peers import PARTITIONS, SOURCE, Bench, Compared
 from benchmarks.spark_section import CONTENDERS, missing
 
-AVRO = ("org.apache.spark", "spark-avro_2.13", "4.2.0")
 TITLES = {
     "spark-json": "Spark: JSON of eight fields to typed columns, grouped",
     "spark-avro": "Spark: Avro with a registry's ids to typed columns, grouped",
@@ -156,13 +153,10 @@ def same(found: dict[str, list[Any]]) -> bool:
 
 def measure(scenario: str, rows: int, runs: int) -> Compared:
     """Run a scenario on a broker and a session of its own."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
     import fastavro
 
-    from interop import kafka_peer
     from odradek.testing import SchemaRegistry
 
-    jars = [str(jar) for jar in kafka_peer.resolve("spark-avro", [AVRO], transitive=False).glob("*.jar")]
     with BrokerProcess() as broker, SchemaRegistry() as registry:
         make_topics(broker.servers, [SOURCE], PARTITIONS)
         if scenario == "json":
@@ -171,7 +165,7 @@ def measure(scenario: str, rows: int, runs: int) -> Compared:
             number = registry.register(f"{SOURCE}-value", json.dumps(SCHEMA))
             parsed = fastavro.parse_schema(SCHEMA)
             fill(broker.servers, rows, lambda order: as_avro(order, parsed, number))
-        bench = Bench(argparse.Namespace(plain=False, runs=runs, jars=jars), broker)
+        bench = Bench(argparse.Namespace(plain=False, runs=runs), broker)
         try:
             found: dict[str, list[Any]] = {}
 

@@ -251,6 +251,10 @@ int main(int argc, char **argv) {
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1;
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    // Kafka's socket.receive.buffer.bytes and socket.send.buffer.bytes, which its brokers and ours set by default.
+    int buffer = 102400;
+    setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
+    setsockopt(listener, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
     if (bind(listener, (struct sockaddr *)&at, sizeof at) || listen(listener, 1024)) fail("listen");
     int poll = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL}, events[256];
