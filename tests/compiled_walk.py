@@ -15,6 +15,6 @@ def is_compiled() -> bool:
 
 only_interpreted = pytest.mark.skipif(
     is_compiled(),
-    reason="compiled code cannot be followed: tests/test_interpreted.py runs it from its sources",
+    reason="compiled code cannot be followed or replaced: tests/test_interpreted.py runs it from its sources",
 )
 """For a file whose tests `tests/test_interpreted.py` runs where this is compiled."""

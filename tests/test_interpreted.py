@@ -1,4 +1,4 @@
-"""Tests that follow Python from call to call and line to line, or copy a whole log, run on the sources."""
+"""Tests that follow Python from call to call, let functions fail, or copy a whole log, run on the sources."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ TESTS = Path(__file__).parent
 @pytest.mark.slow
 @pytest.mark.skipif(not is_compiled(), reason="nothing is compiled: they run by themselves")
 @pytest.mark.parametrize(
-    "name", ["broker/test_no_long_stretch.py", "docs/test_walks.py", "log/test_cleaner_model.py"]
+    "name",
+    [
+        "broker/test_no_long_stretch.py",
+        "docs/test_walks.py",
+        "log/test_cleaner_model.py",
+        "log/test_failed_appends.py",
+    ],
 )
 def test_what_is_compiled_is_tested_in_its_sources(name: str) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "interpreted", "-p", "no:cacheprovider"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from compiled_walk import only_interpreted
 from odradek.errors import KafkaStorageError
 from odradek.log import LogConfig, Origin, PartitionLog
 from odradek.log.producers.producer_state import ProducerState
@@ -21,6 +22,8 @@ from odradek.util.clock import ManualClock
 from .batches import NOW_MS, batch, marker, values_of
 from .following import append_follower
 from .writer import DATA, start
+
+pytestmark = only_interpreted
 
 PRODUCER = 7
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=0, segment_index_bytes=240)
