@@ -63,6 +63,7 @@ WALK = (
     "log/producers/producer_state.py",
     "log/segments/found_places.py",
     "log/segments/segment.py",
+    "log/segments/segment_entry.py",
     "log/segments/segment_files.py",
     "log/segments/segment_list.py",
     "log/segments/timestamp_offset.py",

@@ -154,7 +154,7 @@ def test_the_short_cuts_keep_to_the_release(tmp_path: Path) -> None:
             other.send(message, version)
             assert await other.closed()
             other.close()
-        assert broker.replicas.of("t")[0].log.log_end_offset == 2
+        assert broker.replicas.by_topic["t"][0].log.log_end_offset == 2
 
     on(tmp_path, "2.2", test)
 

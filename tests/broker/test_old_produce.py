@@ -118,7 +118,7 @@ def test_a_failure_behind_a_conversion_is_answered(
                 in_order = broker.conversions.run_in_order
                 monkeypatch.setattr(broker.conversions, "run_in_order", lambda keys, _: in_order(keys, fail))
             elif cause == "append":
-                monkeypatch.setattr(broker.replicas, "of", fail)
+                monkeypatch.setattr(broker.replicas, "by_topic", None)
             elif cause == "cancelled":
                 monkeypatch.setattr(broker.conversions, "run_in_order", cancelled)
             else:
@@ -133,6 +133,7 @@ def test_a_failure_behind_a_conversion_is_answered(
                 assert all(
                     one.error_code == ErrorCode.UNKNOWN_SERVER_ERROR for one in topic.partition_responses
                 )
+            monkeypatch.undo()
             client.close()
 
     run(main)

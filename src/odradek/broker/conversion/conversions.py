@@ -19,21 +19,20 @@ THREADS = 2
 
 
 class Conversions:
-    """Runs conversions of one broker. All methods are called from the event loop."""
+    """Runs conversions of one broker. All methods are called from the event loop.
+
+    Attributes:
+        latest: of each key in work the future that comes last; empty while nothing is waited for, which
+            every produce looks at.
+    """
 
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None
-        self._latest: dict[Hashable, asyncio.Future[Any]] = {}
-        """Of each key in work, the future that comes last."""
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing at all is in work, so that nothing has to wait."""
-        return not self._latest
+        self.latest: dict[Hashable, asyncio.Future[Any]] = {}
 
     def is_busy(self, keys: Sequence[Hashable]) -> bool:
         """Whether something with one of these keys is in work, so that what comes now has to wait for it."""
-        return bool(self._latest) and any(key in self._latest for key in keys)
+        return bool(self.latest) and any(key in self.latest for key in keys)
 
     def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Run `work` in a thread."""
@@ -50,7 +49,7 @@ class Conversions:
         """
         loop = asyncio.get_running_loop()
         result: asyncio.Future[T] = loop.create_future()
-        latest = self._latest
+        latest = self.latest
         waits = {latest[key] for key in keys if key in latest}
         running = self.run(work)
         waits.add(running)

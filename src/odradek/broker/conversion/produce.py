@@ -71,11 +71,11 @@ def converts(context: RequestContext, request: ProduceRequest) -> bool:
     """Whether anything in a request may have to be converted: it is old, or a topic's format is."""
     if context.api_version < FIRST_VERSION_OF_BATCHES:
         return True
-    replicas = context.broker.replicas
+    by_topic: dict[str, dict[int, Partition]] = context.broker.replicas.by_topic
     topics: list[TopicProduceData] = request.topic_data
     for topic in topics:
         name = topic_name(context, topic)
-        here: dict[int, Partition] | None = None if name is None else replicas.of(name)
+        here: dict[int, Partition] | None = None if name is None else by_topic.get(name)
         # All partitions of a topic have its configs.
         for partition in () if here is None else here.values():
             if not partition.log.rules.holds_batches:

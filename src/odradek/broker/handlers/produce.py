@@ -118,7 +118,7 @@ def handle(context: RequestContext, request: ProduceRequest) -> Any:
         return _produce_in_steps(context, request, admission, in_slices=True)
     if (
         (admission is None or not isinstance(admission, asyncio.Future))
-        and context.broker.conversions.is_idle
+        and not context.broker.conversions.latest
         and not converts(context, request)
     ):
         work = _Appends(context, request, admission, {})
@@ -166,7 +166,7 @@ def _produce_in_steps(
     if in_slices:
         yield
     prepared: PreparedRecords = {}
-    if not context.broker.conversions.is_idle or converts(context, request):
+    if context.broker.conversions.latest or converts(context, request):
         prepared = yield from _convert(context, request)
     work = _Appends(context, request, admitted, prepared)
     responses: list[TopicProduceResponse] = []
@@ -297,7 +297,7 @@ class _Appends:
         """Append to partitions of a topic that may be written to, and count that."""
         broker = self._context.broker
         replicas = broker.replicas
-        here: dict[int, Partition] = replicas.of(name) or {}
+        here: dict[int, Partition] = replicas.by_topic.get(name) or {}
         answers: list[PartitionProduceResponse] = []
         asked = messages = size = converted = refused = refused_size = 0
         for data in partitions:

@@ -169,7 +169,7 @@ class StateChanges:
     def _stop_what_others_hold(self, _image: ClusterImage, delta: ClusterDelta) -> None:
         stopped: set[str] = set()
         for name, topic in delta.topics.items():
-            for index, replica in (self._replicas.of(name) or {}).items():
+            for index, replica in self._replicas.by_topic.get(name, {}).items():
                 state = topic.partitions.get(index)
                 if state is None or self._broker_id in state.replicas or replica.leader_id < 0:
                     continue

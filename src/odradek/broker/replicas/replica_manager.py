@@ -50,6 +50,7 @@ class ReplicaManager:
     """All partitions of which this broker holds a replica.
 
     Attributes:
+        by_topic: the partitions here, by topic and number, only to read: every request looks here.
         image: the cluster as of the last `apply`.
         offline: partitions whose log cannot be used, with the reason.
         in_pieces: whether `apply` takes up and removes only the first `PARTITIONS_AT_ONCE` partitions, and
@@ -102,7 +103,7 @@ class ReplicaManager:
         self.isr_counts = IsrCounts()
         self.replica_selector: ReplicaSelector | None = None
         self._replica_lag_time_max_ms = replica_lag_time_max_ms
-        self._by_topic: dict[str, dict[int, Partition]] = {}
+        self.by_topic: dict[str, dict[int, Partition]] = {}
         self._count = 0
         self._due: dict[tuple[str, int], Callable[[], None]] = {}
 
@@ -112,7 +113,7 @@ class ReplicaManager:
 
     def __iter__(self) -> Iterator[Partition]:
         """Every partition here."""
-        for partitions in self._by_topic.values():
+        for partitions in self.by_topic.values():
             yield from partitions.values()
 
     @property
@@ -122,7 +123,7 @@ class ReplicaManager:
 
     def find(self, topic: str, index: int) -> Partition | None:
         """The partition if this broker holds a usable replica, else None."""
-        partitions = self._by_topic.get(topic)
+        partitions = self.by_topic.get(topic)
         return None if partitions is None else partitions.get(index)
 
     def find_now(self, topic: str, index: int) -> Partition | None:
@@ -132,10 +133,6 @@ class ReplicaManager:
             due()
         return self.find(topic, index)
 
-    def of(self, topic: str | None) -> dict[int, Partition] | None:
-        """The partitions of a topic that are here, by number; None for none."""
-        return self._by_topic.get(topic)  # type: ignore[arg-type]
-
     def get(self, topic: str, index: int) -> Partition:
         """The partition.
 
@@ -144,7 +141,7 @@ class ReplicaManager:
             NotLeaderOrFollowerError: there is one, on other brokers.
             KafkaStorageError: it is here and its log cannot be used.
         """
-        partitions = self._by_topic.get(topic)
+        partitions = self.by_topic.get(topic)
         found = None if partitions is None else partitions.get(index)
         if found is not None:
             return found
@@ -195,12 +192,12 @@ class ReplicaManager:
         """The disk of these partitions has failed; whoever waits for one of them learns it."""
         for topic, index in keys:
             self.offline[topic, index] = reason
-            partitions = self._by_topic.get(topic)
+            partitions = self.by_topic.get(topic)
             partition = None if partitions is None else partitions.pop(index, None)
             if partitions is None or partition is None:
                 continue
             if not partitions:
-                del self._by_topic[topic]
+                del self.by_topic[topic]
             self._count -= 1
             partition.leader_id = -1
             self._purgatory.check(partition.key)
@@ -255,9 +252,9 @@ class ReplicaManager:
             kind, _, name = entity.partition("/")
             if kind == "topics":
                 self.quotas.follow_topic(name, image.topic_config(name), self.broker_id)
-            if kind == "topics" and name in self._by_topic:
+            if kind == "topics" and name in self.by_topic:
                 config = self._log_config(name, image)
-                for here in self._by_topic[name].values():
+                for here in self.by_topic[name].values():
                     here.log.config = config
 
     def take_up(
@@ -333,7 +330,7 @@ class ReplicaManager:
 
     def reconfigure(self) -> None:
         """The broker's defaults have changed: give every log its config anew."""
-        for name, partitions in self._by_topic.items():
+        for name, partitions in self.by_topic.items():
             config = self._log_config(name, self.image)
             for partition in partitions.values():
                 partition.log.config = config
@@ -388,7 +385,7 @@ class ReplicaManager:
             partition.isr_counts = self.isr_counts
         self.offline.pop(key, None)
         self._retry_at_ms.pop(key, None)
-        self._by_topic.setdefault(topic.name, {})[index] = partition
+        self.by_topic.setdefault(topic.name, {})[index] = partition
         self._count += 1
         return partition
 
@@ -418,7 +415,7 @@ class ReplicaManager:
         return self._logs.create(topic.name, index, config, topic_id, is_new=is_new, is_copied=is_copied)
 
     def _delete_topic(self, topic: TopicImage) -> None:
-        for index in {*self._by_topic.get(topic.name, ()), *topic.partitions}:
+        for index in {*self.by_topic.get(topic.name, ()), *topic.partitions}:
             self._put_off(topic.name, index, partial(self._delete_partition, topic, index))
 
     def _delete_partition(self, topic: TopicImage, index: int) -> None:
@@ -435,14 +432,14 @@ class ReplicaManager:
             self._delete_log(topic.name, index)
 
     def _remove(self, topic: str, index: int) -> None:
-        partitions = self._by_topic.get(topic)
+        partitions = self.by_topic.get(topic)
         partition = None if partitions is None else partitions.pop(index, None)
         self.offline.pop((topic, index), None)
         self._retry_at_ms.pop((topic, index), None)
         if partition is None or partitions is None:
             return
         if not partitions:
-            del self._by_topic[topic]
+            del self.by_topic[topic]
         self._count -= 1
         partition.leader_id = -1
         self._delete_log(topic, index)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from struct import Struct
-from typing import NamedTuple
 
+from odradek.log.segments.segment_entry import SegmentEntry
 from odradek.log.segments.timestamp_offset import NO_TIMESTAMP
 from odradek.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC_AT, MAGIC_V2
 from odradek.records.message_set import MESSAGE_TIMESTAMP_AT, MIN_LENGTH
@@ -34,16 +34,6 @@ MESSAGE = Struct(">qi4xb")
 """Offset, length, magic of a message."""
 
 _TIMESTAMP = Struct(">q")
-
-
-class SegmentEntry(NamedTuple):
-    """The place of an entry in its segment, and its offsets. Of a wrapper both are its last offset."""
-
-    position: int
-    size: int
-    base_offset: int
-    last_offset: int
-    max_timestamp: int
 
 
 class BrokenBatchError(Exception):

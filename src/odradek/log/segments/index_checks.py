@@ -7,8 +7,9 @@ entries of a healthy index pass, also of one that Kafka wrote or cleaned.
 
 from __future__ import annotations
 
-from odradek.log.segments.batch_walk import MESSAGE, SPAN, PRead, SegmentEntry
+from odradek.log.segments.batch_walk import MESSAGE, SPAN, PRead
 from odradek.log.segments.offset_index import OffsetPosition
+from odradek.log.segments.segment_entry import SegmentEntry
 from odradek.log.segments.timestamp_offset import TimestampOffset
 from odradek.records.batch import CODEC_MASK, HEADER_BYTES, LOG_OVERHEAD, MAGIC_AT, MAGIC_V2
 from odradek.records.message_set import MESSAGE_ATTRIBUTES_AT, MIN_LENGTH

@@ -15,11 +15,12 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from odradek.log.segments.batch_walk import WALK_BLOCK, SegmentEntry, walk, walk_to
+from odradek.log.segments.batch_walk import WALK_BLOCK, walk, walk_to
 from odradek.log.segments.found_places import keep
 from odradek.log.segments.index_checks import begins_there, holds_time
 from odradek.log.segments.index_file import CorruptIndexError
 from odradek.log.segments.offset_index import MAX_RELATIVE_OFFSET
+from odradek.log.segments.segment_entry import SegmentEntry
 from odradek.log.segments.segment_files import SegmentFiles
 from odradek.log.segments.timestamp_offset import NO_TIMESTAMP, TimestampOffset
 from odradek.log.storage.files import Buffer, File, FileRange, FileSystem

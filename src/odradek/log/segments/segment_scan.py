@@ -12,8 +12,9 @@ from zlib import crc32 as crc32_of_message
 
 from fastcrc import crc32
 
-from odradek.log.segments.batch_walk import SMALLEST_ENTRY, SegmentEntry
+from odradek.log.segments.batch_walk import SMALLEST_ENTRY
 from odradek.log.segments.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
+from odradek.log.segments.segment_entry import SegmentEntry
 from odradek.log.segments.time_index import TimeIndex
 from odradek.log.segments.timestamp_offset import NO_TIMESTAMP, TimestampOffset
 from odradek.log.storage.checkpoint_file import EpochEntry

@@ -19,9 +19,10 @@ from pathlib import Path
 from odradek.log.config import LogConfig
 from odradek.log.errors import LogDamagedError
 from odradek.log.producers.producer_replay import read_marker
-from odradek.log.segments.batch_walk import BrokenBatchError, SegmentEntry
+from odradek.log.segments.batch_walk import BrokenBatchError
 from odradek.log.segments.index_file import CorruptIndexError
 from odradek.log.segments.segment import Segment
+from odradek.log.segments.segment_entry import SegmentEntry
 from odradek.log.segments.segment_files import check_index_sizes
 from odradek.log.segments.segment_list import open_segment
 from odradek.log.segments.segment_scan import TAIL_KEPT, SegmentScan, scan_segment
