@@ -397,7 +397,7 @@ class Dispatcher:
 
     def _finish_later(self, exchange: _Exchange, done: Any, later: Later) -> Answer | None:
         response = self._result_of(exchange, done)
-        if is_in_steps(response):
+        if response.__class__ is not exchange.route.response_class and is_in_steps(response):
             response = take_all(response)
         if self.throttle is not None:
             self.throttle.count(exchange.context, exchange.request, response, exchange.request_bytes)
