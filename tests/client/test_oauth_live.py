@@ -1,8 +1,7 @@
-"""Access tokens of every client against a broker that checks them with keys from a file or an address."""
+"""Access tokens of our clients against a broker that checks them with keys from a file or an address."""
 
 from __future__ import annotations
 
-import asyncio
 import pickle
 import threading
 import time
@@ -262,49 +261,3 @@ def test_unsecured_tokens_where_no_keys_are_named() -> None:
             Admin(client(broker, sasl_oauth_token_provider=token)) as admin,
         ):
             admin.list_topics()
-
-
-@pytest.mark.filterwarnings("ignore:.*_text is deprecated:DeprecationWarning")
-def test_kafka_python_shows_tokens(broker: Broker) -> None:
-    from kafka import KafkaProducer
-    from kafka.net.sasl.oauth import AbstractTokenProvider
-
-    class Tokens(AbstractTokenProvider):
-        def token(self) -> str:
-            return token()
-
-    producer = KafkaProducer(**client(broker, sasl_oauth_token_provider=Tokens()))
-    producer.send("kafka-python", b"hello").get(30)
-    producer.close()
-
-
-def test_aiokafka_shows_tokens(broker: Broker) -> None:
-    from aiokafka import AIOKafkaProducer
-    from aiokafka.abc import AbstractTokenProvider
-
-    class Tokens(AbstractTokenProvider):
-        async def token(self) -> str:
-            return token()
-
-    async def main() -> None:
-        configs = client(broker, sasl_oauth_token_provider=Tokens())
-        async with AIOKafkaProducer(**configs) as producer:
-            await producer.send_and_wait("aiokafka", b"hello")
-
-    asyncio.run(main())
-
-
-def test_librdkafka_shows_tokens(broker: Broker) -> None:
-    from confluent_kafka import Producer as TheirProducer
-
-    producer = TheirProducer(
-        {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "OAUTHBEARER",
-            "oauth_cb": lambda config: (token(), time.time() + 600),
-        }
-    )
-    producer.poll(1)
-    producer.produce("librdkafka", b"hello")
-    assert producer.flush(30) == 0

@@ -1,4 +1,4 @@
-"""Logins of every client against a broker with SASL: ours, and those of PyPI."""
+"""Logins of our clients against a broker with SASL."""
 
 from __future__ import annotations
 
@@ -244,68 +244,3 @@ def test_the_brokers_of_a_cluster_log_in_at_each_other() -> None:
 
 def _count(broker: Broker, name: str) -> float:
     return sum(value for (_, metric, _), value in broker.metrics().items() if metric == name)
-
-
-def _login_in_python(broker: Broker, mechanism: str) -> dict[str, Any]:
-    """As kafka-python and aiokafka name it."""
-    return {
-        "bootstrap_servers": broker.bootstrap_servers,
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": mechanism,
-        "sasl_plain_username": "alice",
-        "sasl_plain_password": USERS["alice"],
-    }
-
-
-@pytest.mark.filterwarnings("ignore:.*_text is deprecated:DeprecationWarning")
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_kafka_python_logs_in(broker: Broker, mechanism: str) -> None:
-    from kafka import KafkaConsumer, KafkaProducer
-
-    login = _login_in_python(broker, mechanism)
-    topic = f"kafka-python-{mechanism}"
-    producer = KafkaProducer(**login)
-    producer.send(topic, b"hello").get(30)
-    producer.close()
-    consumer = KafkaConsumer(topic, **login, auto_offset_reset="earliest")
-    assert next(consumer).value == b"hello"
-    consumer.close()
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_aiokafka_logs_in(broker: Broker, mechanism: str) -> None:
-    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-
-    login = _login_in_python(broker, mechanism)
-    topic = f"aiokafka-{mechanism}"
-
-    async def main() -> None:
-        async with AIOKafkaProducer(**login) as producer:
-            await producer.send_and_wait(topic, b"hello")
-        async with AIOKafkaConsumer(topic, **login, auto_offset_reset="earliest") as consumer:
-            assert (await consumer.getone()).value == b"hello"
-
-    asyncio.run(main())
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_librdkafka_logs_in(broker: Broker, mechanism: str) -> None:
-    from confluent_kafka import Consumer as Theirs
-    from confluent_kafka import Producer as TheirProducer
-
-    login = {
-        "bootstrap.servers": broker.bootstrap_servers,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": mechanism,
-        "sasl.username": "alice",
-        "sasl.password": USERS["alice"],
-    }
-    topic = f"librdkafka-{mechanism}"
-    producer = TheirProducer(login)
-    producer.produce(topic, b"hello")
-    assert producer.flush(30) == 0
-    consumer = Theirs({**login, "group.id": topic, "auto.offset.reset": "earliest"})
-    consumer.subscribe([topic])
-    message = consumer.poll(30)
-    assert message is not None and message.value() == b"hello"
-    consumer.close()

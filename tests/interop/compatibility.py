@@ -7,7 +7,7 @@ test's report, so they arrive from xdist's workers as well.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,19 @@ COLUMNS = (
     "transactions",
     "offsets by time",
     "admin",
+    "login",
+    "throttled",
+)
+#: What stands under `login`, in this order.
+LOGINS = (
+    "TLS",
+    "client certificate",
+    "PLAIN",
+    "SCRAM-SHA-256",
+    "SCRAM-SHA-512",
+    "OAUTHBEARER",
+    "OAUTHBEARER, unsigned",
+    "GSSAPI",
 )
 #: Worst first.
 RESULTS = ("failed", "known to fail", "skipped", "passed")
@@ -33,7 +46,9 @@ HEAD = """\
 
 Real clients, each from its registry, against one odradek broker. This page is written by the run of the tests
 (`make compatibility`), never by hand: a cell says what was done and held. "–": the client has no such thing,
-or another row of the same client shows it. Under `produce` stand the codecs that were written and read back.
+or another row of the same client shows it. Under `produce` stand the codecs that were written and read back,
+under `login` by what it came to listeners with TLS or a login and did so, under `throttled` what a quota
+slowed down as Apache Kafka's broker does.
 """
 NOTES_HEAD = """\
 ## What to know of them
@@ -90,6 +105,10 @@ class Row:
             self.requests[name] = max(version, self.requests.get(name, -1))
 
 
+Rows = Callable[..., Row]
+"""The fixture `compatibility_row`: makes a row of that family, client, release and registry."""
+
+
 def result_of(outcome: str, reason: str, *, expected_to_fail: bool) -> str:
     """The words for a test's outcome (`passed`, `failed`, `skipped`)."""
     if expected_to_fail and outcome != "failed":
@@ -122,6 +141,13 @@ def _order(row: Row) -> tuple[str, str, list[int], str]:
     return row.family, row.client, [int(part) for part in re.findall(r"\d+", row.version)], row.version
 
 
+def _cell(row: Row, column: str) -> str:
+    done = row.did.get(column, "–")
+    if column == "login" and done != "–":
+        return "; ".join(sorted(done.split("; "), key=LOGINS.index))
+    return done
+
+
 def _line(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
@@ -140,7 +166,7 @@ def document(rows: Iterable[dict[str, Any]]) -> str:
         text += _line(["---"] * (len(COLUMNS) + 4))
         for row in table:
             if row.family == family:
-                done = [row.did.get(column, "–") for column in COLUMNS]
+                done = [_cell(row, column) for column in COLUMNS]
                 text += _line((row.client, row.version, row.registry, *done, row.result))
     if any(row.notes for row in table):
         text += "\n" + NOTES_HEAD + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import asdict
 
 import pytest
 
@@ -67,3 +68,10 @@ def test_a_source_for_each_release() -> None:
     assert [kept(version) for version in ("0.9.0.1", "1.1.0", "2.0.0", "4.4.0")] == [
         "abe", "abce", "ade", "ade",
     ]  # fmt: skip
+
+
+def test_logins_stand_in_one_order() -> None:
+    row = compatibility.Row("Go", "franz-go", "1.22.2", "Go modules", result="passed")
+    for how in ("GSSAPI", "PLAIN", "OAUTHBEARER", "TLS", "PLAIN"):
+        row.does("login", what=how)
+    assert "| TLS; PLAIN; OAUTHBEARER; GSSAPI | – | passed |" in compatibility.document([asdict(row)])

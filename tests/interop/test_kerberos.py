@@ -1,8 +1,10 @@
-"""GSSAPI with a KDC of the test's own: our broker, our clients, Java's."""
+"""GSSAPI with a KDC of the test's own: every client at our broker, our clients at real Kafka."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,8 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from interop import kafka_peer
+from interop import kafka_peer, row_names
+from interop.compatibility import Rows
 from interop.conftest import OdradekServer
+from interop.secured_programs import secured_program
+from interop.test_sasl import spark_copies
+from interop.test_spark_connector import CONNECTOR
 from ports import free_port
 from zookeeper_server import available
 
@@ -23,6 +29,9 @@ pytestmark = pytest.mark.interop
 
 REALM = "ODRADEK.TEST"
 BROKER = f"kafka/localhost@{REALM}"
+KAFKA = f"kafka/127.0.0.1@{REALM}"
+"""Java's brokers here advertise an address."""
+
 NEEDED = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit")
 PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 
@@ -53,6 +62,27 @@ class Kdc:
     def keytab(self, name: str) -> str:
         return str(self.folder / f"{name}.keytab")
 
+    def module(self, principal: str, name: str) -> str:
+        """A login by key, as Java has it."""
+        return (
+            "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
+            f'keyTab="{self.keytab(name)}" principal="{principal}";'
+        )
+
+    def client_configs(self) -> dict[str, str]:
+        """How alice logs in with one of Java's clients, or ours."""
+        return {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "GSSAPI",
+            "sasl.kerberos.service.name": "kafka",
+            "sasl.jaas.config": self.module(f"alice@{REALM}", "alice"),
+        }
+
+    @property
+    def of_java(self) -> str:
+        """What tells Java's virtual machine of it."""
+        return f"-Djava.security.krb5.conf={self.folder / 'krb5.conf'}"
+
     def add(self, principal: str, name: str) -> None:
         self.run("kadmin.local", "-q", f"addprinc -randkey {principal}")
         self.run("kadmin.local", "-q", f"ktadd -k {self.keytab(name)} {principal}")
@@ -78,6 +108,7 @@ def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
     )
     made.run("kdb5_util", "create", "-s", "-r", REALM, "-P", "master")
     made.add(BROKER, "broker")
+    made.add(KAFKA, "kafka")
     made.add(f"alice@{REALM}", "alice")
     with (made.folder / "kdc.log").open("w") as log:
         child = subprocess.Popen(["krb5kdc", "-n"], env=made.environment, stdout=log, stderr=log)
@@ -104,15 +135,11 @@ def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
 def serving(kdc: Kdc, folder: Path, more: Mapping[str, str]) -> Iterator[OdradekServer]:
     """Our broker, which takes tickets."""
     port = free_port()
-    module = (
-        "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
-        f'keyTab="{kdc.keytab("broker")}" principal="{BROKER}";'
-    )
     configs = {
         "listeners": f"SASL_PLAINTEXT://localhost:{port}",
         "log.dirs": str(folder / "data"),
         "sasl.enabled.mechanisms": "GSSAPI",
-        "listener.name.sasl_plaintext.gssapi.sasl.jaas.config": module,
+        "listener.name.sasl_plaintext.gssapi.sasl.jaas.config": kdc.module(BROKER, "broker"),
         "sasl.kerberos.service.name": "kafka",
         "connection.failed.authentication.delay.ms": "1",
         **more,
@@ -163,22 +190,17 @@ def test_our_clients_without_a_key_are_told(kdc: Kdc, kerberized: OdradekServer)
 
 @pytest.mark.usefixtures("kafka_toolchain")
 @pytest.mark.parametrize("version", [kafka_peer.NEWEST, "2.2.2"])
-def test_java_logs_in(version: str, kdc: Kdc, kerberized: OdradekServer, tmp_path: Path) -> None:
-    module = (
-        "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
-        f'keyTab="{kdc.keytab("alice")}" principal="alice@{REALM}";'
-    )
+def test_java_logs_in(
+    version: str, kdc: Kdc, kerberized: OdradekServer, tmp_path: Path, compatibility_row: Rows
+) -> None:
+    row = compatibility_row(*row_names.java(version))
     configs = tmp_path / "client.properties"
-    configs.write_text(
-        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=GSSAPI\nsasl.kerberos.service.name=kafka\n"
-        f"sasl.jaas.config={module}\n"
-    )
-    krb5 = f"-Djava.security.krb5.conf={kdc.folder / 'krb5.conf'}"
+    configs.write_text("".join(f"{name}={value}\n" for name, value in kdc.client_configs().items()))
 
     def tool(name: str, *words: str, stdin: str = "") -> str:
         command = kafka_peer.tool_command(version, name, *words)
         done = subprocess.run(
-            [command[0], krb5, *command[1:]], input=stdin, capture_output=True, text=True, timeout=90
+            [command[0], kdc.of_java, *command[1:]], input=stdin, capture_output=True, text=True, timeout=90
         )
         assert done.returncode == 0, f"{done.stdout[-1000:]}{done.stderr[-3000:]}"
         return done.stdout
@@ -197,9 +219,10 @@ def test_java_logs_in(version: str, kdc: Kdc, kerberized: OdradekServer, tmp_pat
         *("--command-config" if new else "--consumer.config", str(configs)),
     )
     assert read.split() == ["hello"]
+    row.does("login", what="GSSAPI")
 
 
-def test_librdkafka_logs_in(kdc: Kdc, kerberized: OdradekServer) -> None:
+def test_librdkafka_logs_in(kdc: Kdc, kerberized: OdradekServer, compatibility_row: Rows) -> None:
     """Debian's, by kcat: the wheels of confluent-kafka are built without Kerberos."""
     kcat = shutil.which("kcat")
     if kcat is None:
@@ -207,6 +230,8 @@ def test_librdkafka_logs_in(kdc: Kdc, kerberized: OdradekServer) -> None:
     features = subprocess.run([kcat, "-V"], capture_output=True, text=True, timeout=60).stdout
     if "gssapi" not in features:
         pytest.skip("kcat is built without sasl_gssapi")
+    built = re.search(r"librdkafka (\d\S*)", features)
+    row = compatibility_row("C", "librdkafka, by kcat", built[1] if built else "?", "Debian")
     options = {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "GSSAPI",
@@ -218,12 +243,17 @@ def test_librdkafka_logs_in(kdc: Kdc, kerberized: OdradekServer) -> None:
     common = ("-b", at(kerberized), "-t", "librdkafka", *words)
     kdc.run(kcat, "-P", *common, stdin="hello\n")
     assert kdc.run(kcat, "-C", *common, "-o", "beginning", "-c", "1", "-e", "-q").split() == ["hello"]
+    row.does("produce", "consume")
+    row.does("login", what="GSSAPI")
 
 
 @pytest.mark.parametrize(("client", "module"), [("kafka-python", "kafka"), ("aiokafka", "aiokafka")])
-def test_other_python_clients_log_in(client: str, module: str, kdc: Kdc, kerberized: OdradekServer) -> None:
+def test_other_python_clients_log_in(
+    client: str, module: str, kdc: Kdc, kerberized: OdradekServer, compatibility_row: Rows
+) -> None:
     """By the ticket that `kinit` has got."""
     pytest.importorskip(module)
+    row = compatibility_row(*row_names.python(client))
     script = str(Path(__file__).with_name("kerberos_python_client.py"))
     done = subprocess.run(
         [sys.executable, script, client, at(kerberized), client],
@@ -233,6 +263,49 @@ def test_other_python_clients_log_in(client: str, module: str, kdc: Kdc, kerberi
         timeout=120,
     )
     assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
+    row.does("login", what="GSSAPI")
+
+
+def test_franz_go_logs_in(kdc: Kdc, kerberized: OdradekServer, compatibility_row: Rows) -> None:
+    row = compatibility_row(*row_names.SECURED["franzsecured"])
+    login = ("--mechanism", "GSSAPI", "--user", "alice", "--password", kdc.keytab("alice"))
+    program = secured_program("franzsecured")
+    out = kdc.run(*program.words, *login, at(kerberized), "franz")
+    assert json.loads(out) == "hello"
+    row.does("login", what="GSSAPI")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("source", ["kafka", "odradek"])
+def test_spark_logs_in(source: str, kdc: Kdc, kerberized: OdradekServer, compatibility_row: Rows) -> None:
+    """By Kafka's connector, which is Java's client, and by our data source, which is ours."""
+    pyspark = pytest.importorskip("pyspark")
+    if source == "kafka" and (why := kafka_peer.missing_toolchain()):
+        pytest.skip(f"Spark's connector: {why}")
+    login = {**kdc.client_configs(), "bootstrap.servers": at(kerberized)}
+    environment = {**kdc.environment, "JAVA_TOOL_OPTIONS": kdc.of_java}
+    assert spark_copies([login], source, environment=environment) == [list(range(20))]
+    if source == "kafka":
+        row = compatibility_row(*row_names.spark(pyspark.__version__, CONNECTOR[0][2]))
+        row.does("login", what="GSSAPI")
+
+
+@pytest.mark.usefixtures("kafka_toolchain")
+@pytest.mark.parametrize("version", ["3.9.1", kafka_peer.NEWEST])
+def test_our_clients_log_in_at_kafka(version: str, kdc: Kdc, tmp_path: Path) -> None:
+    settings = {
+        "sasl.enabled.mechanisms": "GSSAPI",
+        "sasl.kerberos.service.name": "kafka",
+        "listener.name.sasl_plaintext.gssapi.sasl.jaas.config": kdc.module(KAFKA, "kafka"),
+    }
+    collector = (*kafka_peer.SMALL_COLLECTOR, kdc.of_java)
+    with kafka_peer.RealKafka(version, tmp_path / "kafka", settings, collector, sasl=True) as kafka:
+        servers = f"127.0.0.1:{kafka.sasl_port}"
+        for number, key in enumerate([[f"alice@{REALM}", kdc.keytab("alice")], []]):
+            done = run_ours(kdc, servers, f"ours-{number}", *key)
+            assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
+        done = run_ours(kdc, servers, "never", f"nobody@{REALM}", kdc.keytab("alice"))
+        assert done.returncode == 1 and "SaslAuthenticationError" in done.stderr, done.stderr
 
 
 def test_brokers_log_in_at_each_other(kdc: Kdc, tmp_path: Path) -> None:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import json
-import re
 import shutil
 import time
-import tomllib
 from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
 
-from interop import compatibility, members, programs
+from interop import compatibility, members, programs, row_names
 from interop.conftest import OdradekServer
+from interop.row_names import FRANZ, KAFKAJS
 from interop.tap import OURS
 from odradek import Consumer
 
@@ -70,7 +67,7 @@ class Library(NamedTuple):
 
     Attributes:
         name: as its users call it.
-        released: where its release stands, see `_release`.
+        released: where its release stands, see `row_names.release`.
         family: the part of the table it belongs to.
         build: makes the program around it.
         version: what the program is told.
@@ -87,7 +84,6 @@ class Library(NamedTuple):
     idempotent: bool = True
 
 
-FRANZ = ("go.mod", "github.com/twmb/franz-go")
 CLIENTS = [
     Library("franz-go", FRANZ, "Go", _franz),
     Library("franz-go, asking for KIP-848", FRANZ, "Go", _franz, "server-side"),
@@ -96,25 +92,8 @@ CLIENTS = [
             "1.0.0", OLD_CODECS),
     Library("kafka-go", ("go.mod", "github.com/segmentio/kafka-go"), "Go", _kafka_go, idempotent=False),
     Library("rdkafka", ("Cargo.lock", "rdkafka"), "Rust", _rdkafka),
-    Library("kafkajs", ("package-lock.json", "kafkajs"), "Node", _kafkajs, codecs=("none", "gzip", "snappy")),
+    Library("kafkajs", KAFKAJS, "Node", _kafkajs, codecs=("none", "gzip", "snappy")),
 ]  # fmt: skip
-
-
-def _release(library: Library) -> str:
-    """The release that is built: a module of Go's, a crate, a package of npm's, or one that is installed."""
-    file, name = library.released
-    if library.family == "Python":
-        return importlib.metadata.version(name)
-    if file.endswith(".json"):
-        lock = json.loads((programs.SOURCES / "node" / file).read_text())
-        return str(lock["packages"][f"node_modules/{name}"]["version"])
-    if file == "Cargo.lock":
-        crates = tomllib.loads((programs.SOURCES / "rust" / file).read_text())["package"]
-        return str(next(crate["version"] for crate in crates if crate["name"] == name))
-    text = (programs.SOURCES / "go" / file).read_text()
-    found = re.search(rf"{re.escape(name)} v(\S+)", text)
-    assert found is not None, name
-    return found[1]
 
 
 def _log(bootstrap: str, topic: str, end: int) -> list[tuple[int, bytes, bytes, object]]:
@@ -137,8 +116,7 @@ def _log(bootstrap: str, topic: str, end: int) -> list[tuple[int, bytes, bytes, 
 def test_admin_a_rebalance_and_a_restart(
     library: Library, tapped: OdradekServer, compatibility_row: Callable[..., compatibility.Row]
 ) -> None:
-    registry = {"Go": "Go modules", "Node": "npm", "Rust": "crates.io"}[library.family]
-    row = compatibility_row(library.family, library.name, _release(library), registry)
+    row = compatibility_row(*row_names.library(library.family, library.name, library.released))
     at = tapped.bootstrap_servers
     client = programs.ProgramClient(library.build(), at, library.version, library.codecs)
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from interop import compatibility, members
+from interop import compatibility, members, row_names
 from interop.conftest import OdradekServer
 
 PARTITIONS = range(4)
@@ -369,11 +368,7 @@ def test_codecs_a_rebalance_a_restart_and_admin(
     tapped: OdradekServer,
     compatibility_row: Callable[..., compatibility.Row],
 ) -> None:
-    try:
-        released = importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        released = "?"
-    row = compatibility_row("Python", distribution, released, "PyPI")
+    row = compatibility_row(*row_names.python(distribution))
     loop = Loop()
     try:
         client = adapt(tapped.bootstrap_servers, loop)

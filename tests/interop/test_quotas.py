@@ -12,8 +12,9 @@ from tempfile import NamedTemporaryFile
 
 import pytest
 
-from interop import kafka_peer, members
+from interop import kafka_peer, members, row_names
 from interop.cluster_of_processes import BROKERS, ClusterOfProcesses
+from interop.compatibility import Rows
 from interop.conftest import OdradekServer
 from interop.kafka_tools import KafkaTools, ours
 from odradek import Admin, Consumer, Producer
@@ -234,6 +235,15 @@ def reading_with_librdkafka(at: str, client_id: str, topic: str) -> float:
     return SENT / (time.monotonic() - began)
 
 
+THROTTLED = {
+    with_librdkafka: row_names.python("confluent-kafka"),
+    reading_with_librdkafka: row_names.python("confluent-kafka"),
+    with_java: row_names.java(PEER),
+    reading_with_java: row_names.java(NEWEST),
+}
+"""Rows of the page of what clients did; ours is not on it."""
+
+
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """Our broker and Kafka's, with the same topics."""
@@ -259,13 +269,16 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
         (reading_with_librdkafka, "consumer_byte_rate"),
         (reading_with_java, "consumer_byte_rate"),
     ],
+    ids=lambda given: getattr(given, "__name__", None),
 )
 def test_clients_are_as_slow_as_at_kafka(
     both: dict[str, str],
     client: Callable[[str, str, str], float],
     key: str,
     record_property: Callable[[str, object], None],
+    compatibility_row: Rows,
 ) -> None:
+    row = compatibility_row(*THROTTLED[client]) if client in THROTTLED else None
     name = client.__name__.replace("_", "-")
 
     def measured(at: str) -> float:
@@ -288,3 +301,5 @@ def test_clients_are_as_slow_as_at_kafka(
     print(f"{name}: {told}, ratio {ratio:.2f}, quota {QUOTA / 1000:.0f} KB/s")
     record_property("ratio", f"{ratio:.3f}")
     assert 0.7 < ratio < 1.4, told
+    if row is not None:
+        row.does("throttled", what="produce" if key == "producer_byte_rate" else "fetch")

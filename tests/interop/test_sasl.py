@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from tests.sasl.tokens import ISSUER, Provider, write_jwks
 
-from interop import kafka_peer
+from interop import kafka_peer, row_names
+from interop.compatibility import Rows
 from interop.secured_programs import NAMES, secured_program
-from interop.test_spark_connector import connector_jars
+from interop.test_spark_connector import CONNECTOR, connector_jars
 from odradek import Admin, Consumer, Producer
 from odradek.broker.config.password_encoder import PasswordEncoder
 from odradek.client.errors import SaslAuthenticationError
@@ -97,15 +98,20 @@ def produce_and_consume(version: str, servers: str, configs: str, topic: str) ->
 @pytest.mark.usefixtures("kafka_toolchain")
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("version", [kafka_peer.NEWEST, "2.2.2"])
-def test_java_logs_in(version: str, mechanism: str, broker: Broker, tmp_path: Path) -> None:
+def test_java_logs_in(
+    version: str, mechanism: str, broker: Broker, tmp_path: Path, compatibility_row: Rows
+) -> None:
+    row = compatibility_row(*row_names.java(version))
     configs = write_properties(tmp_path / "client", broker.client_configs("alice", mechanism))
     topic = f"java-{version}-{mechanism}"
     assert produce_and_consume(version, broker.bootstrap_servers, configs, topic) == ["hello"]
+    row.does("login", what=mechanism)
 
 
 @pytest.mark.usefixtures("kafka_toolchain")
 @pytest.mark.parametrize("version", [kafka_peer.NEWEST, "2.2.2"])
-def test_java_shows_tokens(version: str, unsecured: Broker, tmp_path: Path) -> None:
+def test_java_shows_tokens(version: str, unsecured: Broker, tmp_path: Path, compatibility_row: Rows) -> None:
+    row = compatibility_row(*row_names.java(version))
     configs = {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "OAUTHBEARER",
@@ -113,6 +119,7 @@ def test_java_shows_tokens(version: str, unsecured: Broker, tmp_path: Path) -> N
     }
     file = write_properties(tmp_path / "client", configs)
     assert produce_and_consume(version, unsecured.bootstrap_servers, file, f"java-{version}") == ["hello"]
+    row.does("login", what="OAUTHBEARER, unsigned")
 
 
 def _words(broker: Broker, mechanism: str, password: str, topic: str) -> tuple[str, ...]:
@@ -122,10 +129,12 @@ def _words(broker: Broker, mechanism: str, password: str, topic: str) -> tuple[s
 
 @pytest.mark.parametrize("mechanism", [*MECHANISMS, "OAUTHBEARER"])
 @pytest.mark.parametrize("name", NAMES)
-def test_programs_log_in(name: str, mechanism: str, broker: Broker) -> None:
+def test_programs_log_in(name: str, mechanism: str, broker: Broker, compatibility_row: Rows) -> None:
+    row = compatibility_row(*row_names.SECURED[name])
     password = token() if mechanism == "OAUTHBEARER" else USERS["alice"]
     words = _words(broker, mechanism, password, f"{name}-{mechanism}")
     assert secured_program(name).run(*words) == "hello"
+    row.does("login", what=mechanism)
 
 
 def test_a_program_with_a_wrong_password(broker: Broker) -> None:
@@ -157,8 +166,10 @@ def test_kafkas_tool_makes_users(broker: Broker, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("kafka_toolchain")
-def test_sparks_connector_logs_in(broker: Broker, unsecured: Broker) -> None:
-    pytest.importorskip("pyspark")
+@pytest.mark.parametrize("source", ["kafka", "odradek"])
+def test_spark_logs_in(source: str, broker: Broker, unsecured: Broker, compatibility_row: Rows) -> None:
+    """By Kafka's connector and by our data source."""
+    pyspark = pytest.importorskip("pyspark")
     logins = [broker.client_configs("alice", mechanism) for mechanism in MECHANISMS]
     shown = {
         "bootstrap.servers": unsecured.bootstrap_servers,
@@ -166,18 +177,26 @@ def test_sparks_connector_logs_in(broker: Broker, unsecured: Broker) -> None:
         "sasl.mechanism": "OAUTHBEARER",
         "sasl.jaas.config": f'{OAUTH} unsecuredLoginStringClaim_sub="alice";',
     }
-    assert connector_copies([*logins, shown]) == [list(range(20))] * (len(logins) + 1)
+    assert spark_copies([*logins, shown], source) == [list(range(20))] * (len(logins) + 1)
+    if source == "kafka":
+        row = compatibility_row(*row_names.spark(pyspark.__version__, CONNECTOR[0][2]))
+        for how in (*MECHANISMS, "OAUTHBEARER, unsigned"):
+            row.does("login", what=how)
 
 
-def connector_copies(logins: list[dict[str, Any]]) -> list[list[int]]:
-    """What Spark's connector has read of 20 numbers that it has written, with the configs of each login."""
+def spark_copies(
+    logins: list[dict[str, Any]], source: str = "kafka", *, environment: dict[str, str] | None = None
+) -> list[list[int]]:
+    """What Spark's connector, or ours, has read of 20 numbers that it has written, by each login."""
     given = [{f"kafka.{name}": str(value) for name, value in login.items()} for login in logins]
-    job = Path(__file__).with_name("spark_connector_sasl_job.py")
+    job = Path(__file__).with_name("spark_sasl_job.py")
+    jars = connector_jars() if source == "kafka" else ""
     done = subprocess.run(
-        [sys.executable, str(job), connector_jars(), json.dumps(given)],
+        [sys.executable, str(job), source, jars, json.dumps(given)],
         capture_output=True,
         text=True,
         timeout=300,
+        env=environment,
     )
     assert done.returncode == 0, done.stderr[-4000:]
     found: list[list[int]] = json.loads(done.stdout.splitlines()[-1])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from interop import compatibility, kafka_peer, members
+from interop import compatibility, kafka_peer, members, row_names
 from interop.conftest import OdradekServer
 from interop.tap import OURS
 from odradek import Admin, Consumer, NewTopic, Producer
@@ -30,7 +30,7 @@ def test_the_connector_reads_and_writes(
     tapped: OdradekServer, tmp_path: Path, compatibility_row: Callable[..., compatibility.Row]
 ) -> None:
     pyspark = pytest.importorskip("pyspark")
-    row = compatibility_row(*_named(pyspark.__version__))
+    row = compatibility_row(*row_names.spark(pyspark.__version__, CONNECTOR[0][2]))
     job = Path(__file__).with_name("spark_connector_job.py")
     done = subprocess.run(
         [sys.executable, str(job), tapped.bootstrap_servers, str(tmp_path / "checkpoint"), connector_jars()],
@@ -46,10 +46,6 @@ def test_the_connector_reads_and_writes(
     assert saw["header"] == ["n", "0"]
     row.does("produce", what="none")
     row.does("consume")
-
-
-def _named(spark: str) -> tuple[str, str, str, str]:
-    return "Engines", f"Spark {spark}: spark-sql-kafka-0-10", CONNECTOR[0][2], "Maven Central"
 
 
 def connector_jars() -> str:
@@ -86,7 +82,7 @@ def test_a_stream_goes_on_over_a_restart(
             assert trigger == "real-time", answer
             pytest.skip(f"Spark's real-time mode with its own connector: {answer}")
         assert answer == "started", log.read_text()[-4000:]
-        row = compatibility_row(*_named(pyspark.__version__))
+        row = compatibility_row(*row_names.spark(pyspark.__version__, CONNECTOR[0][2]))
         with Consumer(
             "live.copy", bootstrap_servers=at, client_id=OURS, group_id="copied", auto_offset_reset="earliest"
         ) as consumer:

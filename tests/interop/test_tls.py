@@ -12,9 +12,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interop import kafka_peer
+from interop import kafka_peer, row_names
+from interop.compatibility import Rows
 from interop.secured_programs import NAMES, secured_program
-from interop.test_sasl import connector_copies, produce_and_consume, write_properties
+from interop.test_sasl import produce_and_consume, spark_copies, write_properties
+from interop.test_spark_connector import CONNECTOR
 from odradek import Admin, Consumer, Producer
 from odradek.client.errors import SslAuthenticationError
 from odradek.testing import Broker, Security
@@ -52,6 +54,11 @@ class Secured(NamedTuple):
     broker: Broker
     files: Files
     mutual: bool
+
+    @property
+    def shown(self) -> str:
+        """What a client that gets in has shown to do, in the words of the compatibility page."""
+        return "client certificate" if self.mutual else "TLS"
 
 
 @pytest.fixture(scope="module", params=["one-sided", "mutual"])
@@ -100,10 +107,12 @@ def written(path: Path, configs: dict[str, Any]) -> str:
 
 @pytest.mark.usefixtures("kafka_toolchain")
 @pytest.mark.parametrize(("version", "pem"), [(kafka_peer.NEWEST, True), ("2.2.2", False)])
-def test_java(version: str, pem: bool, secured: Secured, tmp_path: Path) -> None:
+def test_java(version: str, pem: bool, secured: Secured, tmp_path: Path, compatibility_row: Rows) -> None:
+    row = compatibility_row(*row_names.java(version))
     configs = written(tmp_path / "client", java_configs(secured, pem))
     servers = secured.broker.bootstrap_servers
     assert produce_and_consume(version, servers, configs, a_topic()) == ["hello"]
+    row.does("login", what=secured.shown)
 
 
 @pytest.mark.usefixtures("kafka_toolchain")
@@ -128,15 +137,16 @@ def test_java_that_does_not_trust_us(
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("kafka_toolchain")
-def test_sparks_connector(tmp_path: Path) -> None:
+def test_sparks_connector(tmp_path: Path, compatibility_row: Rows) -> None:
     """Mutual, with PEM in options and with stores of Java's, and with a login inside TLS."""
-    pytest.importorskip("pyspark")
+    pyspark = pytest.importorskip("pyspark")
+    row = compatibility_row(*row_names.spark(pyspark.__version__, CONNECTOR[0][2]))
     mutual = Security(client_auth="required")
     login = Security(users={"alice": "s3cret"}, tls=True)
     with Broker(security=mutual) as first, Broker(security=login) as second:
         files = write_files(mutual.authority, mutual.certificate("alice"), tmp_path)
         stores = java_configs(Secured(first, files, True), pem=False)
-        found = connector_copies(
+        found = spark_copies(
             [
                 first.client_configs("alice"),
                 {**stores, "bootstrap.servers": first.bootstrap_servers},
@@ -144,18 +154,23 @@ def test_sparks_connector(tmp_path: Path) -> None:
             ]
         )
     assert found == [list(range(20))] * 3
+    for how in ("TLS", "client certificate"):
+        row.does("login", what=how)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_programs(name: str, secured: Secured) -> None:
+def test_programs(name: str, secured: Secured, compatibility_row: Rows) -> None:
+    row = compatibility_row(*row_names.SECURED[name])
     files = secured.files
     trusted = ("--ca", str(files.ca))
     own = ("--certificate", str(files.certificate), "--key", str(files.key)) if secured.mutual else ()
     words = (*trusted, *own, secured.broker.bootstrap_servers, a_topic())
     assert secured_program(name).run(*words) == "hello"
+    row.does("login", what=secured.shown)
 
 
-def test_librdkafka(secured: Secured) -> None:
+def test_librdkafka(secured: Secured, compatibility_row: Rows) -> None:
+    row = compatibility_row(*row_names.python("confluent-kafka"))
     import confluent_kafka
 
     files, topic = secured.files, a_topic()
@@ -181,10 +196,12 @@ def test_librdkafka(secured: Secured) -> None:
         assert len(message.value()) > 50_000
         seen += 1
     consumer.close()
+    row.does("login", what=secured.shown)
 
 
 @pytest.mark.filterwarnings("ignore:.*_text is deprecated:DeprecationWarning")
-def test_kafka_python(secured: Secured) -> None:
+def test_kafka_python(secured: Secured, compatibility_row: Rows) -> None:
+    row = compatibility_row(*row_names.python("kafka-python"))
     import kafka
 
     files, topic = secured.files, a_topic()
@@ -203,9 +220,11 @@ def test_kafka_python(secured: Secured) -> None:
     )
     assert next(consumer).value == b"hello"
     consumer.close()
+    row.does("login", what=secured.shown)
 
 
-def test_aiokafka(secured: Secured) -> None:
+def test_aiokafka(secured: Secured, compatibility_row: Rows) -> None:
+    row = compatibility_row(*row_names.python("aiokafka"))
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
     files, topic = secured.files, a_topic()
@@ -225,6 +244,7 @@ def test_aiokafka(secured: Secured) -> None:
             return bytes((await asyncio.wait_for(consumer.getone(), 60)).value)
 
     assert asyncio.run(main()) == b"hello"
+    row.does("login", what=secured.shown)
 
 
 # ---------------------------------------------------------------------- real Kafka

@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 import pytest
 
-from interop import compatibility, members, programs
+from interop import compatibility, members, programs, row_names
 from interop.conftest import OdradekServer
+from interop.row_names import FRANZ, KAFKAJS
 from interop.tap import OURS, Tap
-from interop.test_program_clients import FRANZ, Library, _needs, _release
+from interop.test_program_clients import Library, _needs
 from interop.transactors import PARTITIONS, Workbench
 from odradek import Admin, Consumer, NewTopic
 
@@ -41,7 +42,7 @@ def _python(module: str, name: str) -> programs.Program:
 LIBRARIES = [
     Library("franz-go", FRANZ, "Go", lambda: _go("franztx")),
     Library("sarama", ("go.mod", "github.com/IBM/sarama"), "Go", lambda: _go("saramatx")),
-    Library("kafkajs", ("package-lock.json", "kafkajs"), "Node", _node),
+    Library("kafkajs", KAFKAJS, "Node", _node),
     Library("aiokafka", ("", "aiokafka"), "Python", lambda: _python("aiokafka", "aiokafkatx")),
     Library("confluent-kafka", ("", "confluent-kafka"), "Python",
             lambda: _python("confluent_kafka", "confluenttx")),
@@ -96,8 +97,7 @@ def bench(
 ) -> Iterator[Bench]:
     """Each library, with a fresh topic."""
     library: Library = request.param
-    registry = {"Go": "Go modules", "Node": "npm", "Python": "PyPI"}[library.family]
-    row = compatibility_row(library.family, library.name, _release(library), registry)
+    row = compatibility_row(*row_names.library(library.family, library.name, library.released))
     program = library.build()
     assert tapped.tap is not None
     tapped.tap.seen.clear()

@@ -1,6 +1,6 @@
 // franz-go writes one record and reads it back: [OPTIONS] SERVERS TOPIC. With --ca the connection is encrypted, with
 // --certificate and --key it shows a certificate (all three files of PEM); with --mechanism, --user and --password it
-// logs in. For OAUTHBEARER the password is a token.
+// logs in. For OAUTHBEARER the password is a token, for GSSAPI it names a key table, and KRB5_CONFIG the settings.
 package main
 
 import (
@@ -13,23 +13,42 @@ import (
 	"os"
 	"time"
 
+	"github.com/jcmturner/gokrb5/v8/client"
+	krb5config "github.com/jcmturner/gokrb5/v8/config"
+	"github.com/jcmturner/gokrb5/v8/keytab"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/kerberos"
 	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-func mechanism(name, user, password string) sasl.Mechanism {
+func mechanism(name, user, password string) (sasl.Mechanism, error) {
 	switch name {
 	case "PLAIN":
-		return plain.Auth{User: user, Pass: password}.AsMechanism()
+		return plain.Auth{User: user, Pass: password}.AsMechanism(), nil
 	case "SCRAM-SHA-256":
-		return scram.Auth{User: user, Pass: password}.AsSha256Mechanism()
+		return scram.Auth{User: user, Pass: password}.AsSha256Mechanism(), nil
 	case "SCRAM-SHA-512":
-		return scram.Auth{User: user, Pass: password}.AsSha512Mechanism()
+		return scram.Auth{User: user, Pass: password}.AsSha512Mechanism(), nil
+	case "GSSAPI":
+		return byTicket(user, password)
 	}
-	return oauth.Auth{Token: password}.AsMechanism()
+	return oauth.Auth{Token: password}.AsMechanism(), nil
+}
+
+func byTicket(user, file string) (sasl.Mechanism, error) {
+	settings, err := krb5config.Load(os.Getenv("KRB5_CONFIG"))
+	if err != nil {
+		return nil, err
+	}
+	key, err := keytab.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	asking := client.NewWithKeytab(user, settings.LibDefaults.DefaultRealm, key, settings)
+	return kerberos.Auth{Client: asking, Service: "kafka"}.AsMechanismWithClose(), nil
 }
 
 func config(ca, certificate, key string) (*tls.Config, error) {
@@ -94,7 +113,11 @@ func main() {
 		options = append(options, kgo.DialTLSConfig(secured))
 	}
 	if *name != "" {
-		options = append(options, kgo.SASL(mechanism(*name, *user, *password)))
+		login, err := mechanism(*name, *user, *password)
+		if err != nil {
+			fail(err)
+		}
+		options = append(options, kgo.SASL(login))
 	}
 	value, err := run(flag.Arg(0), flag.Arg(1), options)
 	if err != nil {
