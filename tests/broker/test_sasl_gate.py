@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import random
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from tests.broker.net import BrokerStandIn, receive, request
@@ -28,6 +29,7 @@ from odradek.sasl.plain import PlainServer
 from odradek.sasl.scram import Known, ScramClient, ScramServer
 from odradek.sasl.scram_credentials import ScramCredential
 from odradek.util.clock import ManualClock
+from odradek.util.promise import Promise
 from odradek.util.repeats import Repeats
 from odradek.util.timers import ManualTimers
 from odradek.wire.api import ApiKey
@@ -44,11 +46,27 @@ USERS = {"alice": "secret", "bob": "other"}
 CREDENTIAL = ScramCredential.of_password("SCRAM-SHA-256", "secret")
 
 
+class InThread(NamedTuple):
+    """Work in a thread, which ends when and how a test wants it to."""
+
+    work: Callable[[], bytes]
+    ended: Promise
+
+    def end(self) -> None:
+        self.ended.set_result(self.work())
+
+
 class Loop:
     """What a connection asks of the event loop."""
 
     def __init__(self) -> None:
         self.soon: deque[Callable[[], None]] = deque()
+        self.in_threads: list[InThread] = []
+
+    def run_in_executor(self, executor: Any, work: Callable[[bytes], bytes], token: bytes) -> Promise:
+        loop: Any = self
+        self.in_threads.append(InThread(lambda: work(token), Promise(loop)))
+        return self.in_threads[-1].ended
 
     def time(self) -> float:
         return 0.0
@@ -114,6 +132,13 @@ class Breaking(ServerMechanism):
         raise RuntimeError(f"there is a password in here: {response!r}")
 
 
+class Waiting(Lasting):
+    """Lets everybody in, out of a thread."""
+
+    name = "WAITING"
+    blocks = True
+
+
 class Harness:
     """A SASL listener without sockets."""
 
@@ -153,6 +178,7 @@ class Harness:
             ),
             "LASTING": lambda: Lasting(self.clock.now_ms() + HOUR_MS),
             "BREAKING": Breaking,
+            "WAITING": lambda: Waiting(None),
         }
         given = {"max_receive_size": 1000, "failure_delay_ms": 100, "timeout_ms": 30_000, "reauth_ms": {}}
         self.sasl = SaslListener(
@@ -236,7 +262,7 @@ def test_who_has_logged_in_is_served() -> None:
     client = harness.connect()
     told = client.answer(ApiVersionsRequest(), 0)
     assert told.error_code == 0
-    assert client.shake_hands().mechanisms == ["PLAIN", "SCRAM-SHA-256", "LASTING", "BREAKING"]
+    assert client.shake_hands().mechanisms == ["PLAIN", "SCRAM-SHA-256", "LASTING", "BREAKING", "WAITING"]
     assert client.peer.principal == ANONYMOUS
     answer = client.authenticate(b"\0alice\0secret")
     assert (answer.error_code, answer.error_message, answer.session_lifetime_ms) == (0, None, 0)
@@ -386,6 +412,53 @@ def test_a_login_that_fails(
     assert "authentication failed peer=10.0.0.1:4711" in caplog.text
     for secret in ("secret", "wrong", "malformed", "my-password"):
         assert secret not in caplog.text
+
+
+def test_a_login_in_a_thread_lets_in() -> None:
+    harness = Harness()
+    client = harness.connect()
+    assert client.shake_hands("WAITING").error_code == 0
+    client.send(SaslAuthenticateRequest(auth_bytes=b"alice"), 2, (HeartbeatRequest(), 0))
+    (waiting,) = harness.loop.in_threads
+    assert client.frames() == []
+    waiting.end()
+    harness.loop.turn()
+    first, second = client.frames()
+    assert decode_response(first, ApiKey.SASL_AUTHENTICATE, 2)[1].error_code == 0
+    assert decode_response(second, ApiKey.HEARTBEAT, 0)[1].error_code == 7
+    client.lose()
+
+
+@pytest.mark.parametrize("error", [None, asyncio.CancelledError(), SystemExit()])
+def test_a_login_that_a_thread_lets_go_of_ends_its_connection(error: BaseException | None) -> None:
+    """Nobody waits until its time is over: a broker that stops would wait with it."""
+    harness = Harness()
+    client = harness.connect()
+    client.shake_hands("WAITING")
+    client.send(SaslAuthenticateRequest(auth_bytes=b"alice"), 2)
+    (waiting,) = harness.loop.in_threads
+    if error is None:
+        waiting.ended.cancel()
+    else:
+        waiting.ended.set_exception(error)
+    harness.loop.turn()
+    assert client.frames() == []
+    assert client.transport.is_closed
+    client.lose()
+    assert (harness.open, harness.timers.pending) == (0, 0)
+
+
+def test_a_login_whose_answer_cannot_be_made_ends_its_connection() -> None:
+    harness = Harness(reauth_ms={"WAITING": "soon"})
+    client = harness.connect()
+    client.shake_hands("WAITING")
+    client.send(SaslAuthenticateRequest(auth_bytes=b"alice"), 2)
+    (waiting,) = harness.loop.in_threads
+    waiting.end()
+    harness.loop.turn()
+    assert client.frames() == []
+    assert client.transport.is_closed
+    client.lose()
 
 
 def test_frames_are_small_until_somebody_has_logged_in() -> None:

@@ -116,6 +116,31 @@ def test_a_failure_is_raised_or_is_the_futures() -> None:
     in_a_loop(main)
 
 
+def test_work_that_is_cancelled_holds_up_no_other() -> None:
+    async def main(slicer: Slicer, done: list[Any], pass_time: Callable[[], None]) -> None:
+        awaited = asyncio.get_running_loop().create_future()
+
+        def waiting() -> Steps[None]:
+            yield from steps(done, "a", 4, pass_time)
+            yield awaited
+            awaited.result()
+
+        future: Any = slicer.run(waiting())
+        other: Any = slicer.run(steps(done, "b", 9, pass_time))
+        awaited.cancel()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert future.cancelled()
+        assert (other.done(), slicer.is_busy) == (True, False)
+        # What comes later is begun.
+        later: Any = slicer.run(steps(done, "c", 9, pass_time))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert later.done()
+
+    in_a_loop(main)
+
+
 def test_work_that_begins_other_work_is_not_run_twice_in_a_turn() -> None:
     async def main(slicer: Slicer, done: list[Any], pass_time: Callable[[], None]) -> None:
         begun: list[Any] = []

@@ -137,9 +137,10 @@ def wait(answer: Any) -> Steps[Any]:
     if isinstance(answer, asyncio.Future) or asyncio.isfuture(answer):
         if not answer.done():
             yield answer
-        if answer.cancelled():
-            raise NobodyWaits
-        return answer.result()
+        try:
+            return answer.result()
+        except asyncio.CancelledError:
+            raise NobodyWaits from None
     return answer
 
 
@@ -217,7 +218,8 @@ class Slicer:
             large: whether it belongs to a large frame. Such work does not begin before the loop's next turn.
 
         Returns:
-            What came of it, or a future of that. An exception is raised, or is the future's.
+            What came of it, or a future of that. An exception is raised, or is the future's; where the steps
+            end with `CancelledError`, the future is cancelled.
         """
         awaited = None
         if not large:
@@ -227,6 +229,10 @@ class Slicer:
                 awaited = self._advance(steps, until)
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
+            except asyncio.CancelledError:
+                cancelled: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+                cancelled.cancel()
+                return cancelled
         work = _Work(steps, asyncio.get_running_loop().create_future(), large)
         self._go_on_after(work, awaited)
         return work.future
@@ -268,6 +274,9 @@ class Slicer:
         except StopIteration as end:
             if not work.future.done():
                 work.future.set_result(end.value)
+        except asyncio.CancelledError:
+            # No `Exception`: let through, it would end the turns of all others with this one's.
+            work.future.cancel()
         except Exception as error:
             if not work.future.done():
                 work.future.set_exception(error)

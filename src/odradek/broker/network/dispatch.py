@@ -25,6 +25,7 @@ from odradek.broker.requests.context import RequestContext
 from odradek.broker.requests.handler_types import Refused
 from odradek.errors import KafkaError, ProtocolError
 from odradek.errors.codes import ErrorCode
+from odradek.util.futures import error_of
 from odradek.util.promise import Promise
 from odradek.util.repeats import Repeats
 from odradek.wire.api import ApiKey, request_header_version, response_header_version
@@ -257,21 +258,29 @@ class Dispatcher:
 
         def end(done: asyncio.Future[Answer | None]) -> None:
             later.hold(False)
-            error = done.exception()
+            error = error_of(done)
             if error is None:
                 answer = done.result()
                 if answer is not None:
                     later(answer)
-            elif isinstance(error, ProtocolError):
-                later.refuse(str(error))
             else:
-                self._repeats.log(
-                    logging.ERROR, type(error), "unforeseen failure in a sliced request", exc_info=error
-                )
-                later.refuse("unforeseen failure")
+                self._refuse(later, error)
 
         running.add_done_callback(end)
         return None
+
+    def _refuse(self, later: Later, error: BaseException) -> None:
+        """Close the connection of a request that cannot be answered any more, as `Connection` does for one
+        that fails at once: out of a callback nobody else would hear of it, and the peer would wait."""
+        if isinstance(error, ProtocolError):
+            later.refuse(str(error))
+        elif isinstance(error, asyncio.CancelledError):
+            later.refuse("broken off")
+        else:
+            self._repeats.log(
+                logging.ERROR, type(error), "unforeseen failure behind a request's handler", exc_info=error
+            )
+            later.refuse("unforeseen failure")
 
     def _in_steps(self, exchange: _Exchange, frame: Any, body: int, later: Later) -> Steps[Answer | None]:
         route = exchange.route
@@ -303,7 +312,12 @@ class Dispatcher:
         return (yield from self._encode_in_steps(exchange, response, later))
 
     def _encode_later(self, exchange: _Exchange, done: asyncio.Future[Any], later: Later) -> None:
-        answer = self._slice(self._encode_in_steps(exchange, self._result_of(exchange, done), later), later)
+        try:
+            steps = self._encode_in_steps(exchange, self._result_of(exchange, done), later)
+            answer = self._slice(steps, later)
+        except Exception as error:
+            self._refuse(later, error)
+            return
         if answer is not None:
             later(answer)
 
@@ -405,17 +419,21 @@ class Dispatcher:
         return self._mute(exchange, answer, later) if exchange.context.mute_ms else answer
 
     def _answer_later(self, exchange: _Exchange, done: Any, later: Later) -> None:
-        answer = self._finish_later(exchange, done, later)
+        try:
+            answer = self._finish_later(exchange, done, later)
+        except Exception as error:
+            self._refuse(later, error)
+            return
         if answer is not None:
             later(answer)
 
     def _result_of(self, exchange: _Exchange, done: Any) -> Any:
-        if done.cancelled():
-            exchange.context.close_connection = True
-            return None
-        error = done.exception()
+        error = error_of(done)
         if error is None:
             return done.result()
+        if isinstance(error, asyncio.CancelledError):
+            exchange.context.close_connection = True
+            return None
         return self._failed(exchange, error)
 
     def _failed(self, exchange: _Exchange, error: BaseException) -> Any:

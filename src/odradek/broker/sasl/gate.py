@@ -26,6 +26,7 @@ from odradek.broker.requests.login_gate import Login
 from odradek.broker.sasl.server_authenticator import Authenticator, Evaluation, State
 from odradek.cluster.config_def import ConfigError
 from odradek.errors import IllegalSaslStateError, ProtocolError
+from odradek.util.futures import error_of
 from odradek.util.repeats import Repeats
 from odradek.wire.api import ApiKey
 
@@ -232,15 +233,26 @@ class SaslGate:
         running = listener.loop.run_in_executor(listener.threads, step.mechanism.evaluate, step.token)
 
         def end(done: asyncio.Future[bytes]) -> None:
-            if done.cancelled():
-                return
-            error = done.exception()
-            outcome = error if isinstance(error, Exception) else done.result()
             later.hold(False)
-            if not self._is_closed:
+            error = error_of(done)
+            if self._is_closed:
+                return
+            if error is not None and not isinstance(error, Exception):
+                # The threads are let go of: without its answer the login comes to nothing.
+                later.refuse("the login was broken off")
+                return
+            outcome = done.result() if error is None else error
+            try:
                 answer = self._finish(authenticator, authenticator.evaluated(step, outcome), later)
-                if answer is not None:
-                    later(answer)
+            except Exception as failure:
+                # Out of a callback nobody else hears of it, and the peer would wait until its time is over.
+                listener.repeats.log(
+                    logging.ERROR, type(failure), "unforeseen failure in a login", exc_info=failure
+                )
+                later.refuse("unforeseen failure")
+                return
+            if answer is not None:
+                later(answer)
 
         running.add_done_callback(end)
 
