@@ -12,6 +12,8 @@ from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from odradek.util.futures import error_of
+
 T = TypeVar("T")
 
 THREADS = 2
@@ -35,7 +37,7 @@ class Conversions:
         return bool(self.latest) and any(key in self.latest for key in keys)
 
     def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """Run `work` in a thread."""
+        """Run `work` in a thread; the future is cancelled where a stop comes before it has begun."""
         loop = asyncio.get_running_loop()
         if self._threads is None:
             self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="conversion")
@@ -45,7 +47,7 @@ class Conversions:
         """Run `work` in a thread; the result comes after those of all earlier calls with one of these keys.
 
         Callbacks of an earlier result have run when those of a later one do. An exception out of `work` is
-        the future's.
+        the future's; it is cancelled as that of `run` is.
         """
         loop = asyncio.get_running_loop()
         result: asyncio.Future[T] = loop.create_future()
@@ -70,14 +72,14 @@ class Conversions:
                     del latest[key]
 
         def give_out() -> None:
+            # Asked for in any case: asyncio logs errors that nobody has asked for.
+            error = error_of(running)
             if result.cancelled():
                 return
-            if running.cancelled():
-                result.cancel()
-                return
-            error = running.exception()
             if error is None:
                 result.set_result(running.result())
+            elif isinstance(error, asyncio.CancelledError):
+                result.cancel()
             else:
                 result.set_exception(error)
 

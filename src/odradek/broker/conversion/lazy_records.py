@@ -6,7 +6,9 @@ is in memory of each response that is on its way, and no more.
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,9 @@ from odradek.errors import KafkaError
 
 if TYPE_CHECKING:
     from odradek.broker.conversion.conversions import Conversions
+
+
+log = logging.getLogger(__name__)
 
 
 class LazyRecords:
@@ -50,7 +55,10 @@ class LazyRecords:
     def take(self, on_ready: Callable[[], None]) -> bytes | None:
         """The next piece; None while it is being made: `on_ready` will be called.
 
-        Raises what making it has raised.
+        Raises:
+            KafkaError: the records cannot be converted.
+            OSError: they cannot be read; the broker stops; or something unforeseen, which is logged.
+            EOFError: they are fewer bytes than was said.
         """
         if self._failed is not None:
             raise self._failed
@@ -69,7 +77,7 @@ class LazyRecords:
     def _begin(self) -> None:
         if not self._running:
             self._running = True
-            self._conversions.run(self._next).add_done_callback(lambda _: self._made())
+            self._conversions.run(self._next).add_done_callback(self._made)
 
     def _next(self) -> None:
         try:
@@ -77,11 +85,18 @@ class LazyRecords:
             if not piece:
                 raise EOFError(f"{self._left} bytes of converted records are missing")
             self._piece = piece
-        except BaseException as error:
+        except (KafkaError, OSError, EOFError) as error:
             self._failed = error
+        except BaseException as error:
+            # Senders end the connection upon what reading may raise; anything else would pass them by.
+            log.exception("unforeseen failure while records are converted")
+            self._failed = OSError(errno.EIO, f"records could not be converted: {error}")
 
-    def _made(self) -> None:
+    def _made(self, done: asyncio.Future[None]) -> None:
         self._running = False
+        if done.cancelled():
+            # The threads are gone, and a piece that is asked for again would bring new ones.
+            self._failed = OSError(errno.ECANCELED, "the broker stops")
         on_ready, self._on_ready = self._on_ready, None
         if on_ready is not None:
             on_ready()
