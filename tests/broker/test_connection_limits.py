@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import struct
 from typing import Any
@@ -270,3 +271,33 @@ def test_a_declared_size_alone_takes_no_memory() -> None:
                 writer.close()
 
     run(main)
+
+
+def test_a_connection_that_cannot_be_taken_up_is_closed_and_the_next_one_is_served(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever goes wrong with one, the listener goes on: a broker that accepts nobody says nothing else."""
+    made: list[str] = []
+
+    async def main() -> None:
+        async with listening({ApiKey.HEARTBEAT: answer_heartbeat}) as listener:
+            real = listener._protocol
+
+            def protocol(peer: Any) -> Any:
+                made.append(peer.host)
+                if len(made) == 1:
+                    raise RuntimeError("a bug")
+                return real(peer)
+
+            monkeypatch.setattr(listener, "_protocol", protocol)
+            first, _ = await connect(listener)
+            assert await read_eof(first) == b""
+            reader, writer = await connect(listener)
+            writer.write(heartbeat(7))
+            assert (await read_response(reader, ApiKey.HEARTBEAT, 0))[0] == 7
+            assert listener.accepted == 1
+            writer.close()
+
+    with caplog.at_level(logging.ERROR):
+        run(main)
+    assert "RuntimeError: a bug" in caplog.text

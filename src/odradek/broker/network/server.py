@@ -22,6 +22,7 @@ from odradek.broker.network.socket_protocol import SocketProtocol
 from odradek.broker.network.tls import TlsLayer
 from odradek.broker.network.write_turn import WriteTurn
 from odradek.broker.requests.peer import Peer
+from odradek.util.futures import error_of
 from odradek.util.hosts import same_host
 from odradek.util.repeats import Repeats
 from odradek.wire.framing import ReceiveBuffers
@@ -161,6 +162,7 @@ class Listener:
         assert self._socket is not None, "bind comes first"
         self._socket.listen(max(1, self.limits.backlog))
         self._accepting = self.loop.create_task(self._accept())
+        self._accepting.add_done_callback(self._accepting_ended)
         self._schedule_idle_sweep()
 
     def update_limits(self, limits: NetworkLimits) -> None:
@@ -207,6 +209,11 @@ class Listener:
 
     # ------------------------------------------------------------------ accepting
 
+    def _accepting_ended(self, accepting: asyncio.Task[None]) -> None:
+        error = error_of(accepting)
+        if not isinstance(error, asyncio.CancelledError):
+            log.critical("listener %s accepts no connections any more", self.name, exc_info=error)
+
     async def _accept(self) -> None:
         assert self._socket is not None
         listening = self._socket
@@ -238,7 +245,19 @@ class Listener:
                 self.loop.call_later(_ACCEPT_RETRY_S, retry.set_result, None)
                 await retry
                 continue
-            await self._take(accepted, address)
+            try:
+                await self._take(accepted, address)
+            except Exception as error:
+                # Of this one alone: without the next ones the broker would be there, and reach nobody.
+                accepted.close()
+                self.repeats.log(
+                    logging.ERROR,
+                    type(error),
+                    "a connection could not be taken up peer=%s:%d",
+                    address[0],
+                    address[1],
+                    exc_info=error,
+                )
 
     async def _next(self, listening: socket.socket) -> tuple[socket.socket, tuple[str, int]]:
         """The next connection. Unlike `loop.sock_accept`, being cancelled never loses one."""
@@ -423,5 +442,4 @@ class Listener:
 
 def _look_at(connecting: asyncio.Task[object]) -> None:
     """Nobody else may: whoever waited has been cancelled."""
-    if not connecting.cancelled():
-        connecting.exception()
+    error_of(connecting)
