@@ -210,3 +210,16 @@ async def test_a_peer_that_has_gone_is_no_failure() -> None:
     gone.cancel()
     sent.answer.set_result(response(("x", A, NONE)))
     assert await there == {A: NONE}
+
+
+@in_loop
+async def test_an_answer_that_cannot_be_read_is_a_network_exception_and_does_not_stop_what_follows() -> None:
+    world = World()
+    asked = world.ask("x")
+    broken = await world.channels.take_one()
+    following = world.ask("x")
+    broken.answer.set_result(None)
+    sent = await world.channels.take_one()
+    assert await asked == {A: NETWORK}
+    sent.answer.set_result(response(("x", A, NONE)))
+    assert await following == {A: NONE}

@@ -266,3 +266,15 @@ async def test_an_answer_that_cannot_be_taken_keeps_none_of_the_others_back() ->
     following = await world.channels.take_one()
     assert world.answers == [{A: NONE}]
     assert producers(following.request) == [3]
+
+
+@in_loop
+async def test_an_answer_that_cannot_be_read_is_no_answer_and_does_not_stop_what_follows() -> None:
+    world = World()
+    world.ask(10)
+    broken = await world.channels.take_one()
+    world.ask(11)
+    broken.answer.set_result(None)
+    following = await world.channels.take_one()
+    assert world.answers == [{}]
+    assert producers(following.request) == [11]

@@ -250,6 +250,30 @@ def test_markers_of_a_topic_that_is_gone_count_as_written(why: str) -> None:
     asyncio.run(main())
 
 
+def test_that_nobody_could_say_what_is_gone_is_logged_and_asked_again(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        cluster = Cluster(**{TRANSACTIONS: 1, "a": 1})
+        topics = {TRANSACTIONS: cluster.image.topics[TRANSACTIONS]}
+        cluster.image = cluster.image._replace(topics=topics)
+        cluster.follow()
+        failing = asyncio.get_running_loop().create_future()
+        failing.set_exception(ZeroDivisionError("a bug"))
+        queue = cluster[FIRST].controller.event_queue
+        real, queue.run = queue.run, lambda work: failing
+        decided(cluster)
+        cluster.timers.advance(PAUSE_MS)
+        await turns()
+        assert "ZeroDivisionError: a bug" in caplog.text
+        assert described(cluster[FIRST]) is PREPARED
+        queue.run = real
+        MemoryStore(cluster.server).delete(paths.topic("a"))
+        cluster.timers.advance(PAUSE_MS)
+        cluster.commit(TRANSACTIONS, 0)
+        assert described(cluster[FIRST]) is DONE
+
+    asyncio.run(main())
+
+
 @in_loop
 async def test_markers_of_a_topic_that_is_not_known_yet_wait_for_it() -> None:
     cluster = Cluster(**{TRANSACTIONS: 1, "a": 1})

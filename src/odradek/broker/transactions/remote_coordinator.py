@@ -180,7 +180,13 @@ class RemoteCoordinator:
             for question in batch.values():
                 question.answer({}, ErrorCode.NETWORK_EXCEPTION)
         else:
-            self._take(broker_id, batch, answer.result())
+            try:
+                self._take(broker_id, batch, answer.result())
+            except Exception:
+                # Nobody may wait for ever, nor those who asked later.
+                log.exception("unforeseen failure in an answer about transactions of broker %d", broker_id)
+                for question in batch.values():
+                    question.answer({}, ErrorCode.NETWORK_EXCEPTION)
         self._send_next(broker_id, queue)
 
     def _take(

@@ -172,7 +172,11 @@ class RemoteMarkers:
                 logging.INFO, broker_id, "transaction markers not written broker=%d: %s", broker_id, error
             )
         else:
-            found = _errors(answer.result())
+            try:
+                found = _errors(answer.result())
+            except Exception:
+                # Whoever waits asks again, and the next ones have their turn.
+                log.exception("unforeseen failure in an answer about markers of broker %d", broker_id)
         for markers, deliver in batch:
             errors = found.get(markers.producer_id, {})
             try:

@@ -36,6 +36,7 @@ from odradek.coordinators.transactions.coordinator import (
 from odradek.coordinators.transactions.markers import TransactionMarkers, by_leader
 from odradek.errors import CoordinatorLoadInProgressError, KafkaError
 from odradek.errors.codes import ErrorCode
+from odradek.util.futures import error_of
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
@@ -306,13 +307,16 @@ class TransactionRuntime(CoordinatorShell):
         names = {topic for topic, _ in markers.partitions}
         deleted = self._controller.event_queue.run(lambda: self._deleted(names))
         if asyncio.isfuture(deleted):
-            deleted.add_done_callback(
-                lambda done: self._drop(
-                    markers, () if done.cancelled() or done.exception() is not None else done.result()
-                )
-            )
+            deleted.add_done_callback(partial(self._looked_up, markers))
         else:
             self._drop(markers, deleted)
+
+    def _looked_up(self, markers: TransactionMarkers, deleted: asyncio.Future[set[str]]) -> None:
+        error = error_of(deleted)
+        if isinstance(error, Exception):
+            log.error("it is not known whether topics of transactions are still there", exc_info=error)
+        # Without an answer they are sent again.
+        self._drop(markers, deleted.result() if error is None else ())
 
     def _deleted(self, names: Collection[str]) -> set[str]:
         """Which topics do not exist, or are to be deleted. May wait for the store, in another thread."""
