@@ -60,8 +60,8 @@ def test_what_is_wrong_with_the_records_is_raised(error: Exception) -> None:
 
 
 def test_an_unforeseen_failure_is_one_that_senders_know(caplog: pytest.LogCaptureFixture) -> None:
-    """They end the connection of what cannot be read or converted. Anything else would pass them by, with half
-    an answer sent."""
+    """They end the connection of what cannot be read or converted. Anything else would pass them by, with
+    half an answer sent."""
 
     async def main() -> None:
         conversions = Conversions()

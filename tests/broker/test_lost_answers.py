@@ -1,4 +1,4 @@
-"""A request is answered, or its connection closed, whatever becomes of the future that its answer hangs on."""
+"""A request is answered, or its connection closed, whatever becomes of the future that its answer is in."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Later:
 class Cancelling(Slicer):
     """Gives out futures that somebody cancels."""
 
-    def run(self, steps: Any, *, large: bool = False) -> Any:  # noqa: ARG002
+    def run(self, steps: Any, *, large: bool = False) -> Any:
         steps.close()
         future = asyncio.get_running_loop().create_future()
         future.cancel()
@@ -119,7 +119,7 @@ def test_a_response_in_steps_that_fails_later_closes_the_connection(caplog: pyte
 
 @pytest.mark.parametrize("sliced", [False, True])
 def test_a_future_with_the_error_of_a_cancelled_one_closes_the_connection(sliced: bool) -> None:
-    """Asyncio makes this of work in a thread that was let go: it is not cancelled, and raises all the same."""
+    """Asyncio makes this of work in a thread that was let go: not cancelled, and raising all the same."""
 
     async def main() -> None:
         awaited = asyncio.get_running_loop().create_future()

@@ -250,7 +250,9 @@ def test_markers_of_a_topic_that_is_gone_count_as_written(why: str) -> None:
     asyncio.run(main())
 
 
-def test_that_nobody_could_say_what_is_gone_is_logged_and_asked_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_that_nobody_could_say_what_is_gone_is_logged_and_asked_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def main() -> None:
         cluster = Cluster(**{TRANSACTIONS: 1, "a": 1})
         topics = {TRANSACTIONS: cluster.image.topics[TRANSACTIONS]}

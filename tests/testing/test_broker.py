@@ -232,3 +232,15 @@ def test_names_of_kafkas_may_have_dots() -> None:
     config: dict[str, Any] = {"num.partitions": 3}
     with Broker(**config) as broker:
         assert broker.call(lambda one: one.config.num_partitions) == 3
+
+
+def test_a_cancelled_future_is_told_at_once(odradek_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.testing.broker._START_TIMEOUT_S", 5)
+
+    def cancelled(broker: Any) -> Any:
+        future = broker.loop.create_future()
+        future.cancel()
+        return future
+
+    with pytest.raises(asyncio.CancelledError):
+        odradek_broker.call(cancelled)

@@ -17,6 +17,7 @@ from odradek.broker.process.main import loop_factory
 from odradek.cluster.admin import NewTopic
 from odradek.testing.in_block import InBlock
 from odradek.testing.security import Security
+from odradek.util.futures import error_of
 
 T = TypeVar("T")
 
@@ -237,7 +238,7 @@ class Broker(InBlock):
         outcome: list[Any] = [None, None]
 
         def finish(future: asyncio.Future[Any]) -> None:
-            outcome[1] = future.exception()
+            outcome[1] = error_of(future)
             outcome[0] = future.result() if outcome[1] is None else None
             done.set()
 

@@ -25,6 +25,7 @@ from odradek.cluster.store import StoreUnavailable
 from odradek.testing.broker import Broker, create_topic
 from odradek.testing.in_block import InBlock
 from odradek.testing.security import Security
+from odradek.util.futures import error_of
 
 if TYPE_CHECKING:
     from odradek.broker.interbroker.channel import EndpointOf, InterBrokerChannel
@@ -544,20 +545,20 @@ class _FaultyChannel:
         """The same answer, unless the two have been cut off from each other before it came."""
         outer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
-        def pass_on(done: asyncio.Future[Any]) -> None:
-            error = None if done.cancelled() else done.exception()
+        def arrived(done: asyncio.Future[Any]) -> None:
+            error = error_of(done)
             if outer.done():
                 return
             if self._is_cut():
                 self._break_later(outer)
-            elif error is not None:
-                outer.set_exception(error)
-            elif done.cancelled():
+            elif error is None:
+                outer.set_result(done.result())
+            elif isinstance(error, asyncio.CancelledError):
                 outer.cancel()
             else:
-                outer.set_result(done.result())
+                outer.set_exception(error)
 
-        answer.add_done_callback(pass_on)
+        answer.add_done_callback(arrived)
         return outer
 
     def _refusal(self) -> asyncio.Future[Any]:

@@ -252,6 +252,7 @@ class Slicer:
 
     def _go_on_after(self, work: _Work, awaited: asyncio.Future[Any] | None) -> None:
         if awaited is not None:
+            # The steps look at how it has ended, be it with an error: see `wait`.
             awaited.add_done_callback(lambda done: self._go_on_after(work, None))
             return
         (self._large if work.is_large else self._others).append(work)

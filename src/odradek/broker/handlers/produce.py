@@ -400,6 +400,7 @@ def _wait(
         if waiting.done():
             _add_leaders(context, response)
         else:
+            # What fails here the loop logs: the response goes without the hints.
             waiting.add_done_callback(lambda _: _add_leaders(context, response))
     return waiting
 

@@ -22,6 +22,7 @@ from odradek.cluster.control_requests import ControlRequest, ControlRequests, Re
 from odradek.cluster.image import ClusterImage
 from odradek.errors import NotControllerError, OdradekError
 from odradek.errors.codes import ErrorCode, error_name
+from odradek.util.futures import error_of
 from odradek.util.repeats import Repeats
 from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -225,7 +226,7 @@ class ControllerChannelManager:
             channel.send(ApiVersionsRequest(), 0).add_done_callback(partial(self._looked, broker))
 
     def _looked(self, broker: int, future: asyncio.Future[Any]) -> None:
-        error = None if future.cancelled() else future.exception()
+        error = error_of(future)
         live = self._image.brokers.get(broker)
         if error is None:
             self._doubted.pop(broker, None)
@@ -289,7 +290,7 @@ class ControllerChannelManager:
             future.add_done_callback(partial(self._tried, broker, probe))
 
     def _tried(self, broker: int, probe: _Probe, future: asyncio.Future[Any]) -> None:
-        failed = future.cancelled() or future.exception() is not None
+        failed = error_of(future) is not None
         if self._probes.get(broker) is not probe:
             return
         if failed:

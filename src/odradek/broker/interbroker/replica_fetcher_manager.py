@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.replication.leadership import ZERO_TOPIC_ID
 from odradek.replication.replica_fetcher import FetchLimits, ReplicaFetcher
+from odradek.util.futures import error_of
 from odradek.util.repeats import Repeats
 from odradek.wire.api import ApiKey
 
@@ -124,7 +125,7 @@ class _Running:
     def _arrived(self, answered: asyncio.Future[Any]) -> None:
         self._fetch = None
         gives_up, self._gives_up = self._gives_up, False
-        error = None if answered.cancelled() else answered.exception()
+        error = error_of(answered)
         if self._stopped:
             return
         if gives_up and error is not None:
@@ -132,8 +133,8 @@ class _Running:
             self._is_busy = False
             self.wake()
             return
-        if answered.cancelled() or error is not None:
-            self._go_on(error or asyncio.CancelledError())
+        if error is not None:
+            self._go_on(error)
             return
         steps = self.fetcher.take(answered.result(), self._clock.now_ms(), self._clock.monotonic_ms())
         try:
@@ -147,7 +148,7 @@ class _Running:
             self._go_on(None)
 
     def _taken(self, done: asyncio.Future[None]) -> None:
-        self._go_on(asyncio.CancelledError() if done.cancelled() else done.exception())
+        self._go_on(error_of(done))
 
     def _go_on(self, error: BaseException | None) -> None:
         self._is_busy = False

@@ -34,6 +34,7 @@ from odradek.cluster.inter_broker_versions import writes_isr_itself
 from odradek.cluster.store import NodeExists, SessionExpired
 from odradek.errors import OdradekError
 from odradek.errors.codes import error_name
+from odradek.util.futures import error_of
 from odradek.util.repeats import Repeats
 from odradek.wire.messages.api_versions import ApiVersionsRequest
 from odradek.wire.messages.controlled_shutdown import ControlledShutdownRequest
@@ -365,8 +366,8 @@ class Membership:
             answer.add_done_callback(partial(self._saw_controller, controller_id))
 
     def _saw_controller(self, controller_id: int, answer: asyncio.Future[object]) -> None:
-        error = None if answer.cancelled() else answer.exception()
-        if error is None and not answer.cancelled():
+        error = error_of(answer)
+        if error is None:
             self._doubts = 0
             self._removed.discard(controller_id)
         elif isinstance(error, ChannelBroken) and error.refused:

@@ -381,6 +381,7 @@ class StateChanges:
     def _run(self, work: Coroutine[Any, Any, R]) -> asyncio.Future[R]:
         task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
+        # The request's handler has the task, and hears how it ends.
         task.add_done_callback(self._running.discard)
         return task
 

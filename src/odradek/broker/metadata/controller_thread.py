@@ -66,6 +66,7 @@ class ControllerThread:
             return work()
         running = self._loop.run_in_executor(self._executor, work)
         self._running.add(running)
+        # Whoever asked has the future, and hears how it ends.
         running.add_done_callback(self._running.discard)
         return running
 

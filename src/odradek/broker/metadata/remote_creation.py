@@ -86,6 +86,7 @@ async def _ask_controller(
         creating = asyncio.ensure_future(_create_remotely(channels, config, fresh))
         for name in fresh:
             channels.creations[name] = then(creating, partial(_pick, name))
+        # How it ends those hear who wait for the futures above.
         creating.add_done_callback(lambda done: _forget(channels, fresh))
     waited_for = {name: channels.creations[name] for name in wanted}
     for name, creation in waited_for.items():

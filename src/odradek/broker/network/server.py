@@ -186,6 +186,7 @@ class Listener:
             # The loop lets go of the socket when the task ends; only then may it be closed.
             self._accepting.cancel()
             if listening is not None:
+                # Of its error `_accepting_ended` tells.
                 self._accepting.add_done_callback(lambda _: listening.close())
             self._accepting = None
         elif listening is not None:
@@ -317,7 +318,8 @@ class Listener:
             connecting = self.loop.create_task(
                 self.loop.connect_accepted_socket(lambda: self._protocol(peer), accepted)
             )
-            connecting.add_done_callback(_look_at)
+            # Of an error nobody else may ask: whoever waits may have been cancelled.
+            connecting.add_done_callback(error_of)
             # A stop does not break off what has begun: the loop would close the socket and tell nobody, so
             # that the connection would be waited for until those are cut off that do not end by themselves.
             await asyncio.shield(connecting)
@@ -438,8 +440,3 @@ class Listener:
             if connection.active_at < deadline and connection.idle:
                 connection.abort("idle for longer than connections.max.idle.ms")
         self._schedule_idle_sweep()
-
-
-def _look_at(connecting: asyncio.Task[object]) -> None:
-    """Nobody else may: whoever waited has been cancelled."""
-    error_of(connecting)

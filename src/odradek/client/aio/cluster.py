@@ -34,6 +34,7 @@ from odradek.client.errors import (
 )
 from odradek.client.types import Node, TopicPartition
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
+from odradek.util.futures import error_of
 from odradek.wire.api import ApiKey
 
 log = logging.getLogger("odradek.client")
@@ -127,7 +128,8 @@ class Cluster:
             if self.backoff_left_ms(node_id, purpose) > 0:
                 raise ConnectionFailedError(f"broker {node_id} was not reachable a moment ago")
             task = self._connecting[key] = self._loop.create_task(self._connect(key))
-            task.add_done_callback(lambda done: _consume(done))
+            # Whoever waits hears of an error; where all have gone, nobody need.
+            task.add_done_callback(error_of)
         return await asyncio.shield(task)
 
     async def _connect(self, key: ConnectionKey) -> Connection:
@@ -453,8 +455,9 @@ class Cluster:
 
     def _task_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None and not self.closed:
-            log.error("a background task of the client failed", exc_info=task.exception())
+        error = error_of(task)
+        if isinstance(error, Exception) and not self.closed:
+            log.error("a background task of the client failed", exc_info=error)
 
     async def close(self) -> None:
         """Close all connections and end all tasks."""
@@ -481,8 +484,3 @@ class Cluster:
         # A connection that was given up while it was being made closes a turn or two of the loop later.
         for _ in range(3):
             await asyncio.sleep(0)
-
-
-def _consume(task: asyncio.Task[Any]) -> None:
-    if not task.cancelled():
-        task.exception()

@@ -23,6 +23,7 @@ from odradek.client.errors import (
 from odradek.errors import OdradekError, ProtocolError
 from odradek.sasl.client_authenticator import RENEW_AT, Work
 from odradek.security.explain import explain
+from odradek.util.futures import error_of
 from odradek.util.gathered_writes import gathering_write
 
 log = logging.getLogger("odradek.client")
@@ -119,13 +120,20 @@ class Connection(asyncio.BufferedProtocol):
             asked.token.set_result(message)
 
     def _worked_off(self, working: asyncio.Future[list[Any]]) -> None:
-        if working.cancelled() or self.closed:
+        problem = error_of(working)
+        if self.closed:
             return
-        problem = working.exception()
         if problem is None:
-            self._go_on_with_handshake(self.state.worked_off(working.result()))
-        else:
-            self.close(problem if isinstance(problem, Exception) else None)
+            try:
+                self._go_on_with_handshake(self.state.worked_off(working.result()))
+                return
+            except Exception as bug:
+                # Out of a callback nobody hears of it, and the handshake would wait until its time is over.
+                log.exception("a login with %s could not go on", self.address)
+                problem = ConnectionFailedError(f"the login with {self.address} could not go on: {bug!r}")
+        if not isinstance(problem, Exception):
+            problem = ConnectionFailedError(f"the login with {self.address} was broken off")
+        self.close(problem)
 
     def _go_on_with_handshake(self, again: list[Any] | None) -> None:
         if again is not None:

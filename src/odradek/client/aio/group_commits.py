@@ -128,6 +128,7 @@ class GroupCommits:
 
         task = self._cluster.spawn(run())
         self._background.add(task)
+        # `spawn` logs an error that `run` does not tell of.
         task.add_done_callback(self._background.discard)
 
     async def background_done(self) -> None:

@@ -42,6 +42,7 @@ from odradek.client.errors import (
 )
 from odradek.client.types import RecordMetadata, TopicPartition
 from odradek.errors import ErrorCode, KafkaError, OdradekError, error_for
+from odradek.util.futures import error_of
 from odradek.wire.api import ApiKey
 
 log = logging.getLogger("odradek.client.producer")
@@ -298,9 +299,9 @@ class Sender:
 
     def _answered(self, done: asyncio.Future[Any], node: int, batches: list[ProducerBatch]) -> None:
         self._requests.discard(done)
-        if done.cancelled():
-            return
-        error = done.exception()
+        error = error_of(done)
+        if isinstance(error, asyncio.CancelledError):
+            return  # the loop ends: `stop` settles what is left
         if error is not None:
             problem = error if isinstance(error, KafkaError) else None
             if problem is None and isinstance(error, ClosedError):

@@ -58,8 +58,8 @@ class Writer:
         while not self._site.finishing.is_set():
             await self._live(f"{self._who}.{self._life}")
             self._life += 1
-        while self._zombies:
-            await asyncio.wait(self._zombies)
+        # An error in one of them is ours.
+        await asyncio.gather(*self._zombies)
         await self._site.sweep(self._who)
 
     def _producer(self) -> AsyncProducer:
@@ -130,7 +130,6 @@ class Writer:
             if fate == "zombie":
                 zombie = asyncio.create_task(self._haunt(producer, me, sends, late))
                 self._zombies.add(zombie)
-                zombie.add_done_callback(self._zombies.discard)
                 raise Crash(fate)
             if fate == STALL:
                 await asyncio.sleep(2 * _SHORT_MS / 1000)

@@ -1,0 +1,83 @@
+"""Steps of a login that a thread makes: the connection hears of them, however they end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from odradek.client.aio.connection import Connection
+from odradek.client.config import CommonConfig
+from odradek.client.core.handshake import Opening
+from odradek.client.errors import ConnectionFailedError
+from odradek.errors import SaslAuthenticationError
+
+
+class State:
+    """Of a connection that waits for a login's step."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.fails = fails
+
+    def worked_off(self, buffers: list[bytes]) -> list[bytes]:
+        if self.fails:
+            raise ZeroDivisionError("a bug")
+        return buffers
+
+    def abandon(self) -> list[Any]:
+        return []
+
+
+def waiting(end: Callable[[asyncio.Future[Any], Connection], object], fails: bool = False) -> list[Any]:
+    """Have the step of a login end; returns how the handshake ended, and of what asyncio complains."""
+    complaints: list[Any] = []
+
+    async def main() -> BaseException | None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda loop, context: complaints.append(context["message"]))
+        connection = Connection(CommonConfig(), "h:1", loop, Opening.ASK)
+        state: Any = State(fails)
+        connection.state = state
+        working = loop.create_future()
+        working.add_done_callback(connection._worked_off)
+        end(working, connection)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        handshake = connection._handshake
+        assert handshake.done()
+        del working
+        gc.collect()
+        return handshake.exception()
+
+    return [asyncio.run(main()), complaints]
+
+
+def test_a_refusal_ends_the_handshake() -> None:
+    refused = SaslAuthenticationError("no")
+    assert waiting(lambda working, _: working.set_exception(refused)) == [refused, []]
+
+
+@pytest.mark.parametrize("how", ["cancelled", "fails"])
+def test_what_is_given_up_or_fails_behind_it_ends_the_handshake(how: str) -> None:
+    """It would wait until its time is over."""
+
+    def end(working: asyncio.Future[Any], _: Connection) -> None:
+        if how == "cancelled":
+            working.cancel()
+        else:
+            working.set_result([b"x"])
+
+    error, complaints = waiting(end, fails=how == "fails")
+    assert isinstance(error, ConnectionFailedError)
+    assert complaints == []
+
+
+def test_nobody_is_told_of_a_refusal_behind_the_close() -> None:
+    def end(working: asyncio.Future[Any], connection: Connection) -> None:
+        connection.close()
+        working.set_exception(SaslAuthenticationError("no"))
+
+    assert waiting(end)[1] == []
