@@ -58,6 +58,29 @@ def test_references_come_with_those_that_they_use_first() -> None:
         assert [name for name, _ in client(registry.url).by_id(number).references] == ["I", "O"]
 
 
+@pytest.mark.parametrize(
+    ("plain", "serialized", "expected"),
+    [
+        ("message M {}", "CgFh", "CgFh"),  # Confluent's
+        ("message M {}", "\n\x01a", "message M {}"),  # Apicurio's: bytes as text, some lost
+        ("message M {}", "message M {}", "message M {}"),  # one that does not know of the format
+        ("CgFh", None, "CgFh"),  # registered as base64: Apicurio answers HTTP 500 for the format
+    ],
+)
+def test_a_descriptor_is_taken_where_a_registry_has_it(
+    plain: str, serialized: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(_: object, __: str, path: str, *___: object) -> dict[str, object]:
+        text = serialized if path.endswith("?format=serialized") else plain
+        assert text is not None
+        return {"id": 1, "version": 1, "schemaType": "PROTOBUF", "schema": text}
+
+    monkeypatch.setattr(RegistryClient, "_ask", answer)
+    asked = client("http://none")
+    assert asked.by_id(1, serialized=True).text == expected
+    assert asked.version("t-value", "latest", serialized=True).text == expected
+
+
 def test_what_is_not_there() -> None:
     with SchemaRegistry() as registry:
         asked = client(registry.url)

@@ -76,8 +76,8 @@ class RegistryClient:
         """The schema of an id; `serialized`: a protobuf one as its descriptor, if it can be had."""
         found = self._known.get(schema_id)
         if found is None:
-            query = "?format=serialized" if serialized else ""
-            answer = self._ask("GET", f"/schemas/ids/{schema_id}{query}", f"the schema with id {schema_id}")
+            what = f"the schema with id {schema_id}"
+            answer = self._schema(f"/schemas/ids/{schema_id}", what, serialized)
             found = self._known[schema_id] = self._registered(answer, serialized, schema_id)
         return found
 
@@ -88,11 +88,9 @@ class RegistryClient:
 
     def version(self, subject: str, version: str | int, *, serialized: bool = False) -> RegisteredSchema:
         """A version of a subject; `latest` is the newest."""
-        query = "?format=serialized" if serialized else ""
-        path = f"/subjects/{quote(subject, safe='')}/versions/{version}{query}"
-        return self._registered(
-            self._ask("GET", path, f"version {version} of the subject '{subject}'"), serialized
-        )
+        path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
+        what = f"version {version} of the subject '{subject}'"
+        return self._registered(self._schema(path, what, serialized), serialized)
 
     def register(self, subject: str, kind: str, text: str) -> int:
         """Register a schema, which may be there already; return its id."""
@@ -122,14 +120,26 @@ class RegistryClient:
     ) -> None:
         if depth > 50:
             raise RegistryError(f"schemas of {self._where()} refer to each other without end")
-        query = "?format=serialized" if serialized else ""
         for one in references:
             if one["name"] in found:
                 continue
-            path = f"/subjects/{quote(one['subject'], safe='')}/versions/{one['version']}{query}"
-            answer = self._ask("GET", path, f"version {one['version']} of '{one['subject']}'")
+            path = f"/subjects/{quote(one['subject'], safe='')}/versions/{one['version']}"
+            answer = self._schema(path, f"version {one['version']} of '{one['subject']}'", serialized)
             self._collect(answer.get("references", ()), serialized, found, depth + 1)
             found[one["name"]] = answer["schema"]
+
+    def _schema(self, path: str, what: str, serialized: bool) -> Any:
+        """The answer about a schema; `serialized`: with the descriptor in base64, if it can be had.
+
+        Registries differ: Apicurio 3.3 answers `format=serialized` with the descriptor's bytes as text, which
+        loses some, and with HTTP 500 for a schema that was registered as base64. So it is asked only about
+        a schema that is text, and text it stays unless the answer is base64.
+        """
+        answer = self._ask("GET", path, what)
+        if not serialized or not isinstance(answer, dict) or _is_base64(answer.get("schema")):
+            return answer
+        other = self._ask("GET", f"{path}?format=serialized", what)
+        return other if isinstance(other, dict) and _is_base64(other.get("schema")) else answer
 
     def _ask(self, method: str, path: str, what: str, body: Any = None) -> Any:
         """The answer of the first address that gives one."""
@@ -197,6 +207,15 @@ class RegistryClient:
 
     def _where(self) -> str:
         return "the schema registry at " + ", ".join(_split_user(url, "")[0] for url in self._options.urls)
+
+
+def _is_base64(text: Any) -> bool:
+    """Whether a schema is base64; no schema in protobuf's language is, for its spaces and semicolons."""
+    try:
+        base64.b64decode(text, validate=True)
+    except (ValueError, TypeError):
+        return False
+    return True
 
 
 def _told_of_tls(failed: OSError) -> str | None:

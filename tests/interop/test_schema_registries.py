@@ -1,0 +1,65 @@
+"""Typed columns and the client of schema registries, with a registry that others have made."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interop import apicurio
+from odradek.testing import Broker
+
+pytestmark = [pytest.mark.interop, pytest.mark.spark]
+PROTO = 'syntax = "proto3";\nmessage Sale { optional int64 id = 1; optional string name = 2; }\n'
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    if (reason := apicurio.missing()) is not None:
+        pytest.skip(reason)
+    with apicurio.running(tmp_path_factory.mktemp("apicurio")) as url:
+        yield url
+
+
+def test_the_client(registry: str) -> None:
+    from odradek.spark.formats.errors import UnknownSchemaError
+    from odradek.spark.formats.options import RegistryOptions
+    from odradek.spark.formats.registry import RegistryClient
+
+    asked = RegistryClient(RegistryOptions((registry,), ""))
+    first = asked.register("a/b-value", "AVRO", '"long"')
+    assert asked.register("a/b-value", "AVRO", '"long"') == first
+    second = asked.register("a/b-value", "AVRO", '"string"')
+    assert asked.versions("a/b-value") == [2, 1]
+    newest = asked.version("a/b-value", "latest")
+    assert (newest.id, newest.text, newest.version) == (second, '"string"', 2)
+    assert (asked.by_id(first).text, asked.by_id(first).kind) == ('"long"', "AVRO")
+    draft = "http://json-schema.org/draft-07/schema#"
+    document = asked.register("json-value", "JSON", json.dumps({"$schema": draft, "type": "object"}))
+    assert asked.by_id(document).kind == "JSON"
+    for question in (lambda: asked.by_id(999_999), lambda: asked.versions("none")):
+        with pytest.raises(UnknownSchemaError):
+            question()
+
+
+def test_written_and_read_by_its_schemas(registry: str, tmp_path: Path) -> None:
+    protoc = pytest.importorskip("grpc_tools.protoc")
+    from odradek.spark.formats.options import RegistryOptions
+    from odradek.spark.formats.registry import RegistryClient
+
+    (tmp_path / "sale.proto").write_text(PROTO)
+    descriptor = tmp_path / "sale.desc"
+    words = [f"-I{tmp_path}", "--include_imports", f"--descriptor_set_out={descriptor}", "sale.proto"]
+    assert not protoc.main(["protoc", *words])
+    RegistryClient(RegistryOptions((registry,), "")).register("prototext-value", "PROTOBUF", PROTO)
+    job = Path(__file__).with_name("spark_registry_job.py")
+    with Broker(num_partitions=1) as broker:
+        words = [sys.executable, str(job), broker.bootstrap_servers, registry, str(descriptor)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found == {"avro": True, "protobuf": True, "prototext": True}
