@@ -8,10 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from odradek.client import Consumer, Producer
+from odradek.client import (
+    AccessControlEntry,
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    Admin,
+    Consumer,
+    PatternType,
+    Producer,
+    ResourcePattern,
+    ResourceType,
+)
 from odradek.client.types import TopicPartition
-from odradek.errors import TopicExistsError
-from odradek.testing import ProcessCluster
+from odradek.errors import TopicAuthorizationError, TopicExistsError
+from odradek.testing import ProcessCluster, Security
 
 ALL = {0, 1, 2}
 
@@ -131,3 +142,40 @@ def test_a_keyword_that_is_no_config_is_refused() -> None:
 def test_what_makes_no_cluster_is_refused(brokers: int, racks: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match=r"brokers"):
         ProcessCluster(brokers, racks=racks)
+
+
+def test_logins_tls_and_acls_in_two_lines(tmp_path: Path) -> None:
+    """By SCRAM and PLAIN over TLS; a follower has logged in at its leader; who may not is refused."""
+    reader = AclBinding(
+        ResourcePattern(ResourceType.TOPIC, "secret", PatternType.LITERAL),
+        AccessControlEntry("User:bob", "*", AclOperation.DESCRIBE, AclPermissionType.ALLOW),
+    )
+    security = Security(users={"admin": "a;d\\m", "alice": "al ice", "bob": "b"}, acls=(reader,), tls=True)
+    with ProcessCluster(2, data=tmp_path, security=security, min_insync_replicas=2) as cluster:
+        assert cluster.client_configs("alice")["security.protocol"] == "SASL_SSL"
+        cluster.create_topic("secret")
+        for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
+            with Producer(cluster.client_configs("admin", mechanism), acks="all") as producer:
+                producer.send("secret", value=mechanism.encode()).result(60)
+        for user in ("alice", "bob"):
+            with (
+                pytest.raises(TopicAuthorizationError),
+                Producer(cluster.client_configs(user, "SCRAM-SHA-512"), enable_idempotence=False) as producer,
+            ):
+                producer.send("secret", value=b"x").result(60)
+        with Admin(cluster.client_configs("bob")) as admin:
+            assert admin.list_topics() == ["secret"]
+        cluster.kill(1)
+        cluster.restart(1)
+        cluster.wait_for_isr("secret", {0, 1})
+        for file in tmp_path.glob("*.properties"):
+            assert file.stat().st_mode & 0o077 == 0
+        command = Path(f"/proc/{cluster.pid(0)}/cmdline")
+        assert not command.exists() or b"al ice" not in command.read_bytes()
+
+
+def test_certificates_of_clients(tmp_path: Path) -> None:
+    with ProcessCluster(1, data=tmp_path, security=Security(client_auth="required")) as cluster:
+        cluster.create_topic("t")
+        with Producer(cluster.client_configs("alice")) as producer:
+            producer.send("t", value=b"x").result(60)

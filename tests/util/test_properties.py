@@ -1,6 +1,8 @@
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from odradek.util.properties import parse_properties
+from odradek.util.properties import escaped_value, parse_properties
 
 
 @pytest.mark.parametrize(
@@ -29,3 +31,9 @@ def test_parse(text: str, expected: dict[str, str]) -> None:
 def test_bad_unicode_escape_names_the_line() -> None:
     with pytest.raises(ValueError, match=r"line 2: \\u00g1"):
         parse_properties("a=1\nb=\\u00g1x")
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+@example(" a\\\t\n\r\f= \\")
+def test_a_value_that_is_written_is_read_as_it_was(value: str) -> None:
+    assert parse_properties(f"a={escaped_value(value)}\nb=2\n") == {"a": value, "b": "2"}

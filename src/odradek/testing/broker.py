@@ -165,12 +165,13 @@ class Broker(InBlock):
     async def _main(self, ready: threading.Event) -> None:
         self._loop = asyncio.get_running_loop()
         self._finished = asyncio.Event()
+        given = properties_from_keywords(self._config)
         properties = {
             **TEST_DEFAULTS,
             "listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
             **({} if self.security is None else self.security.broker_configs(self._port)),
-            **self._between_brokers(),
-            **properties_from_keywords(self._config),
+            **({} if self.security is None else self.security.between_brokers(given)),
+            **given,
             "log.dirs": str(self.data),
         }
         broker = self._make(properties)
@@ -184,14 +185,6 @@ class Broker(InBlock):
             await self._finished.wait()
         finally:
             await self._stop(broker)
-
-    def _between_brokers(self) -> dict[str, str]:
-        if self.security is None or not self.security.uses_tls or self.security.users:
-            return {}
-        given = {*properties_from_keywords(self._config), *self.security.configs}
-        if not given.isdisjoint({"listeners", "inter.broker.listener.name"}):
-            return {}
-        return {"security.inter.broker.protocol": self.security.protocol}
 
     def _make(self, properties: dict[str, str]) -> AppBroker:
         return AppBroker(BrokerConfig(properties))

@@ -29,6 +29,9 @@ from odradek.cluster.store_server import StoreServer
 from odradek.errors import OdradekError
 from odradek.testing.cluster import check_size, cluster_defaults
 from odradek.testing.in_block import InBlock
+from odradek.testing.secured_store import write_security
+from odradek.testing.security import Security
+from odradek.util.properties import escaped_value
 
 if TYPE_CHECKING:
     from odradek.client.types import PartitionInfo
@@ -46,6 +49,9 @@ class ProcessCluster(InBlock):
             producer = Producer(bootstrap_servers=cluster.bootstrap_servers)
             cluster.kill(cluster.leader("clicks"))
 
+        with ProcessCluster(3, security=Security(users={"admin": "…", "alice": "…"}, tls=True)) as cluster:
+            producer = Producer(cluster.client_configs("alice"))
+
     Their ids are 0, 1, 2 …. Configs are keywords, as those of `Cluster`, and hold for all of them.
     """
 
@@ -56,6 +62,7 @@ class ProcessCluster(InBlock):
         data: Path | str | None = None,
         session_timeout_ms: int = 3_000,
         racks: Sequence[str] = (),
+        security: Security | str | None = None,
         **config: Any,
     ) -> None:
         """
@@ -65,6 +72,8 @@ class ProcessCluster(InBlock):
             session_timeout_ms: how long the metadata store waits for a broker that is paused. One that dies
                 is missed at once.
             racks: `broker.rack` of each; none have one without it.
+            security: as of `odradek.testing.Broker`; brokers speak it with each other, too, and are its first
+                user, by PLAIN.
             config: configs of all brokers, with underscores.
 
         Raises:
@@ -72,9 +81,10 @@ class ProcessCluster(InBlock):
             ValueError: fewer than one broker, or another number of racks.
         """
         check_size(brokers, racks)
-        check_keywords(config, ("brokers", "data", "session_timeout_ms", "racks"))
+        check_keywords(config, ("brokers", "data", "session_timeout_ms", "racks", "security"))
         self._given_data = Path(data) if data is not None else None
         self._session_timeout_ms = session_timeout_ms
+        self.security = Security.of(security)
         self._config = cluster_defaults(brokers) | properties_from_keywords(config)
         self._members = [_Process(number, racks[number] if racks else None) for number in range(brokers)]
         self._folder: Path | None = None
@@ -96,6 +106,8 @@ class ProcessCluster(InBlock):
         # The kernel takes some hundred bytes for a socket's path; the folder's may be longer.
         self._sockets = tempfile.mkdtemp(prefix="odradek-")
         self._store = EmbeddedStore(self._folder / STORE_FILE)
+        if self.security is not None:
+            write_security(self._store, self.security)
         self._server = StoreServer(
             self._store, Path(self._sockets) / _SOCKET, session_timeout_ms=self._session_timeout_ms
         )
@@ -109,18 +121,26 @@ class ProcessCluster(InBlock):
     def _command(self, member: _Process) -> list[str]:
         assert self._folder is not None and self._sockets is not None
         own = {
+            "listeners": f"PLAINTEXT://127.0.0.1:{member.port}",
+            **self._security_of(member),
             **self._config,
             "broker.id": str(member.number),
-            "listeners": f"PLAINTEXT://127.0.0.1:{member.port}",
             "log.dirs": str(self._folder / f"broker-{member.number}"),
             "odradek.store.socket": str(Path(self._sockets) / _SOCKET),
         }
         if member.rack is not None:
             own["broker.rack"] = member.rack
-        line = [sys.executable, "-m", "odradek", "server", "--worker", str(member.number)]
-        for name, text in own.items():
-            line += ["--set", f"{name}={text}"]
-        return line
+        # In a file of its own: whoever may list processes sees their words, and these hold passwords.
+        properties = self._folder / f"broker-{member.number}.properties"
+        with open(properties, "w", encoding="utf-8", opener=_for_the_owner) as file:
+            file.writelines(f"{name}={escaped_value(text)}\n" for name, text in own.items())
+        words = ["server", "--worker", str(member.number), "--config", str(properties)]
+        return [sys.executable, "-m", "odradek", *words]
+
+    def _security_of(self, member: _Process) -> dict[str, str]:
+        if self.security is None:
+            return {}
+        return self.security.broker_configs(member.port) | self.security.between_brokers(self._config)
 
     def _log_of(self, member: _Process) -> Path:
         assert self._folder is not None
@@ -151,6 +171,13 @@ class ProcessCluster(InBlock):
         """What clients are given: all brokers, also those that do not run now."""
         return ",".join(f"127.0.0.1:{member.port}" for member in self._members)
 
+    def client_configs(self, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
+        """What a client of this cluster is given; see `odradek.testing.Broker.client_configs`."""
+        configs: dict[str, Any] = {"bootstrap.servers": self.bootstrap_servers}
+        if self.security is not None:
+            configs |= self.security.client_configs(user, mechanism)
+        return configs
+
     @property
     def live(self) -> list[int]:
         """The ids of the brokers that run, paused ones included."""
@@ -169,8 +196,12 @@ class ProcessCluster(InBlock):
         return self._log_of(self._members[broker_id]).read_text(errors="replace")
 
     def admin(self) -> Admin:
-        """A client for administration; the caller closes it."""
-        return Admin(bootstrap_servers=self.bootstrap_servers)
+        """A client for administration, which may do everything; the caller closes it."""
+        return self._admin_of(self.bootstrap_servers)
+
+    def _admin_of(self, servers: str) -> Admin:
+        who = None if self.security is None else self.security.administrator
+        return Admin({**self.client_configs(who), "bootstrap.servers": servers})
 
     @property
     def controller(self) -> int:
@@ -252,7 +283,7 @@ class ProcessCluster(InBlock):
         for member in self._members:
             if not member.is_running:
                 raise RuntimeError(f"broker {member.number} has ended:\n{self._end_of_log(member)}")
-            with Admin(bootstrap_servers=f"127.0.0.1:{member.port}") as admin:
+            with self._admin_of(f"127.0.0.1:{member.port}") as admin:
                 if len(admin.describe_cluster().nodes) < len(self.live):
                     return False
         return True
@@ -290,6 +321,10 @@ class ProcessCluster(InBlock):
     def resume(self, broker_id: int) -> None:
         """Let a paused broker go on (SIGCONT)."""
         self._members[broker_id].send(signal.SIGCONT)
+
+
+def _for_the_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 class _Process:

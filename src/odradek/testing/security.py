@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +90,15 @@ class Security:
         authority: CertificateAuthority = self._made["authority"]
         return authority
 
+    @property
+    def administrator(self) -> str | None:
+        """Who may do everything: a super user who can log in, else the first user; of no users the name in a
+        certificate, None where nobody shows one."""
+        names = [name.removeprefix("User:") for name in self.super_users]
+        if self.users:
+            return next((name for name in names if name in self.users), next(iter(self.users)))
+        return None if self.client_auth == "none" else next(iter(names), "admin")
+
     def certificate(self, name: str) -> Issued:
         """Return a client's certificate, made when it is first asked for.
 
@@ -106,6 +115,18 @@ class Security:
         if "broker" not in self._made:
             self._made["broker"] = self.authority.issue("broker", hosts=self.hosts)
         return {**self._made["broker"].configs(), **self.authority.trust()}
+
+    def between_brokers(self, given: Collection[str]) -> dict[str, str]:
+        """What has brokers speak TLS with each other where that takes no login.
+
+        Args:
+            given: the names of configs that say otherwise.
+        """
+        if not self.uses_tls or self.users:
+            return {}
+        if not {"listeners", "inter.broker.listener.name"}.isdisjoint({*given, *self.configs}):
+            return {}
+        return {"security.inter.broker.protocol": self.protocol}
 
     def _tls_of_broker(self) -> dict[str, str]:
         # Under the listener's prefix it also counts where there are logins.

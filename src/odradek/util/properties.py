@@ -13,6 +13,7 @@ from pathlib import Path
 
 _BLANKS = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_WRITTEN = {ord(character): f"\\{letter}" for letter, character in (*_ESCAPES.items(), ("\\", "\\"))}
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -27,6 +28,12 @@ def parse_properties(text: str) -> dict[str, str]:
 def load_properties(path: Path | str) -> dict[str, str]:
     """`parse_properties` of a file. Raises `OSError` as reading it does."""
     return parse_properties(Path(path).read_text(encoding="utf-8"))
+
+
+def escaped_value(text: str) -> str:
+    """Return how a value is written that is to be read as it is: line ends, backslashes, a leading blank."""
+    written = text.translate(_WRITTEN)
+    return f"\\{written}" if written[:1] == " " else written
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
