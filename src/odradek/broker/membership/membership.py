@@ -26,6 +26,7 @@ from odradek.broker.interbroker.tls import InterBrokerTls
 from odradek.broker.interbroker.transport import AsyncioTransport
 from odradek.broker.interbroker.zk_isr_manager import CHECK_INTERVAL_MS, ZkIsrManager
 from odradek.broker.membership.state_changes import StateChanges
+from odradek.broker.membership.strays import Strays
 from odradek.broker.membership.unclean_return import be_missed
 from odradek.broker.metadata.metadata_cache import MetadataCache
 from odradek.broker.sasl.inter_broker import inter_broker_login
@@ -202,6 +203,14 @@ class Membership:
             broker_epoch=self._broker_epoch,
         )
         self.state_changes.on_leadership = on_leadership
+        self._strays = Strays(
+            broker_id=self._config.broker_id,
+            logs=logs,
+            replicas=replicas,
+            image=lambda: self.metadata.image,
+            run_in_store=self._run_in_store,
+            set_aside=self.state_changes.set_aside,
+        )
         self._isr_changes = self._make_isr_changes(replicas)
         replicas.on_isr_wanted = self._isr_changes.want
         replicas.is_eligible = self._is_live
@@ -261,6 +270,7 @@ class Membership:
             ),
             # What could not be followed, as the metadata store was out of reach.
             Periodic(self._loop, "controller", _LOOK_AGAIN_MS, self._look_again),
+            Periodic(self._loop, "strays", self._config.log_retention_check_interval_ms, self._strays.check),
         ]
         if isinstance(self._isr_changes, ZkIsrManager):
             propagate = self._isr_changes.maybe_propagate_isr_changes
@@ -571,6 +581,7 @@ class Membership:
         if hasattr(self, "fetchers"):
             self.fetchers.stop()
             self._isr_changes.stop()
+            self._strays.stop()
             self.state_changes.let_go()
         self._to_brokers.stop()
         self.channels.close()

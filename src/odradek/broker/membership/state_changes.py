@@ -11,8 +11,9 @@ turn.
   is not assigned to this broker UNKNOWN_TOPIC_OR_PARTITION; of a topic of another id INCONSISTENT_TOPIC_ID.
 - After the stop everything is STALE_BROKER_EPOCH: this life of the broker is over.
 - A replica that UpdateMetadata gives to others alone, in a newer leader epoch, is led and followed no more;
-  its log stays, as only StopReplica deletes. It was taken from this broker while that was away: StopReplica
-  never came, and a broker that has registered anew is told of what it still holds. (Kafka's goes on leading.)
+  its log stays, as only StopReplica deletes, until it is set aside (`strays`). It was taken from this broker
+  while that was away: StopReplica never came, and a broker that has registered anew is told of what it still
+  holds. (Kafka's goes on leading.)
 - A replica whose log cannot be used is KAFKA_STORAGE_ERROR. So is one that is to be deleted, until its folder
   is there to be deleted: it would come back otherwise.
 
@@ -38,6 +39,7 @@ from odradek.broker.replicas.replica_manager import PARTITIONS_AT_ONCE
 from odradek.cluster import loading
 from odradek.cluster.image import PartitionImage, TopicImage
 from odradek.cluster.store import StoreError
+from odradek.errors import KafkaStorageError
 from odradek.errors.codes import ErrorCode
 from odradek.wire.messages.leader_and_isr import (
     LeaderAndIsrResponse,
@@ -375,6 +377,26 @@ class StateChanges:
             return ErrorCode.NONE
         self._replicas.delete(topic, index)
         return ErrorCode.NONE if self._logs.is_gone((topic, index)) else ErrorCode.KAFKA_STORAGE_ERROR
+
+    # ------------------------------------------------------------------ strays
+
+    def set_aside(self, keys: Iterable[TopicPartition]) -> asyncio.Future[None]:
+        """Keep logs that are not this broker's any more under `-stray` names; what is led or followed again
+        by now stays. A future of the end."""
+        return self._run(self._set_aside(keys))
+
+    async def _set_aside(self, keys: Iterable[TopicPartition]) -> None:
+        async with self._one_at_a_time:
+            for count, (topic, index) in enumerate(keys, 1):
+                if self._stopped:
+                    return
+                if self._logs.get(topic, index) is not None and self._replicas.is_idle(topic, index):
+                    try:
+                        self._replicas.set_aside(topic, index)
+                    except KafkaStorageError as error:
+                        log.error("a stray log stays where it is: %s", error)
+                if count % PARTITIONS_AT_ONCE == 0:
+                    await asyncio.sleep(0)
 
     # ------------------------------------------------------------------ the end
 

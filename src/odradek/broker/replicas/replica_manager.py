@@ -302,6 +302,24 @@ class ReplicaManager:
         if not self._logs.is_gone((topic, index)):
             self._delete_log(topic, index)
 
+    def is_idle(self, topic: str, index: int) -> bool:
+        """Return whether a partition is neither led nor followed here."""
+        partition = self.find(topic, index)
+        return partition is None or partition.leader_id < 0
+
+    def set_aside(self, topic: str, index: int) -> None:
+        """Have a partition here no more, and keep its log under a `-stray` name; see `membership.strays`.
+
+        Raises:
+            KafkaStorageError: its folder cannot be renamed.
+        """
+        stray = self._logs.set_aside(topic, index)
+        self._forget(topic, index)
+        log.warning(
+            "%s-%d is no replica of this broker any more; its folder is %s now, and may be removed",
+            *(topic, index, stray),
+        )
+
     def preferred_read_replica(
         self, partition: Partition, offset: int, rack: str, listener: str, now_ms: int
     ) -> int:
@@ -432,19 +450,25 @@ class ReplicaManager:
             self._delete_log(topic.name, index)
 
     def _remove(self, topic: str, index: int) -> None:
+        partition = self._forget(topic, index)
+        if partition is not None:
+            self._delete_log(topic, index)
+            # Whoever waits for this partition learns that it is gone.
+            self._purgatory.check(partition.key)
+
+    def _forget(self, topic: str, index: int) -> Partition | None:
+        """Have a partition here no more; return it, if it was here."""
         partitions = self.by_topic.get(topic)
         partition = None if partitions is None else partitions.pop(index, None)
         self.offline.pop((topic, index), None)
         self._retry_at_ms.pop((topic, index), None)
         if partition is None or partitions is None:
-            return
+            return None
         if not partitions:
             del self.by_topic[topic]
         self._count -= 1
         partition.leader_id = -1
-        self._delete_log(topic, index)
-        # Whoever waits for this partition learns that it is gone.
-        self._purgatory.check(partition.key)
+        return partition
 
     def _delete_log(self, topic: str, index: int) -> None:
         try:
