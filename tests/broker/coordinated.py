@@ -6,8 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from tests.log.following import append_follower
-
+from log.following import append_follower
 from odradek.broker.config.broker_config import BrokerConfig
 from odradek.broker.event_loop.slices import Slicer, is_in_steps, take_or_wait
 from odradek.broker.groups.runtime import GroupRuntime

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
-from tests.broker.net import BrokerStandIn, receive, request
-from tests.seeds import each_seed
 
+from broker.net import BrokerStandIn, receive, request
 from odradek.broker.apis.registry import Handler, Handlers
 from odradek.broker.network.connection import Connection
 from odradek.broker.network.dispatch import Dispatcher
@@ -40,6 +39,7 @@ from odradek.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.wire.messages.metadata import MetadataRequest
 from odradek.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from odradek.wire.messages.sasl_handshake import SaslHandshakeRequest
+from seeds import each_seed
 
 HOUR_MS = 3_600_000
 USERS = {"alice": "secret", "bob": "other"}

@@ -13,14 +13,14 @@ from typing import Any
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
-from tests.sasl.identity_provider import IdentityHandler, serve
-from tests.sasl.test_assertions import write_key
-from tests.sasl.tokens import ISSUER, Provider, jwks, write_jwks
 
 from odradek import Admin, Consumer, Producer
 from odradek.client.errors import ConfigError, SaslAuthenticationError
 from odradek.spark.options import parse_source
 from odradek.testing import Broker, Security
+from sasl.identity_provider import IdentityHandler, serve
+from sasl.test_assertions import write_key
+from sasl.tokens import ISSUER, Provider, jwks, write_jwks
 
 PROVIDER, OTHER = Provider(), Provider()
 CLIENT = rsa.generate_private_key(public_exponent=65537, key_size=2048)

@@ -123,7 +123,7 @@ def test_whatever_is_lost(kind: Any, release: str | None, seed: int) -> None:
         finally:
             proxy.on_request = proxy.on_response = lambda key, frame: True
             client.close()
-        assert proxy.cuts > 10
+        assert proxy.cuts
         with RawReader(broker.bootstrap_servers, {"isolation.level": "read_committed"}) as reader:
             assert [partition(reader, 0), partition(reader, 1)] == expected, f"seed {seed}"
         with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:

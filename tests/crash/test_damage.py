@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.log.following import flush_dirty
 
 from log.batches import NOW_MS, batch, marker, records_of
+from log.following import flush_dirty
 from odradek import Admin, Consumer, NewTopic, Producer, TopicPartition
 from odradek.log import LogConfig, LogManager, PartitionLog
 from odradek.log.errors import DataDirectoryError

@@ -11,13 +11,13 @@ from typing import Any
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
-from tests.sasl.identity_provider import IdentityHandler, serve
-from tests.sasl.test_assertions import write_key
 
 from interop import kafka_peer
 from interop.test_sasl import OAUTH, broker, token, write_properties
 from odradek import Admin
 from odradek.testing import Broker
+from sasl.identity_provider import IdentityHandler, serve
+from sasl.test_assertions import write_key
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("kafka_toolchain")]
 

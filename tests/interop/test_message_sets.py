@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.records.validating import validate_batches
 
 from odradek.errors import KafkaError
 from odradek.records.batch import (
@@ -26,6 +25,7 @@ from odradek.records.message_set_builder import MessageSetBuilder
 from odradek.records.message_validation import validate_message_set
 from odradek.records.patch import assign_offsets
 from odradek.records.up_conversion import batch_to_messages, messages_to_batch, place_messages
+from records.validating import validate_batches
 
 from . import kafka_peer
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sasl.tokens import ISSUER, Provider, write_jwks
 
 from interop import kafka_peer, row_names
 from interop.compatibility import Rows
@@ -23,6 +22,7 @@ from odradek.broker.config.password_encoder import PasswordEncoder
 from odradek.client.errors import SaslAuthenticationError
 from odradek.sasl.jaas import quote
 from odradek.testing import Broker, Security
+from sasl.tokens import ISSUER, Provider, write_jwks
 
 pytestmark = pytest.mark.interop
 

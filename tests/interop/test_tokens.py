@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.sasl.tokens import ISSUER, Provider, write_jwks
 
 from interop import kafka_peer, row_names
 from interop.compatibility import Rows
@@ -19,6 +18,7 @@ from interop.test_spark_connector import CONNECTOR
 from odradek import Admin, Consumer, Producer
 from odradek.client.errors import SaslAuthenticationError
 from odradek.testing import Broker
+from sasl.tokens import ISSUER, Provider, write_jwks
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("kafka_toolchain")]
 

@@ -7,7 +7,6 @@ import random
 import tracemalloc
 
 import pytest
-from tests.records.validating import validate_batches
 
 from odradek.errors import KafkaError, ProtocolError
 from odradek.records.batch import BatchHeader, compute_crc, iter_batches, iter_records
@@ -15,6 +14,7 @@ from odradek.records.builder import build_batch
 from odradek.records.columns import iter_columns
 from odradek.records.compression import Codec, decompress
 from odradek.records.control import parse_end_marker
+from records.validating import validate_batches
 from seeds import seed
 
 from .golden import RELEASES, log_batches, wire_record_sets

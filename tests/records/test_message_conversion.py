@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.records.validating import validate_batches
 
 from odradek.errors import (
     CorruptRecordError,
@@ -31,6 +30,7 @@ from odradek.records.message_validation import ValidMessages, validate_message_s
 from odradek.records.patch import assign_offsets
 from odradek.records.up_conversion import batch_to_messages, messages_to_batch, place_messages
 from odradek.records.validate import record_errors
+from records.validating import validate_batches
 from seeds import seed
 
 from .golden import wire_record_sets

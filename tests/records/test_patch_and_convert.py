@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.records.validating import validate_batches
 
 from odradek.records.batch import BatchHeader, TimestampType, check_crc, iter_batches, iter_records
 from odradek.records.builder import BatchBuilder, build_batch
@@ -11,6 +10,7 @@ from odradek.records.compression import Codec
 from odradek.records.control import ControlType, end_marker_batch
 from odradek.records.convert import needs_recompression, recompress, target_codec
 from odradek.records.patch import assign_offsets
+from records.validating import validate_batches
 
 RECORDS = [(1000 + i % 3, b"k%d" % i, b"v" * i, []) for i in range(50)]
 

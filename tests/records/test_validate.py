@@ -6,7 +6,6 @@ import struct
 from collections.abc import Callable
 
 import pytest
-from tests.records.validating import validate_batches
 
 from odradek.errors import ErrorCode, KafkaError
 from odradek.records.batch import HEADER_BYTES, BatchHeader, TimestampType, compute_crc, iter_batches
@@ -15,6 +14,7 @@ from odradek.records.compression import Codec, compress, decompress
 from odradek.records.control import ControlType, end_marker_batch
 from odradek.records.validate import record_errors
 from odradek.records.varint import encode_varint
+from records.validating import validate_batches
 
 from .golden import wire_record_sets
 

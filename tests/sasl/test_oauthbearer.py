@@ -11,8 +11,6 @@ from typing import Any
 
 import jwt
 import pytest
-from tests.sasl.tokens import ISSUER, NOW_S, Provider, jwks, write_jwks
-from tests.seeds import each_seed
 
 from odradek.sasl.http import HttpError
 from odradek.sasl.jwt import JwtValidator
@@ -21,6 +19,8 @@ from odradek.sasl.mechanisms import SaslError, SaslRefusal
 from odradek.sasl.oauthbearer import OAuthBearerClient, OAuthBearerServer, Token, TokenRefused
 from odradek.sasl.token_providers import ClientCredentials, UnsecuredTokens
 from odradek.sasl.unsecured import UnsecuredValidator
+from sasl.tokens import ISSUER, NOW_S, Provider, jwks, write_jwks
+from seeds import each_seed
 
 PROVIDER = Provider()
 OTHER = Provider()  # of another key under the same id

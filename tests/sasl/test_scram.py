@@ -7,11 +7,11 @@ import re
 from base64 import b64decode, b64encode
 
 import pytest
-from tests.seeds import each_seed
 
 from odradek.sasl.mechanisms import SCRAM_SHA_256, SCRAM_SHA_512, SaslError, SaslRefusal
 from odradek.sasl.scram import MAX_CLIENT_ITERATIONS, Known, SaltedPasswords, ScramClient, ScramServer
 from odradek.sasl.scram_credentials import HASHES, ScramCredential
+from seeds import each_seed
 
 CREDENTIALS = {
     mechanism: ScramCredential.of_password(mechanism, "pencil", 4096, b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="))

@@ -8,8 +8,7 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.log.following import append_follower
-
+from log.following import append_follower
 from odradek.records.batch import TimestampType
 from odradek.records.builder import BatchBuilder
 from odradek.records.compression import Codec
