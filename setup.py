@@ -51,6 +51,7 @@ WALK = (
     "broker/requests/answer.py",
     "broker/requests/context.py",
     "broker/requests/peer.py",
+    "broker/transactions/gate.py",
     "broker/transactions/produce.py",
     "log/partition/append_rules.py",
     "log/partition/appending.py",

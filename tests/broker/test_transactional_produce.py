@@ -172,6 +172,11 @@ def test_one_request_is_of_one_producer(tmp_path: Path) -> None:
             )
             found = (await producer.client.call(request, 9)).responses[0].partition_responses
             assert [one.error_code for one in found] == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
+            # Also where the other's partition is not here yet: it may be when the append comes to it.
+            request.topic_data[0].partition_data[1].index = 99
+            found = (await producer.client.call(request, 9)).responses[0].partition_responses
+            assert [one.error_code for one in found] == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
+            request.topic_data[0].partition_data[1].index = 1
             # Beside a plain batch, and a broken one, each stands for itself.
             data = request.topic_data[0].partition_data
             data[1].records = batch()

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from odradek.broker.handlers import add_partitions_to_txn, write_txn_markers
-from odradek.broker.transactions.gate import admit
+from odradek.broker.transactions.gate import Admission
 from odradek.cluster import paths
 from odradek.cluster.memory import MemoryStore
 from odradek.coordinators.transactions.states import TransactionState
-from odradek.errors import OutOfOrderSequenceError
+from odradek.errors import ConcurrentTransactionsError, OutOfOrderSequenceError
 from odradek.errors.codes import ErrorCode
 from odradek.log.producers.producer_state import Origin
+from odradek.records.builder import build_batch
 from odradek.records.control import ControlType, end_marker_batch
 from odradek.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from odradek.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
@@ -387,10 +388,12 @@ async def test_without_a_coordinator_that_is_live_the_producer_tries_again() -> 
 # ---------------------------------------------------------------------- what a client is told
 
 
-def admitted(cluster: Cluster, sequence: int) -> Any:
+def admitted(cluster: Cluster, sequence: int, epoch: int = 0) -> Any:
     """A batch of producer 7 for partition a-0, which the second broker leads."""
     services: Any = cluster[SECOND]
-    return admit(services, "x", 7, 0, {A: sequence}, joins=False, knows_abortable=True)
+    admission = Admission(services, 7, epoch, joins=False, knows_abortable=True)
+    admission.note(A, services.replicas.find(*A), sequence)
+    return admission.ask("x")
 
 
 @in_loop
@@ -408,10 +411,31 @@ async def test_a_batch_that_could_not_be_verified_goes_before_later_ones() -> No
     assert admission.errors == {}
     producers = cluster[SECOND].replicas.get(*A).log.producers
     with pytest.raises(OutOfOrderSequenceError):
-        admission.check(A, producers, 7, 0, 5)
+        admission.check(A, producers, 5)
     again = admitted(cluster, 0)
     (await cluster[SECOND].channels.take_one()).answer.set_result(response(("x", A, NONE)))
-    (await again).check(A, producers, 7, 0, 0)
+    (await again).check(A, producers, 0)
+
+
+@in_loop
+async def test_a_transaction_that_goes_on_is_not_asked_for_and_may_end_before_the_append() -> None:
+    cluster = Cluster(**{TRANSACTIONS: 1, "a": 1})
+    cluster.move("a", 0, SECOND, 1)
+    partition = cluster[SECOND].replicas.get(*A)
+    records = [(cluster.clock.now_ms(), None, b"value", ())]
+    for epoch in (0, 1):
+        batch = build_batch(records, producer_id=7, producer_epoch=epoch, base_sequence=0, transactional=True)
+        partition.append(batch, required_acks=1, now_ms=cluster.clock.now_ms())
+        admission = admitted(cluster, 1, epoch)
+        assert await cluster[SECOND].channels.take() == []
+        admission.check(A, partition.log.producers, 1)
+        # Its end comes while something else is waited for.
+        marker = end_marker_batch(
+            ControlType.COMMIT, producer_id=7, producer_epoch=epoch, coordinator_epoch=0, timestamp=0
+        )
+        partition.append(marker, required_acks=1, now_ms=0, origin=Origin.COORDINATOR)
+        with pytest.raises(ConcurrentTransactionsError):
+            admission.check(A, partition.log.producers, 1)
 
 
 @in_loop

@@ -11,7 +11,10 @@ from odradek.errors import (
     UnsupportedForMessageFormatError,
 )
 from odradek.records.batch import (
+    BATCH_OF_PRODUCER_STRUCT,
     HEADER_BYTES,
+    PRODUCER_ID_AT,
+    PRODUCER_STRUCT,
     BatchHeader,
     TimestampType,
     batch_records,
@@ -63,6 +66,15 @@ def test_headers_of_kafkas_own_logs(release: str) -> None:
         horizon = expected.get("delete_horizon_ms")
         assert header.delete_horizon_ms == (horizon if horizon not in (None, -1) else None), where
         check_crc(header, raw)
+        assert BATCH_OF_PRODUCER_STRUCT.unpack_from(raw) == (
+            header.length,
+            header.magic,
+            header.attributes,
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+        )
+        assert PRODUCER_STRUCT.unpack_from(raw, PRODUCER_ID_AT) == header[9:12]
 
 
 @pytest.mark.parametrize("release", RELEASES)

@@ -52,10 +52,16 @@ NO_PRODUCER_ID: Final = -1
 NO_SEQUENCE: Final = -1
 NO_LEADER_EPOCH: Final = -1
 
-_MIN_LENGTH = HEADER_BYTES - LOG_OVERHEAD
+MIN_LENGTH: Final = HEADER_BYTES - LOG_OVERHEAD
+"""The least length that a header has."""
 _V0_MIN_LENGTH = 14
 
 HEADER_STRUCT = struct.Struct(">qiibIhiqqqhii")
+PRODUCER_STRUCT: Final = struct.Struct(">qhi")
+"""Producer id, epoch and base sequence, at `PRODUCER_ID_AT`."""
+BATCH_OF_PRODUCER_STRUCT: Final = struct.Struct(">8xi4xb4xh20xqhi")
+"""Of a whole header what tells whether a batch is one, and whose: length, magic, attributes, and the three of
+`PRODUCER_STRUCT`."""
 _PREFIX = struct.Struct(">qiib")
 
 
@@ -112,7 +118,7 @@ class BatchHeader(NamedTuple):
                 f"{len(buffer) - offset} bytes cannot hold the header of a record batch",
             )
         header = cls._make(HEADER_STRUCT.unpack_from(buffer, offset))
-        if header.magic != MAGIC_V2 or header.length < _MIN_LENGTH:
+        if header.magic != MAGIC_V2 or header.length < MIN_LENGTH:
             check_magic_and_length(header.magic, header.length)
         return header
 
@@ -193,7 +199,7 @@ def check_magic_and_length(magic: int, length: int) -> None:
         raise UnsupportedForMessageFormatError(f"message sets of magic {magic} are not supported")
     if magic != MAGIC_V2:
         raise CorruptRecordError(f"no record batch has magic {magic}")
-    if length < _MIN_LENGTH:
+    if length < MIN_LENGTH:
         raise CorruptRecordError(
             f"a record batch of {length + LOG_OVERHEAD} bytes is smaller than its header of {HEADER_BYTES}",
         )

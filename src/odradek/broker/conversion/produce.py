@@ -40,18 +40,10 @@ def topic_name(context: RequestContext, topic: TopicProduceData) -> str | None:
     return context.broker.image.topic_name(topic.topic_id)
 
 
-def partitions_of(
-    context: RequestContext, request: ProduceRequest
-) -> Iterator[tuple[Partition, tuple[str, int], PartitionProduceData]]:
-    """The partitions that are here and may be written to, each with its key and what is for it."""
-    for topic in request.topic_data:
-        yield from partitions_of_topic(context, topic)
-
-
 def partitions_of_topic(
     context: RequestContext, topic: TopicProduceData
 ) -> Iterator[tuple[Partition, tuple[str, int], PartitionProduceData]]:
-    """As `partitions_of`, of one topic."""
+    """The partitions of a topic that are here and may be written to, each with its key and what is for it."""
     broker = context.broker
     name = topic_name(context, topic)
     if name is None or not context.may_write(name):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.apis.registry import handler
 from odradek.broker.coordination.response_future import ResponseFuture
-from odradek.broker.requests.authorization import Operation, transactional_id
+from odradek.broker.requests.authorization import Operation
 from odradek.broker.requests.authorization import group as group_resource
 from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC
 from odradek.coordinators.partitioner import partition_for
@@ -31,7 +31,7 @@ def handle(
 ) -> AddOffsetsToTxnResponse | asyncio.Future[AddOffsetsToTxnResponse]:
     """Let the group's partition join."""
     broker, version = context.broker, context.api_version
-    if not context.authorize(Operation.WRITE, transactional_id(request.transactional_id)):
+    if not context.may_write_with(request.transactional_id):
         return AddOffsetsToTxnResponse(error_code=int(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
     if not context.authorize(Operation.READ, group_resource(request.group_id)):
         return AddOffsetsToTxnResponse(error_code=int(ErrorCode.GROUP_AUTHORIZATION_FAILED))

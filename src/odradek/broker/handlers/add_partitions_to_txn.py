@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.apis.registry import handler
 from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.event_loop.slices import Steps, take_all, wait
-from odradek.broker.requests.authorization import CLUSTER, Operation, transactional_id
+from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.broker.requests.authorization import topic as topic_resource
 from odradek.cluster.image import INTERNAL_TOPICS
 from odradek.coordinators.reply import Reply
@@ -134,7 +134,7 @@ def _partitions(topics: Sequence[AddPartitionsToTxnTopic]) -> Steps[list[TopicPa
 
 def _refusals(context: RequestContext, added: Added, from_client: bool) -> Steps[PartitionErrors | None]:
     """Why none of the partitions may join; None: the coordinator decides."""
-    if from_client and not context.authorize(Operation.WRITE, transactional_id(added.transactional_id)):
+    if from_client and not context.may_write_with(added.transactional_id):
         return dict.fromkeys(added.partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     image = context.broker.image
     writable: dict[str, bool] = {}

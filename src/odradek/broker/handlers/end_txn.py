@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.apis.registry import handler
 from odradek.broker.coordination.response_future import ResponseFuture
-from odradek.broker.requests.authorization import Operation, transactional_id
 from odradek.coordinators.reply import Reply
 from odradek.coordinators.transactions.commands import ProducerResult
 from odradek.coordinators.transactions.coordinator import error_for_version
@@ -32,7 +31,7 @@ def handle(
     context: RequestContext, request: EndTxnRequest
 ) -> EndTxnResponse | asyncio.Future[EndTxnResponse]:
     """End the transaction as its producer asks."""
-    if not context.authorize(Operation.WRITE, transactional_id(request.transactional_id)):
+    if not context.may_write_with(request.transactional_id):
         return EndTxnResponse(error_code=int(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
     # A transaction of version 2 may use up its epochs, and then needs another producer id.
     return context.broker.transactions.with_producer_ids(lambda: _end(context, request))

@@ -47,7 +47,7 @@ def handle(
     """Give out the next producer id, or the next epoch of a transactional id."""
     name = request.transactional_id
     if name is not None:
-        if not context.authorize(Operation.WRITE, transactional_id(name)):
+        if not context.may_write_with(name):
             return _failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if request.enable2_pc and not context.authorize(Operation.TWO_PHASE_COMMIT, transactional_id(name)):
             return _failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)

@@ -340,7 +340,7 @@ class _Appends:
         if records is None:
             raise InvalidRecordError("a record batch is missing")
         if self._admission is not None:
-            require_admitted(self._admission, (name, index), partition, records, self._version)
+            require_admitted(self._admission, partition, records, self._version)
         prepared = None
         if self._prepared:
             found = self._prepared.get((name, index))

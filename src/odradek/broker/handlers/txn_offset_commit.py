@@ -18,14 +18,15 @@ from odradek.broker.apis.registry import handler
 from odradek.broker.coordination.response_future import ResponseFuture
 from odradek.broker.event_loop.slices import Steps
 from odradek.broker.groups.committing import commit_in_pieces, take_refused
-from odradek.broker.requests.authorization import Operation, transactional_id
+from odradek.broker.requests.authorization import Operation
 from odradek.broker.requests.authorization import group as group_resource
-from odradek.broker.transactions.gate import Admission, PartitionKey, admit
+from odradek.broker.transactions.gate import Admission, PartitionKey
 from odradek.coordinators.append_errors import seen_by_client
 from odradek.coordinators.groups.commit_answers import transactional_commit_error
 from odradek.coordinators.groups.coordinator import GROUP_METADATA_TOPIC
 from odradek.errors import ConcurrentTransactionsError, KafkaError, NotLeaderOrFollowerError
 from odradek.errors.codes import ErrorCode
+from odradek.records.batch import NO_SEQUENCE
 from odradek.util.futures import then
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.txn_offset_commit import (
@@ -50,7 +51,7 @@ def _error_response(refused: Refused[TxnOffsetCommitRequest]) -> TxnOffsetCommit
 @handler(ApiKey.TXN_OFFSET_COMMIT, versions=range(7), error_response=_error_response)
 def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Steps[TxnOffsetCommitResponse]:
     """Have the offsets written, and answer when they are committed to the log."""
-    if not context.authorize(Operation.WRITE, transactional_id(request.transactional_id)):
+    if not context.may_write_with(request.transactional_id):
         return transactional_commit_error(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not context.authorize(Operation.READ, group_resource(request.group_id)):
         return transactional_commit_error(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -86,33 +87,31 @@ def _commit(
         return answer.result(context.broker.loop)
 
     def commit(admission: Admission) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
-        error = _refusal(context, admission, key, request)
+        error = _refusal(context, admission, key)
         if error is None:
             coordinator.commit_offsets_in_transaction(request, deliver)
         else:
             fail(error)
         return answer.result(context.broker.loop)
 
-    admission = admit(
+    admission = Admission(
         context.broker,
-        request.transactional_id,
         request.producer_id,
         request.producer_epoch,
-        {key: -1},
         joins=context.api_version >= FIRST_VERSION_THAT_JOINS,
         knows_abortable=context.api_version >= FIRST_VERSION_THAT_KNOWS_ABORTABLE,
     )
-    return then(admission, commit) if isinstance(admission, asyncio.Future) else commit(admission)
+    admission.note(key, context.broker.replicas.find(*key), NO_SEQUENCE)
+    answered = admission.ask(request.transactional_id)
+    return then(answered, commit) if isinstance(answered, asyncio.Future) else commit(answered)
 
 
-def _refusal(
-    context: RequestContext, admission: Admission, key: PartitionKey, request: TxnOffsetCommitRequest
-) -> ErrorCode | None:
+def _refusal(context: RequestContext, admission: Admission, key: PartitionKey) -> ErrorCode | None:
     error = admission.errors.get(key)
     partition = context.broker.replicas.find(*key)
     if error is None and partition is not None:
         try:
-            admission.check(key, partition.log.producers, request.producer_id, request.producer_epoch, -1)
+            admission.check(key, partition.log.producers, NO_SEQUENCE)
         except NotLeaderOrFollowerError:
             return ErrorCode.NOT_COORDINATOR
         except ConcurrentTransactionsError as raised:

@@ -147,6 +147,12 @@ class RequestContext:
             grants.write.add(topic)
         return True
 
+    def may_write_with(self, transactional_id: str) -> bool:
+        """Return whether the principal may write with a transactional id."""
+        if self.broker.authorizer is None:
+            return True
+        return self.authorize(Operation.WRITE, Resource(ResourceType.TRANSACTIONAL_ID, transactional_id))
+
     def may_read(self, topic: str, times: Callable[[str], int]) -> bool:
         """Return whether the principal may read a topic; see `may_write`.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, final
 
 from odradek.errors import NotLeaderOrFollowerError, OutOfOrderSequenceError
 from odradek.errors.codes import ErrorCode
@@ -24,34 +24,120 @@ if TYPE_CHECKING:
     from odradek.broker.services import BrokerServices
     from odradek.log.producers.producer_state import ProducerState
     from odradek.log.producers.verification import Verification
+    from odradek.replication.partition import Partition
 
 PartitionKey = tuple[str, int]
 
 
+@final
 class Admission:
-    """What is known of a request's transactional batches.
+    """What is known of a request's transactional batches, which one producer has written.
+
+    `note` each of them, `ask`, and `check` each right before it is appended: while the coordinator was asked,
+    a marker may have come. In a transaction that goes on this is three looks into the producers' state, and
+    nothing else is kept or made.
 
     Attributes:
+        producer_id, epoch: the producer.
         errors: why partitions may not be written.
     """
 
-    __slots__ = ("_joins", "_required", "_verified", "errors")
+    __slots__ = (
+        "_broker",
+        "_joins",
+        "_knows_abortable",
+        "_outside",
+        "_verified",
+        "epoch",
+        "errors",
+        "producer_id",
+    )
 
-    def __init__(self, required: bool, joins: bool) -> None:
-        self.errors: dict[PartitionKey, ErrorCode] = {}
-        self._required = required
-        self._joins = joins
-        self._verified: dict[PartitionKey, Verification | None] = {}
-
-    def check(
-        self, key: PartitionKey, producers: ProducerState, producer_id: int, epoch: int, sequence: int
+    def __init__(
+        self, broker: BrokerServices, producer_id: int, epoch: int, *, joins: bool, knows_abortable: bool
     ) -> None:
+        """
+        Args:
+            broker: that leads the partitions.
+            producer_id, epoch: the producer.
+            joins: whether partitions are added that do not belong to the transaction yet.
+            knows_abortable: whether the client knows TRANSACTION_ABORTABLE; else it is told
+                INVALID_TXN_STATE.
+        """
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.errors: dict[PartitionKey, ErrorCode] = {}
+        self._broker = broker
+        self._joins = joins
+        self._knows_abortable = knows_abortable
+        self._outside: dict[PartitionKey, tuple[ProducerState, int]] = {}
+        """Partitions that the transaction is not open in, and the first sequence of what is to be written."""
+        self._verified: dict[PartitionKey, Verification | None] = {}
+        """What was asked of these; None where this broker did not lead."""
+
+    def is_open_in(self, producers: ProducerState) -> bool:
+        """Whether the producer has its transaction open in a partition. One of an older epoch is another."""
+        return producers.in_transaction(self.producer_id, self.epoch)
+
+    def note(self, key: PartitionKey, partition: Partition | None, sequence: int) -> None:
+        """Take note of a batch that is to be written.
+
+        Args:
+            key, partition: where to. What is not here, or not led here, is left to the append, which says so.
+            sequence: the batch's first.
+        """
+        if partition is None or not partition.is_leader:
+            self._verified[key] = None
+            return
+        producers = partition.log.producers
+        if not self.is_open_in(producers):
+            self._outside[key] = producers, sequence
+
+    def ask(self, transactional_id: str) -> Admission | asyncio.Future[Admission]:
+        """Find out where the producer may write to, of what was noted.
+
+        Returns:
+            This, or a future of it where the coordinator has to wait for its log.
+        """
+        if not self._outside or not self._is_required():
+            return self
+        broker = self._broker
+        producer_id, epoch = self.producer_id, self.epoch
+        now_ms, began_ms = broker.clock.now_ms(), broker.clock.monotonic_ms()
+        for key, (producers, sequence) in self._outside.items():
+            self._verified[key] = producers.verifications.begin(producer_id, epoch, sequence, now_ms)
+        ask = broker.transactions.add if self._joins else broker.transactions.verify
+        answer = ask(transactional_id, producer_id, epoch, list(self._outside))
+        if not isinstance(answer, asyncio.Future):
+            return self._take(answer, began_ms)
+        return then(answer, lambda errors: self._take(errors, began_ms))
+
+    def _is_required(self) -> bool:
+        """Whether the coordinator has to know of what is written."""
+        return self._joins or self._broker.config.transaction_partition_verification_enable
+
+    def _take(self, errors: Mapping[PartitionKey, ErrorCode], began_ms: float) -> Admission:
+        """The coordinator has answered what was asked at `began_ms`."""
+        failures = 0
+        for key, (producers, _) in self._outside.items():
+            error = errors.get(key, ErrorCode.NONE)
+            if error is ErrorCode.NONE:
+                continue
+            failures += 1
+            self.errors[key] = _seen_by_client(error, self._knows_abortable)
+            if error not in _OF_A_KNOWN_PRODUCER:
+                # Nothing is kept of whoever makes ids up.
+                producers.verifications.give_up(self.producer_id, self.epoch)
+        broker = self._broker
+        broker.transactions.verified.observe(broker.clock.monotonic_ms() - began_ms, failures)
+        return self
+
+    def check(self, key: PartitionKey, producers: ProducerState, sequence: int) -> None:
         """Whether a batch may be appended now; to be called right before it is.
 
         Args:
             key: the partition.
             producers: of the partition.
-            producer_id, epoch: whose transactional batch it is.
             sequence: the batch's first.
 
         Raises:
@@ -59,93 +145,20 @@ class Admission:
                 to come; or this broker did not lead the partition when the coordinator was asked,
                 NOT_LEADER_OR_FOLLOWER.
         """
-        if self._required and not producers.in_transaction(producer_id, epoch):
-            if key not in self._verified:
-                raise NotLeaderOrFollowerError(
-                    f"this broker did not lead {key[0]}-{key[1]} when the transaction was verified"
-                )
-            producers.verifications.require(producer_id, sequence, self._verified.get(key))
-            entry = producers.entries.get(producer_id)
-            if self._joins and sequence > 0 and (entry is None or not entry.batches):
-                # Its epoch is of this transaction alone, so there is nothing that could have been deleted.
-                raise OutOfOrderSequenceError(
-                    f"producer {producer_id} begins a transaction with sequence {sequence}, not 0"
-                )
-
-
-def admit(
-    broker: BrokerServices,
-    transactional_id: str,
-    producer_id: int,
-    epoch: int,
-    sequences: Mapping[PartitionKey, int],
-    *,
-    joins: bool,
-    knows_abortable: bool,
-) -> Admission | asyncio.Future[Admission]:
-    """Find out which partitions a producer may write to in its transaction.
-
-    Args:
-        broker: that leads them. Partitions that it does not lead are left to the append, which says so.
-        transactional_id, producer_id, epoch: the producer.
-        sequences: the partitions, and the first sequence of what is to be written.
-        joins: whether partitions are added that do not belong to the transaction yet.
-        knows_abortable: whether the client knows TRANSACTION_ABORTABLE; else it is told INVALID_TXN_STATE.
-
-    Returns:
-        What came of it, or a future of that where the coordinator has to wait for its log.
-    """
-    required = joins or broker.config.transaction_partition_verification_enable
-    admission = Admission(required, joins)
-    if not required:
-        return admission
-    asked = _begin(broker, admission, producer_id, epoch, sequences)
-    if not asked:
-        return admission
-    began_ms = broker.clock.monotonic_ms()
-
-    def take(errors: Mapping[PartitionKey, ErrorCode]) -> Admission:
-        failures = sum(errors.get(key, ErrorCode.NONE) is not ErrorCode.NONE for key in asked)
-        broker.transactions.verified.observe(broker.clock.monotonic_ms() - began_ms, failures)
-        for key, producers in asked.items():
-            error = errors.get(key, ErrorCode.NONE)
-            if error is ErrorCode.NONE:
-                continue
-            admission.errors[key] = _seen_by_client(error, knows_abortable)
-            if error not in _OF_A_KNOWN_PRODUCER:
-                # Nothing is kept of whoever makes ids up.
-                producers.verifications.give_up(producer_id, epoch)
-        return admission
-
-    ask = broker.transactions.add if joins else broker.transactions.verify
-    answer = ask(transactional_id, producer_id, epoch, list(asked))
-    if not isinstance(answer, asyncio.Future):
-        return take(answer)
-    return then(answer, take)
-
-
-def _begin(
-    broker: BrokerServices,
-    admission: Admission,
-    producer_id: int,
-    epoch: int,
-    sequences: Mapping[PartitionKey, int],
-) -> dict[PartitionKey, ProducerState]:
-    """Note which partitions are in the transaction already; return those that the coordinator is asked of."""
-    now_ms = broker.clock.now_ms()
-    asked: dict[PartitionKey, ProducerState] = {}
-    for key, sequence in sequences.items():
-        partition = broker.replicas.find(*key)
-        if partition is None or not partition.is_leader:
-            continue
-        producers = partition.log.producers
-        # One of an older epoch is another one.
-        if producers.in_transaction(producer_id, epoch):
-            admission._verified[key] = None
-            continue
-        asked[key] = producers
-        admission._verified[key] = producers.verifications.begin(producer_id, epoch, sequence, now_ms)
-    return asked
+        if self.is_open_in(producers) or not self._is_required():
+            return
+        verification = self._verified.get(key)
+        if verification is None and key in self._verified:
+            raise NotLeaderOrFollowerError(
+                f"this broker did not lead {key[0]}-{key[1]} when the transaction was verified"
+            )
+        producers.verifications.require(self.producer_id, sequence, verification)
+        entry = producers.entries.get(self.producer_id)
+        if self._joins and sequence > 0 and (entry is None or not entry.batches):
+            # Its epoch is of this transaction alone, so there is nothing that could have been deleted.
+            raise OutOfOrderSequenceError(
+                f"producer {self.producer_id} begins a transaction with sequence {sequence}, not 0"
+            )
 
 
 _OF_A_KNOWN_PRODUCER = {

@@ -12,12 +12,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from odradek.broker.conversion.produce import partitions_of
-from odradek.broker.requests.authorization import Operation, transactional_id
-from odradek.broker.transactions.gate import Admission, PartitionKey, admit
+from odradek.broker.conversion.produce import topic_name
+from odradek.broker.transactions.gate import Admission
 from odradek.errors import (
     ConcurrentTransactionsError,
     InvalidPidMappingError,
@@ -29,15 +27,17 @@ from odradek.errors import (
 )
 from odradek.errors.codes import ErrorCode
 from odradek.records.batch import (
+    BATCH_OF_PRODUCER_STRUCT,
     FLAGS_AT,
     HEADER_BYTES,
     MAGIC_AT,
     MAGIC_V2,
+    MIN_LENGTH,
     TRANSACTIONAL_BIT,
-    BatchHeader,
 )
 
 if TYPE_CHECKING:
+    from odradek.broker.replicas.replica_manager import ReplicaManager
     from odradek.broker.requests.context import RequestContext
     from odradek.replication.partition import Partition
     from odradek.wire.messages.produce import (
@@ -46,10 +46,8 @@ if TYPE_CHECKING:
         TopicProduceData,
     )
 
-FIRST_VERSION_THAT_KNOWS_ABORTABLE = 11
-FIRST_VERSION_THAT_JOINS = 12
-
-_NO_PRODUCER = -1, -1
+FIRST_VERSION_THAT_KNOWS_ABORTABLE: Final = 11
+FIRST_VERSION_THAT_JOINS: Final = 12
 
 _TRIED_AGAIN = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -59,14 +57,19 @@ _TRIED_AGAIN = {
 }
 
 
-def is_transactional(records: Any) -> bool:
-    """Return whether the records of a client are a transactional batch; too few bytes are none."""
-    return (
-        records is not None
-        and len(records) >= HEADER_BYTES
-        and bool(records[FLAGS_AT] & TRANSACTIONAL_BIT)
-        and records[MAGIC_AT] == MAGIC_V2
-    )
+def transactional_producer(records: Any) -> tuple[int, int, int] | None:
+    """Return the producer id, the epoch and the first sequence of a client's transactional batch.
+
+    None for everything else: too few bytes; what is no batch, of which the append says so; a batch without a
+    producer, which is part of no transaction.
+    """
+    if records is None or len(records) < HEADER_BYTES:
+        return None
+    found: tuple[int, int, int, int, int, int] = BATCH_OF_PRODUCER_STRUCT.unpack_from(records)
+    length, magic, attributes, producer_id, epoch, sequence = found
+    if not attributes & TRANSACTIONAL_BIT or magic != MAGIC_V2 or length < MIN_LENGTH or producer_id < 0:
+        return None
+    return producer_id, epoch, sequence
 
 
 def admit_produce(
@@ -81,26 +84,11 @@ def admit_produce(
     """
     if not _has_transactional(request):
         return None
-    name = request.transactional_id
-    if name is None or not context.authorize(Operation.WRITE, transactional_id(name)):
+    transactional_id = request.transactional_id
+    if transactional_id is None or not context.may_write_with(transactional_id):
         raise TransactionalIdAuthorizationError
-    producer: tuple[int, int] | None = None
-    sequences: dict[PartitionKey, int] = {}
-    for key, header in _batches(context, request):
-        if producer is None:
-            producer = header.producer_id, header.producer_epoch
-        elif producer != (header.producer_id, header.producer_epoch):
-            raise InvalidPidMappingError("Transactional records contained more than one producer ID")
-        sequences[key] = header.base_sequence
-    version = context.api_version
-    return admit(
-        context.broker,
-        name,
-        *(producer or _NO_PRODUCER),
-        sequences,
-        joins=version >= FIRST_VERSION_THAT_JOINS,
-        knows_abortable=version >= FIRST_VERSION_THAT_KNOWS_ABORTABLE,
-    )
+    admission = _noted(context, request)
+    return None if admission is None else admission.ask(transactional_id)
 
 
 def _has_transactional(request: ProduceRequest) -> bool:
@@ -109,49 +97,75 @@ def _has_transactional(request: ProduceRequest) -> bool:
         partitions: list[PartitionProduceData] = topic.partition_data
         for data in partitions:
             records: Any = data.records
-            if records is None or len(records) <= FLAGS_AT:
+            if records is None or len(records) < HEADER_BYTES:
                 continue
             flags: int = records[FLAGS_AT]
-            if flags & TRANSACTIONAL_BIT and is_transactional(records):
+            if flags & TRANSACTIONAL_BIT and records[MAGIC_AT] == MAGIC_V2:
                 return True
     return False
 
 
-def _batches(context: RequestContext, request: ProduceRequest) -> Iterator[tuple[PartitionKey, BatchHeader]]:
-    for _, key, data in partitions_of(context, request):
-        records = data.records
-        if not is_transactional(records):
-            continue
-        try:
-            header = BatchHeader.parse(records)
-        except KafkaError:
-            # The append says so, of this partition alone.
-            continue
-        # Without a producer it is part of no transaction.
-        if header.producer_id >= 0:
-            yield key, header
+def _noted(context: RequestContext, request: ProduceRequest) -> Admission | None:
+    """What has to be known before the transactional batches of a request are appended."""
+    admission: Admission | None = None
+    replicas = context.broker.replicas
+    by_topic: dict[str, dict[int, Partition]] = replicas.by_topic
+    topics: list[TopicProduceData] = request.topic_data
+    for topic in topics:
+        name = topic_name(context, topic)
+        if name is not None and not context.may_write(name):
+            name = None
+        here: dict[int, Partition] = {} if name is None else by_topic.get(name) or {}
+        partitions: list[PartitionProduceData] = topic.partition_data
+        for data in partitions:
+            producer = transactional_producer(data.records)
+            if producer is None:
+                continue
+            producer_id, epoch, sequence = producer
+            if admission is None:
+                version = context.api_version
+                admission = Admission(
+                    context.broker,
+                    producer_id,
+                    epoch,
+                    joins=version >= FIRST_VERSION_THAT_JOINS,
+                    knows_abortable=version >= FIRST_VERSION_THAT_KNOWS_ABORTABLE,
+                )
+            elif producer_id != admission.producer_id or epoch != admission.epoch:
+                raise InvalidPidMappingError("Transactional records contained more than one producer ID")
+            if name is not None:
+                index: int = data.index
+                partition = here.get(index) or _taken_up(replicas, name, index)
+                admission.note((name, index), partition, sequence)
+    return admission
 
 
-def require_admitted(
-    admission: Admission, key: PartitionKey, partition: Partition, records: Any, version: int
-) -> None:
+def _taken_up(replicas: ReplicaManager, name: str, index: int) -> Partition | None:
+    """A partition that may be taken up now, as the append will ask for it; None: it is not here."""
+    try:
+        return replicas.get(name, index)
+    except KafkaError:
+        return None
+
+
+def require_admitted(admission: Admission, partition: Partition, records: Any, version: int) -> None:
     """Return whether what a request has for a partition may be appended now.
 
     Raises:
         KafkaError: it may not.
     """
-    if not is_transactional(records):
+    producers = partition.log.producers
+    if not admission.errors and admission.is_open_in(producers):
+        # All transactional batches of the request are of this producer.
         return
-    error = admission.errors.get(key)
+    producer = transactional_producer(records)
+    if producer is None:
+        return
+    error = admission.errors.get(partition.key)
     if error is not None:
         raise _told(error, version)
-    header = BatchHeader.parse(records)
-    if header.producer_id < 0:
-        return
     try:
-        admission.check(
-            key, partition.log.producers, header.producer_id, header.producer_epoch, header.base_sequence
-        )
+        admission.check(partition.key, producers, producer[2])
     except ConcurrentTransactionsError as concurrent:
         raise _told(concurrent.code, version) from concurrent
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from odradek.records.batch import (
     FLAGS_AT,
     NO_SEQUENCE,
     PRODUCER_ID_AT,
+    PRODUCER_STRUCT,
     TRANSACTIONAL_BIT,
     BatchHeader,
     batch_records,
@@ -27,7 +27,6 @@ from odradek.records.builder import (
 )
 from odradek.records.compression import Codec
 
-_PRODUCER = struct.Struct(">qhi")
 Callback = Callable[[RecordMetadata | None, Exception | None], Any]
 
 
@@ -211,7 +210,7 @@ def stamp(data: bytes | bytearray, producer_id: int, producer_epoch: int, base_s
 
 def stamp_in_place(batch: bytearray, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
     """As `stamp`, without a copy."""
-    _PRODUCER.pack_into(batch, PRODUCER_ID_AT, producer_id, producer_epoch, base_sequence)
+    PRODUCER_STRUCT.pack_into(batch, PRODUCER_ID_AT, producer_id, producer_epoch, base_sequence)
     with memoryview(batch) as view:
         crc = compute_crc(view)
     batch[CRC_AT : CRC_AT + 4] = crc.to_bytes(4, "big")

@@ -238,7 +238,9 @@ class ProducerState:
     def in_transaction(self, producer_id: int, epoch: int | None = None) -> bool:
         """Whether the producer has a transaction open here; with an epoch, in that one."""
         entry = self.entries.get(producer_id)
-        return entry is not None and entry.txn_first_offset >= 0 and epoch in (None, entry.epoch)
+        if entry is None or entry.txn_first_offset < 0:
+            return False
+        return epoch is None or entry.epoch == epoch
 
     def check(self, header: BatchHeader, origin: Origin) -> None:
         """Whether a data batch may come next; nothing is changed.
