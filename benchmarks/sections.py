@@ -68,6 +68,12 @@ SECTIONS = [
     Section("security", "benchmarks.security_section", "what security costs, part by part", False),
     Section("security-storm", "benchmarks.security_storm", "handshakes and failing logins in storms", False),
     Section("security-tls", "benchmarks.security_tls", "TLS 1.3 beside plain connections", False),
+    Section(
+        "security-small", "benchmarks.security_small", "small requests over SASL_SSL beside Kafka", False
+    ),
+    Section(
+        "security-plain", "benchmarks.security_plain", "plain connections, before security and now", False
+    ),
     Section("convert", "benchmarks.records_convert", "records of today for clients of 0.10, and back"),
     Section("client", "benchmarks.client_section", "Producer and Consumer beside other Python clients"),
     Section("spark-read", "benchmarks.spark_section", "a topic read by Spark, beside Spark's own connector"),

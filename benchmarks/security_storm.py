@@ -49,6 +49,7 @@ LIMIT_MS = 50
 _AT_ONCE = 200
 """Failing logins under way: each is answered after 100 ms."""
 
+_FIRST = "memory at its most in the first storm of all, MiB more"
 _TICK_S = 0.001
 _ASK_S = 0.002
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required user_alice=secret;"
@@ -233,7 +234,8 @@ def run(name: str, context: Context) -> Outcome:
     """All storms, round by round."""
     notes = [
         "The stretch is between two looks of the loop at its timers, one of which is due every millisecond. "
-        "Memory that OpenSSL has had once stays with the process for what comes next."
+        "A round of all storms comes first and is not among the others: memory that OpenSSL has had once "
+        "stays with the process for what comes next, so it is told apart what that round took."
     ]
     return Outcome(
         name,
@@ -272,7 +274,8 @@ def _measure(context: Context) -> list[Measure]:
                 words = ", ".join(f"{label} {value:,.1f}" for label, value in figures.items())
                 context.say(f"round {number + 1}: {case}: {words}")
                 if number < 0:
-                    continue
+                    # Discarded but for this: OpenSSL takes most of its memory once.
+                    figures = {_FIRST: figures["memory at its most, MiB more"]}
                 for label, value in figures.items():
                     limit = LIMIT_MS if label.startswith("longest") else None
                     less = label != "a minute"

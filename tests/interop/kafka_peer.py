@@ -346,7 +346,9 @@ class RealKafka:
         more = self.settings.get("listeners")
         own = f"PLAINTEXT://127.0.0.1:{self.port}" + (f",{more}" if more else "")
         if self.kraft:
-            protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
+            protocols = (
+                "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
+            )
             config |= {
                 "node.id": "1",
                 "process.roles": "broker,controller",
