@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hmac
 import json
 
 import pytest
@@ -185,3 +186,17 @@ def test_a_token_that_cannot_be_read_keeps_no_other_back(server: MemoryServer, c
     token, _ = one.create("User:b", "User:b", [], -1)
     assert other.find(token.token_id, "SCRAM-SHA-256") is not None
     assert other.find(broken.token_id, "SCRAM-SHA-256") is None
+
+
+def test_the_secrets_of_all_tokens_are_compared_in_constant_time(
+    server: MemoryServer, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = keeper(server, clock)
+    for owner in ("User:alice", "User:bob"):
+        made.create(owner, owner, [], -1)
+    compared: list[bytes] = []
+    real = hmac.compare_digest
+    monkeypatch.setattr(hmac, "compare_digest", lambda a, b: compared.append(bytes(a)) or real(a, b))
+    with pytest.raises(DelegationTokenNotFoundError):
+        made.renew("User:alice", bytes(64), -1)
+    assert sorted(compared) == sorted(secret for _, secret in made.all())

@@ -97,10 +97,11 @@ def produce_and_consume(version: str, servers: str, configs: str, topic: str) ->
 
 @pytest.mark.usefixtures("kafka_toolchain")
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-@pytest.mark.parametrize("version", [kafka_peer.NEWEST, "2.2.2"])
+@pytest.mark.parametrize("version", [kafka_peer.NEWEST, "2.2.2", "0.10.2.2"])
 def test_java_logs_in(
     version: str, mechanism: str, broker: Broker, tmp_path: Path, compatibility_row: Rows
 ) -> None:
+    """0.10 sends bare frames behind its SaslHandshake 0."""
     row = compatibility_row(*row_names.java(version))
     configs = write_properties(tmp_path / "client", broker.client_configs("alice", mechanism))
     topic = f"java-{version}-{mechanism}"

@@ -45,6 +45,8 @@ FindCredential = Callable[[str, bool], Known | None]
 """Name, and whether it is a delegation token's → what is known; None for nothing."""
 
 _decoy_key = secrets.token_bytes(32)
+_decoys = {name: secrets.token_bytes(hashlib.new(name).digest_size) for name in HASHES.values()}
+"""Stored keys of users who are not there."""
 
 
 def _make_nonce() -> str:
@@ -127,16 +129,18 @@ class ScramServer(ServerMechanism):
             raise SaslError("Invalid client nonce in the final client message.")
         if final.header != first.header.encode():
             raise SaslError("the header of the final client message is not that of the first")
-        if known is None:
-            kind = "token" if self.is_token else "user"
-            raise SaslError(f"Authentication failed: no such {kind}")
         auth = f"{first.bare},{self._server_first},{final.unproved}".encode()
-        stored_key = known.credential.stored_key
+        # A name that is not known takes the same way: the time must not tell which ones there are.
+        stored_key = _decoys[self._hash] if known is None else known.credential.stored_key
         signature = hmac.digest(stored_key, auth, self._hash)
         if len(final.proof) != len(signature):
             raise SaslError("Authentication failed: Invalid client final message")
         client_key = bytes(a ^ b for a, b in zip(final.proof, signature, strict=True))
-        if not hmac.compare_digest(hashlib.new(self._hash, client_key).digest(), stored_key):
+        is_proved = hmac.compare_digest(hashlib.new(self._hash, client_key).digest(), stored_key)
+        if known is None:
+            kind = "token" if self.is_token else "user"
+            raise SaslError(f"Authentication failed: no such {kind}")
+        if not is_proved:
             raise SaslError("Invalid client credentials")
         self.user, self.expires_at_ms = known.user, known.expires_at_ms
         self.is_complete = True
