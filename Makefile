@@ -133,6 +133,7 @@ spark-cluster: $(VENV)/.spark
 	@$(BIN)/python tests/spark_cluster.py $(PORT)
 
 interop: $(VENV)/.dev
+	rm -f build/compatibility.json
 	$(BIN)/python tests/again.py tests/interop $(SHARED) $(IN_ORDER) --compatibility build/compatibility.md $(PYTEST)
 
 compatibility: interop

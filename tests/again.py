@@ -22,6 +22,9 @@ MOST_FILES = 3
 every test of a file.)"""
 
 TESTS_FAILED = 1
+KEPT = {"--compatibility"}
+"""Where these options write what tests have told, what they tell the second time counts."""
+
 LAST_LINES = 40
 """Of a failure's text."""
 
@@ -37,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     if not 0 < len({name.partition("::")[0] for name in failed}) <= MOST_FILES:
         return code
     say(f"failed, and run once more alone: {', '.join(failed)}")
-    code = pytest([*failed, "-p", "no:cacheprovider", "-p", "no:xdist"])
+    code = pytest([*failed, "-p", "no:cacheprovider", "-p", "no:xdist", *kept(arguments)])
     if code == 0:
         say("FAILED ONCE, PASSED ALONE. Somebody should find out why:", *(f"  {name}" for name in failed))
         # Thousands of lines above they would be looked for in vain, and the next run has others.
@@ -48,6 +51,11 @@ def main(arguments: Sequence[str]) -> int:
 def pytest(arguments: Sequence[str]) -> int:
     """Run pytest in this Python; its exit code."""
     return subprocess.run([sys.executable, "-m", "pytest", *arguments], check=False).returncode
+
+
+def kept(arguments: Sequence[str]) -> list[str]:
+    """The options that hold for the tests that are run alone, too, with their values."""
+    return [word for at, word in enumerate(arguments) if {word, *arguments[at - 1 : at]} & KEPT]
 
 
 def last_failed(cache: Path) -> list[str]:

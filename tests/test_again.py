@@ -45,3 +45,12 @@ def test_failures(tmp_path: Path, tests: str, files: int, code: int, runs: int) 
     # At the end stands what it was.
     assert ("--- test_it test_one (failure)" in end and "the first time" in end) == (tests == ONCE)
     assert done.stdout.count("test_it.py::test_one") >= (2 if runs == 2 else 0)
+
+
+def test_the_page_of_what_clients_did_hears_of_the_second_run() -> None:
+    from again import kept
+
+    words = ["tests", "-n", "3", "--compatibility", "page.md", "-q"]
+    assert kept(words) == ["--compatibility", "page.md"]
+    assert kept(["--compatibility", "page.md"]) == ["--compatibility", "page.md"]
+    assert kept(["tests", "-q"]) == []

@@ -6,6 +6,7 @@ test's report, so they arrive from xdist's workers as well.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
@@ -182,23 +183,35 @@ def document(rows: Iterable[dict[str, Any]]) -> str:
 
 
 class Collector:
-    """The part of a pytest run that gathers rows and writes the page at its end."""
+    """The part of a pytest run that gathers rows and writes the page at its end.
+
+    Beside the page lie the rows by test, as JSON: a run of some tests, such as those that have failed among
+    all the others, renews theirs and keeps the rest.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.rows: list[dict[str, Any]] = []
+        self.rows: dict[str, list[dict[str, Any]]] = {}
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Take the rows of a finished test."""
         if report.when != "teardown":
             return
-        self.rows += [row for name, row in report.user_properties if name == PROPERTY]
+        rows = [row for name, row in report.user_properties if name == PROPERTY]
+        if rows:
+            self.rows[report.nodeid] = rows
 
     def pytest_sessionfinish(self) -> None:
         """Write the page."""
-        if self.rows:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.write_text(document(self.rows))
+        if not self.rows:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        kept = self.path.with_suffix(".json")
+        before = json.loads(kept.read_text()) if kept.exists() else {}
+        by_test = before | self.rows
+        kept.write_text(json.dumps(by_test, indent=1, sort_keys=True))
+        # In one order, whichever ran when.
+        self.path.write_text(document(row for test in sorted(by_test) for row in by_test[test]))
 
 
 def as_property(row: Row) -> tuple[str, dict[str, Any]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -75,3 +77,24 @@ def test_logins_stand_in_one_order() -> None:
     for how in ("GSSAPI", "PLAIN", "OAUTHBEARER", "TLS", "PLAIN"):
         row.does("login", what=how)
     assert "| TLS; PLAIN; OAUTHBEARER; GSSAPI | – | passed |" in compatibility.document([asdict(row)])
+
+
+def test_a_test_that_is_run_again_has_the_last_word(tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+
+    def run(**results: str) -> str:
+        collector = compatibility.Collector(path)
+        for name, result in results.items():
+            row = compatibility.Row("Go", name, "1.0", "Go modules", result=result)
+            report = SimpleNamespace(
+                when="teardown", nodeid=f"t.py::{name}", user_properties=[compatibility.as_property(row)]
+            )
+            collector.pytest_runtest_logreport(report)
+        collector.pytest_sessionfinish()
+        return path.read_text()
+
+    assert run(one="failed", two="passed").count("| failed |") == 1
+    again = run(one="passed")
+    assert "| failed |" not in again and "| two | 1.0 |" in again
+    run()  # tests that have told nothing
+    assert path.read_text() == again
