@@ -105,6 +105,9 @@ class Controller:
     def on_broker_refused(self, broker: int, epoch: int) -> None:
         self.heard.append(("refused", broker, epoch))
 
+    def give_way(self, broker: int, epoch: int) -> None:
+        self.heard.append(("give way", broker, epoch))
+
     def on_broker_reachable(self, broker: int) -> None:
         self.heard.append(("reachable", broker))
 
@@ -120,12 +123,12 @@ class Controller:
 
 
 class World:
-    def __init__(self) -> None:
+    def __init__(self, **more: Any) -> None:
         self.transport, self.controller = Transport(), Controller()
         self.timers = ManualTimers(ManualClock())
         manager: Any = ControllerChannelManager
         self.manager: ControllerChannelManager = manager(
-            self.transport, "3.9", self.timers, "PLAINTEXT", self.controller
+            self.transport, "3.9", self.timers, "PLAINTEXT", self.controller, **more
         )
 
     async def answer(self, broker: int, response: Any) -> None:
@@ -317,3 +320,39 @@ async def test_an_answer_that_cannot_be_taken_is_followed_by_the_next_request() 
     await world.answer(2, object())
     assert len(channel.sent) == 2
     assert world.manager.unanswered(2) == waiting - 1
+
+
+@in_a_loop
+async def test_a_broker_that_refuses_and_that_others_reach_is_tried_again_and_not_reported() -> None:
+    asked: list[tuple[int, Callable[[bool], object]]] = []
+    world = World(ask=lambda broker, then: asked.append((broker, then)))
+    world.manager.start(IMAGE)
+    await world.answer(2, ChannelBroken("refused", refused=True))
+    ((broker, then),) = asked
+    assert broker == 2
+    assert world.controller.heard == []
+    then(True)
+    assert world.controller.heard == [("give way", 2, IMAGE.brokers[2].epoch)]
+    world.timers.advance(100)
+    assert world.transport.to(2).names == ["UpdateMetadata"] * 2
+    await world.answer(2, ChannelBroken("refused", refused=True))
+    asked[1][1](False)
+    assert world.controller.heard[1:] == [("refused", 2, IMAGE.brokers[2].epoch)]
+
+
+@in_a_loop
+async def test_what_was_asked_in_an_earlier_term_counts_for_nothing_and_holds_up_nothing() -> None:
+    asked: list[Callable[[bool], object]] = []
+    world = World(ask=lambda broker, then: asked.append(then))
+    world.manager.start(IMAGE)
+    await world.answer(2, ChannelBroken("refused", refused=True))
+    world.manager.start(IMAGE)
+    await world.answer(2, ChannelBroken("refused", refused=True))
+    for then in asked[:1]:
+        then(False)
+    assert world.controller.heard == []
+    world.timers.advance(100)
+    assert world.transport.to(2).names == ["UpdateMetadata"] * 2
+    world.manager.stop()
+    asked[1](False)
+    assert world.controller.heard == []

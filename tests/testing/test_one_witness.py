@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from odradek.broker.interbroker import witnesses
+from odradek.client import Producer
+from odradek.cluster import contested_controller
 from odradek.testing import Cluster
 
 from .cluster_records import produce, read_alone
@@ -17,10 +20,22 @@ REFUSALS = 6
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    with Cluster(3, min_insync_replicas=2, auto_leader_rebalance_enable=False) as cluster:
+    with Cluster(
+        3,
+        min_insync_replicas=2,
+        auto_leader_rebalance_enable=False,
+        replica_lag_time_max_ms=2_000,
+        replica_fetch_wait_max_ms=100,
+    ) as cluster:
         cluster.create_topic("clicks", 3)
         produce(cluster, "clicks", [b"before"])
         yield cluster
+
+
+def write(cluster: Cluster, index: int, value: bytes) -> None:
+    """Have a record acknowledged by all that are in sync."""
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, acks="all") as producer:
+        producer.send("clicks", value=value, partition=index).result(60)
 
 
 def epochs(cluster: Cluster) -> list[int]:
@@ -68,23 +83,89 @@ def test_the_controller_refuses_a_broker_and_lives(cluster: Cluster) -> None:
     assert read_alone(cluster, "clicks", 2) == [b"before", b"after"]
 
 
-def test_two_that_refuse_each_other_change_controllers_twice_at_most(cluster: Cluster) -> None:
-    """Nobody can tell the other one from a dead one: one of them may be left out, and comes back."""
-    controller, epoch = cluster.controller, controller_epoch(cluster)
-    other = min(ALL - {controller})
-    cluster.refuse(other, controller)
-    cluster.refuse(controller, other)
-    cluster.wait_until(
-        lambda: cluster.refusals(other, controller) + cluster.refusals(controller, other) >= REFUSALS
-    )
-    assert controller_epoch(cluster) <= epoch + 2
+@pytest.mark.parametrize("controller_first", [False, True])
+def test_two_that_refuse_each_other_leave_it_to_the_third(
+    cluster: Cluster, controller_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither can tell the other one from a dead one. The third can, and is asked."""
+    # However slow the machine is.
+    monkeypatch.setattr(witnesses, "PATIENCE_MS", 60_000)
+    monkeypatch.setattr(witnesses, "TRY_MS", 60_000)
+    monkeypatch.setattr(contested_controller, "STAND_BACK_MS", 60_000)
+    controller, epoch, before = cluster.controller, controller_epoch(cluster), epochs(cluster)
+    other, third = sorted(ALL - {controller})
+    for one, two in ((controller, other), (other, controller))[:: 1 if controller_first else -1]:
+        cluster.refuse(one, two)
+    cluster.wait_until(lambda: cluster.controller == third)
+    cluster.wait_until(lambda: live(cluster) == ALL)
+    # Nobody was taken for dead: that would have cost leaders.
+    after = controller_epoch(cluster)
+    assert epoch < after <= epoch + 2
+    assert epochs(cluster) == before
+    # Whoever of the two leads does without the other one, and the third sees to that.
+    for index in range(3):
+        leader = cluster.leader("clicks", index)
+        isr = ALL if leader == third else {leader, third}
+        write(cluster, index, b"meanwhile")
+        cluster.wait_for_isr("clicks", isr, index)
+    assert (cluster.controller, controller_epoch(cluster)) == (third, after)
+    assert (live(cluster), epochs(cluster)) == (ALL, before)
     cluster.heal()
     for index in range(3):
         cluster.wait_for_isr("clicks", ALL, index)
-    cluster.wait_until(lambda: live(cluster) == ALL)
-    assert controller_epoch(cluster) <= epoch + 2
+    assert (cluster.controller, controller_epoch(cluster)) == (third, after)
     produce(cluster, "clicks", [b"after"])
-    assert read_alone(cluster, "clicks", 2) == [b"before", b"after"]
+    assert read_alone(cluster, "clicks", 3) == [b"before", b"meanwhile", b"after"]
+
+
+def test_two_followers_that_refuse_each_other_change_nothing(cluster: Cluster) -> None:
+    """Their replicas do, but no controller looks at one by the other."""
+    controller, epoch, before = cluster.controller, controller_epoch(cluster), epochs(cluster)
+    one, other = sorted(ALL - {controller})
+    cluster.refuse(one, other)
+    cluster.refuse(other, one)
+    for index in range(3):
+        leader = cluster.leader("clicks", index)
+        write(cluster, index, b"meanwhile")
+        cluster.wait_for_isr("clicks", ALL if leader == controller else {leader, controller}, index)
+    assert (cluster.controller, controller_epoch(cluster)) == (controller, epoch)
+    assert (live(cluster), epochs(cluster)) == (ALL, before)
+    cluster.heal()
+    for index in range(3):
+        cluster.wait_for_isr("clicks", ALL, index)
+    assert read_alone(cluster, "clicks", 2) == [b"before", b"meanwhile"]
+
+
+def test_two_alone_that_refuse_each_other_change_controllers_twice_at_most() -> None:
+    """There is nobody to be asked: one of them may be left out, and comes back."""
+    with Cluster(2, auto_leader_rebalance_enable=False) as cluster:
+        cluster.create_topic("clicks", 2)
+        controller, epoch = cluster.controller, controller_epoch(cluster)
+        (other,) = {0, 1} - {controller}
+        cluster.refuse(other, controller)
+        cluster.refuse(controller, other)
+        cluster.wait_until(
+            lambda: cluster.refusals(other, controller) + cluster.refusals(controller, other) >= REFUSALS
+        )
+        assert controller_epoch(cluster) <= epoch + 2
+        cluster.heal()
+        for index in range(2):
+            cluster.wait_for_isr("clicks", {0, 1}, index)
+        cluster.wait_until(lambda: live(cluster) == {0, 1})
+        assert controller_epoch(cluster) <= epoch + 2
+
+
+def test_the_third_is_as_dead_as_the_controller() -> None:
+    """Who is asked refuses as well: that is no reason to wait for a session."""
+    with Cluster(3, min_insync_replicas=1, session_timeout_ms=3_600_000) as cluster:
+        cluster.create_topic("clicks", 3)
+        controller = cluster.controller
+        other, third = sorted(ALL - {controller})
+        cluster.kill(third)
+        cluster.kill(controller)
+        cluster.wait_until(lambda: cluster.controller == other)
+        for index in range(3):
+            cluster.wait_for_isr("clicks", {other}, index)
 
 
 def test_a_controller_that_has_nothing_to_say_is_known_to_live() -> None:

@@ -19,6 +19,7 @@ Invariants:
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -52,6 +53,9 @@ from odradek.util.topic_partition import TopicPartition
 
 log = logging.getLogger(__name__)
 repeats = Repeats(log)
+
+STAND_BACK_MS = 3_000
+"""How long a broker leaves it to others to be elected."""
 
 WRITES_PER_TRANSACTION = 500
 """Larger changes are written in several transactions."""
@@ -105,6 +109,8 @@ class ContestedController(Controller):
         self._control_listeners: list[ControlListener] = []
         self._config_listeners: list[ConfigListener] = []
         self._refused_controller = -1
+        self._stands_back_until_ms = -math.inf
+        self._gave_way: dict[int, int] = {}
         self._in_term = False
         self._told = False
         self._handling = False
@@ -228,6 +234,31 @@ class ContestedController(Controller):
         told twice, before the first message to it is refused and after. May be called in any thread.
         """
         self._refused_controller = controller_id
+
+    def stand_back(self) -> None:
+        """Let others be elected for a while: this broker and one that lives refuse each other.
+
+        May be called in any thread.
+        """
+        self._stands_back_until_ms = self.clock.monotonic_ms() + STAND_BACK_MS
+
+    def give_way(self, broker_id: int, epoch: int) -> None:
+        """Let somebody else be the controller who reaches a broker that lives, and that refuses this one.
+
+        Once in the broker's life: if nobody takes it, this one goes on. Run it in the event queue.
+
+        Args:
+            broker_id, epoch: the broker, and its registration's epoch.
+        """
+        if not self.is_active or self._gave_way.get(broker_id) == epoch:
+            return
+        log.warning(
+            "another broker shall be the controller, as broker %d and this one refuse each other", broker_id
+        )
+        self._gave_way[broker_id] = epoch
+        self.stand_back()
+        self._resign()
+        self._forget_controller()
 
     def _leave_out_refused(self) -> BrokerImage | None:
         """Have the controller before count as dead, if it refused in the life in which it was elected."""
@@ -404,7 +435,7 @@ class ContestedController(Controller):
             # Left by a term of this broker that could not begin, or by its process before.
             self.remove_dead_controller(self.broker_id)
             holder = loading.load_controller(self.store)
-        if holder[0] < 0:
+        if holder[0] < 0 and self.clock.monotonic_ms() >= self._stands_back_until_ms:
             self._elect()
             holder = loading.load_controller(self.store)
         if not self.is_active and holder[0] != self._refused_controller:

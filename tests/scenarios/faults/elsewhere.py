@@ -16,7 +16,7 @@ ELSEWHERE = (
         "the simulation: processes cannot be stopped at a step that one names",
     ),
     (
-        "a broker that lives, and refuses one other broker's connections",
+        "a broker that lives, and refuses one other broker's connections; two that refuse each other",
         "tests/testing/test_one_witness.py: it takes a packet filter between processes of one machine",
     ),
     (

@@ -3,17 +3,22 @@
 Version 1 may ask for controllers instead of brokers (KIP-919): a broker answers MISMATCHED_ENDPOINT_TYPE to
 that, UNSUPPORTED_ENDPOINT_TYPE to anything else. Version 2 may include fenced brokers (KIP-1073); there are
 none where brokers register with the metadata store, since one that is not live is not registered.
+
+A broker that asks about another one is told of that one alone, if it can be reached; see `witnesses`.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.broker.apis.registry import handler
 from odradek.broker.event_loop.slices import Steps, begin
+from odradek.broker.interbroker.witnesses import asked_about
 from odradek.broker.metadata.waits import wait_for_cluster
 from odradek.broker.requests.authorization import CLUSTER, Operation
 from odradek.errors.codes import ErrorCode
+from odradek.util.futures import then
 from odradek.wire.api import ApiKey
 from odradek.wire.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -22,6 +27,8 @@ from odradek.wire.messages.describe_cluster import (
 )
 
 if TYPE_CHECKING:
+    import asyncio
+
     from odradek.broker.requests.context import RequestContext
 
 _BROKERS, _CONTROLLERS = 1, 2
@@ -30,8 +37,11 @@ _BROKERS, _CONTROLLERS = 1, 2
 @handler(ApiKey.DESCRIBE_CLUSTER, versions=range(3))
 def handle(
     context: RequestContext, request: DescribeClusterRequest
-) -> DescribeClusterResponse | Steps[DescribeClusterResponse]:
+) -> DescribeClusterResponse | Steps[DescribeClusterResponse] | asyncio.Future[DescribeClusterResponse]:
     """Describe the cluster as this broker knows it."""
+    channels, about = context.broker.channels, asked_about(context.client_id)
+    if about is not None and channels is not None and context.authorize(Operation.CLUSTER_ACTION, CLUSTER):
+        return then(channels.witnesses.reach(about), partial(_testify, context, about))
     return begin(_answer(context, request))
 
 
@@ -54,6 +64,14 @@ def _answer(context: RequestContext, request: DescribeClusterRequest) -> Steps[D
     if request.include_cluster_authorized_operations:
         allowed = context.authorize(Operation.DESCRIBE, CLUSTER)
         response.cluster_authorized_operations = context.authorized_operations(CLUSTER) if allowed else 0
+    return response
+
+
+def _testify(context: RequestContext, about: int, is_reached: bool) -> DescribeClusterResponse:
+    image = context.broker.image
+    response = DescribeClusterResponse(cluster_id=image.cluster_id, controller_id=image.controller_id)
+    if is_reached:
+        response.brokers = [DescribeClusterBroker(broker_id=about)]
     return response
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.broker.interbroker.channel import ChannelBroken
 from odradek.broker.interbroker.presence import Presence
+from odradek.broker.interbroker.witnesses import Witnesses
 
 if TYPE_CHECKING:
     from odradek.broker.config.broker_config import BrokerConfig
@@ -30,6 +31,7 @@ class InterBrokerChannels:
         on_controller_refused: told the id of a controller at whose address nobody listens any more.
         creations: topics that the controller is being asked to create; see `broker.remote_creation`.
         presence: which other brokers are connected to this one.
+        witnesses: asks others about a broker that refuses this one.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class InterBrokerChannels:
         self._channels: dict[tuple[int, str], InterBrokerChannel] = {}
         self.on_controller_refused: Callable[[int], None] | None = None
         self.presence = Presence()
+        self.witnesses = Witnesses(transport, config.broker_id, lambda: image().brokers.keys(), self.endpoint)
         self.creations: dict[str, asyncio.Future[ErrorCode]] = {}
 
     def endpoint(self, broker_id: int) -> Endpoint | None:
@@ -104,6 +107,7 @@ class InterBrokerChannels:
 
     def close(self) -> None:
         """Close all channels."""
+        self.witnesses.close()
         for channel in self._channels.values():
             channel.close()
         self._channels.clear()

@@ -40,6 +40,9 @@ log = logging.getLogger(__name__)
 repeats = Repeats(log)
 
 _REFUSES = "broker %d refuses connections of this one, the controller, and is connected to it: it lives"
+_REACHED_BY_OTHERS = (
+    "broker %d and this one, the controller, refuse each other's connections, and others reach it: it lives"
+)
 
 PROBE_INTERVAL_MS = 1_000
 """How often a broker is tried that refused to be connected to."""
@@ -74,6 +77,7 @@ class ControllerChannelManager:
             one (`control.plane.listener.name`).
         is_connected: whether a broker has a connection to this one, and so lives, though it may refuse this
             one's; see `presence`.
+        ask: asks others about a broker that refuses this one; see `Witnesses.ask`.
     """
 
     def __init__(
@@ -88,6 +92,7 @@ class ControllerChannelManager:
         retry_backoff_ms: int = 100,
         control_listener_name: str | None = None,
         is_connected: Callable[[int], bool] = lambda broker_id: False,
+        ask: Callable[[int, Callable[[bool], object]], object] = lambda broker_id, then: then(False),
     ) -> None:
         self._transport = transport
         self._ibp = ibp
@@ -104,6 +109,7 @@ class ControllerChannelManager:
         self._pausing: dict[int, TimerHandle] = {}
         self._probes: dict[int, _Probe] = {}
         self._is_connected = is_connected
+        self._ask = ask
         self._doubted: dict[int, int] = {}
         """How often in a row a broker has refused that is connected to this one."""
 
@@ -213,7 +219,8 @@ class ControllerChannelManager:
             if error.refused and self._refuses_one_alone(broker):
                 return
             if error.refused:
-                self._note_refused(broker, request.broker_epoch)
+                self._suspect(broker, request.broker_epoch)
+                return
         else:
             # Bytes that are no answer: what comes after them is none either.
             self._channels[broker].reset("the answer could not be read")
@@ -232,7 +239,7 @@ class ControllerChannelManager:
             self._doubted.pop(broker, None)
         elif isinstance(error, ChannelBroken) and error.refused and live is not None:
             if not self._refuses_one_alone(broker):
-                self._note_refused(broker, live.epoch)
+                self._suspect(broker, live.epoch)
         elif isinstance(error, ChannelBroken) and live is not None:
             # It listened, and hung up: the process may be about to end.
             self._pause(broker)
@@ -246,6 +253,23 @@ class ControllerChannelManager:
         repeats.log(logging.WARNING, f"refuses {broker}", _REFUSES, broker)
         self._pause(broker, pause_ms(doubts))
         return True
+
+    def _suspect(self, broker: int, epoch: int) -> None:
+        """A broker refuses this one, and is not connected to it. Do others reach it?"""
+        if broker not in self._probes:
+            self._ask(broker, partial(self._testified, broker, epoch, self._builder))
+        # Whatever comes of it, or if nothing does, as it was asked in an earlier term.
+        self._pause(broker, max(self._retry_backoff_ms, pause_ms(self._doubted.get(broker, 0))))
+
+    def _testified(self, broker: int, epoch: int, term: ControlRequests | None, lives: bool) -> None:
+        if self._builder is not term or self._queues.brokers.get(broker) != epoch:
+            return
+        if not lives:
+            self._note_refused(broker, epoch)
+            return
+        self._doubted[broker] = self._doubted.get(broker, 0) + 1
+        repeats.log(logging.WARNING, f"refuses {broker}", _REACHED_BY_OTHERS, broker)
+        self._post(partial(self._controller.give_way, broker, epoch))
 
     def _note_refused(self, broker: int, epoch: int) -> None:
         if broker not in self._probes:

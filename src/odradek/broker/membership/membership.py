@@ -57,6 +57,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 repeats = Repeats(log)
 
+_REACHED_BY_OTHERS = (
+    "controller %d and this broker refuse each other's connections, and others reach it: it lives"
+)
 _REFUSES = "controller %d refuses connections of this broker, and is connected to it: it lives"
 
 T = TypeVar("T")
@@ -136,6 +139,7 @@ class Membership:
             request_timeout_ms=config.controller_socket_timeout_ms,
             control_listener_name=config.control_plane_listener_name,
             is_connected=self.channels.presence.is_connected,
+            ask=self.channels.witnesses.ask,
         )
         controller.add_control_listener(self._to_brokers)
         controller.add_config_listener(self._on_configs)
@@ -393,6 +397,19 @@ class Membership:
         if self.channels.presence.is_connected(controller_id):
             # It lives, and has refused this broker alone; or all that it had open is about to end.
             repeats.log(logging.WARNING, controller_id, _REFUSES, controller_id)
+            self._look_after(pause_ms(self._doubts), controller_id)
+            self._doubts += 1
+            return
+        self.channels.witnesses.ask(controller_id, partial(self._on_testimony, controller_id))
+
+    def _on_testimony(self, controller_id: int, lives: bool) -> None:
+        """The controller and this broker refuse each other. Others have said whether they reach it."""
+        if controller_id != self.metadata.image.controller_id or self._stopped:
+            return
+        if lives:
+            # It hears the same, and gives way to somebody who reaches both.
+            repeats.log(logging.WARNING, controller_id, _REACHED_BY_OTHERS, controller_id)
+            self._controller.stand_back()
             self._look_after(pause_ms(self._doubts), controller_id)
             self._doubts += 1
             return
