@@ -218,7 +218,10 @@ class BatchLimits:
         if found is None:
             return None
         facts: tuple[int, int, bool, int, int, int, int] = found
-        return AcceptedBatch(facts[0], facts[1], facts[2], facts[3], facts[4], facts[5], facts[6])
+        last_offset_delta, max_timestamp, says_so, attributes, producer_id, producer_epoch, sequence = facts
+        return AcceptedBatch(
+            last_offset_delta, max_timestamp, says_so, attributes, producer_id, producer_epoch, sequence
+        )
 
     def explain(
         self, buffer: Buffer, now_ms: int, from_client: bool, produce_version: int | None

@@ -23,6 +23,8 @@ LONGEST_NAME = 300
 _SUPER_USER = AclDecision(True, SUPER_USER)
 
 _Key = tuple[str, str, int, int, str | None]
+"""Principal, address, operation, type of the resource, and its name; None for any of that type. No more than a
+tuple: one is made for each question."""
 
 
 class AclAuthorizer:
@@ -96,7 +98,7 @@ class AclAuthorizer:
         decision = decisions.get(key)
         if decision is None:
             decision = self._decide(principal, client_host, operation, resource_type, name)
-            self._remember(decisions, key, decision)
+            self._remember(decisions, key, name, decision)
         allowed = decision.allowed
         level = audit.level_of(allowed, log_if_allowed, log_if_denied)
         if audit.logger.isEnabledFor(level):
@@ -133,7 +135,7 @@ class AclAuthorizer:
                 principal, client_host, operation, resource_type, without_acls=self._without_acls
             )
             decision = AclDecision(allowed, "AnyResourceOfType")
-            self._remember(decisions, key, decision)
+            self._remember(decisions, key, None, decision)
         level = audit.level_of(decision.allowed, True, True)
         if audit.logger.isEnabledFor(level):
             audit.tell(
@@ -150,8 +152,10 @@ class AclAuthorizer:
             )
         return decision.allowed
 
-    def _remember(self, decisions: dict[_Key, AclDecision], key: _Key, decision: AclDecision) -> None:
-        name = key[4]
+    def _remember(
+        self, decisions: dict[_Key, AclDecision], key: _Key, name: str | None, decision: AclDecision
+    ) -> None:
+        """Keep a decision, unless its resource has a name that no resource can have."""
         if name is not None and len(name) > LONGEST_NAME:
             return
         if len(decisions) >= MOST_DECISIONS:

@@ -210,8 +210,7 @@ class AppendableLog(SyncedLog):
                 return self._known(checked)
         base_offset = self.log_end_offset
         last_offset = base_offset + batch.last_offset_delta
-        if leader_epoch != self.epochs.latest and leader_epoch >= 0:
-            self.assign_epochs([EpochEntry(leader_epoch, base_offset)])
+        self._begin_epoch(leader_epoch, base_offset)
         size = len(records)
         timestamp = batch.max_timestamp
         try:
@@ -219,8 +218,7 @@ class AppendableLog(SyncedLog):
             segment.append_batch(records, size, base_offset, leader_epoch, last_offset, timestamp)
         except OSError as error:
             raise self.storage_error("appending", error) from error
-        self.log_end_offset = last_offset + 1
-        self.producers.end_offset = last_offset + 1
+        self._grow_to(last_offset)
         if has_producer:
             try:
                 self.producers.append_batch(batch, base_offset)
@@ -245,8 +243,7 @@ class AppendableLog(SyncedLog):
             return self._known(checked)
         rules = self.rules
         base_offset = self.log_end_offset
-        if leader_epoch != self.epochs.latest and leader_epoch >= 0:
-            self.assign_epochs([EpochEntry(leader_epoch, base_offset)])
+        self._begin_epoch(leader_epoch, base_offset)
         time_ms = now_ms if rules.is_append_time else NO_TIMESTAMP
         copy = bytearray(records)
         headers = assign_offsets(
@@ -318,6 +315,19 @@ class AppendableLog(SyncedLog):
         except OSError as error:
             raise self.storage_error("writing the leader epochs", error) from error
 
+    def _begin_epoch(self, leader_epoch: int, base_offset: int) -> None:
+        """Note where a leader's first batch stands; nothing for its later ones, or without an epoch (-1).
+
+        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        """
+        if leader_epoch != self.epochs.latest and leader_epoch >= 0:
+            self.assign_epoch(leader_epoch, base_offset)
+
+    def _grow_to(self, last_offset: int) -> None:
+        """Have the log end behind an offset that has been written, and its producers' state with it."""
+        self.log_end_offset = last_offset + 1
+        self.producers.end_offset = last_offset + 1
+
     def _write(
         self,
         parts: Sequence[Buffer],
@@ -341,8 +351,7 @@ class AppendableLog(SyncedLog):
             segment.append(parts, size, entries, newest)
         except OSError as error:
             raise self.storage_error("appending", error) from error
-        self.log_end_offset = last_offset + 1
-        self.producers.end_offset = last_offset + 1
+        self._grow_to(last_offset)
         return segment
 
     def _note_producers(
