@@ -71,6 +71,7 @@ WALK = (
     "log/storage/real_file.py",
     "records/validate.py",
     "replication/delayed.py",
+    "replication/fetch_session_handler.py",
     "replication/following.py",
     "replication/leadership.py",
     "replication/partition.py",

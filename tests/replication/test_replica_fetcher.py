@@ -249,7 +249,7 @@ class TestErrors:
         pair = Pair()
         pair.start()
         settle(pair.fetcher, pair.leader)
-        assert pair.fetcher.session_epoch > 1
+        assert pair.fetcher.session.epoch > 1
         write(pair.leading[0])
         assert pair.fetcher.next_request(0) is not None
         pair.fetcher.broken(0)
@@ -285,10 +285,10 @@ class TestSessions:
         pair.leader.sessions = LeadingBroker([], seed=2).sessions
         write(pair.leading[0])
         round_trip(pair.fetcher, pair.leader)
-        assert (pair.fetcher.session_id, pair.fetcher.session_epoch) == (0, 0)
+        assert (pair.fetcher.session.session_id, pair.fetcher.session.epoch) == (0, 0)
         settle(pair.fetcher, pair.leader)
         assert pair.following[0].log_end_offset == 1
-        assert pair.fetcher.session_epoch > 0
+        assert pair.fetcher.session.epoch > 0
 
     def test_without_topic_ids_version_12_is_the_newest(self) -> None:
         pair = Pair(topic_id=bytes(16))

@@ -9,9 +9,9 @@
 error that may pass delays its partition by `replica.fetch.backoff.ms`; the others go on. A leader that has
 not heard of its election yet is asked again sooner: whoever writes with acks=all waits for it. From
 inter.broker.protocol.version 2.7 on a partition begins in FETCHING: Fetch itself says where the log has left
-the leader's (KIP-595). The fetch session is that of KIP-227. Fetches leave out what is throttled and has not
-caught up while the throttle of copies is exceeded (KIP-73). Kafka: `AbstractFetcherThread`,
-`FetchSessionHandler`, `ReplicaFetcherThread.shouldFollowerThrottle`.
+the leader's (KIP-595). The fetch session is in `fetch_session_handler`. Fetches leave out what is throttled
+and has not caught up while the throttle of copies is exceeded (KIP-73). Kafka: `AbstractFetcherThread`,
+`ReplicaFetcherThread.shouldFollowerThrottle`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from odradek.errors import (
     OffsetOutOfRangeError,
 )
 from odradek.errors.codes import ErrorCode, error_name
+from odradek.replication.fetch_session_handler import FetchSessionHandler, SessionPartition
 from odradek.replication.following import pieces_of
 from odradek.replication.leadership import ZERO_TOPIC_ID
 from odradek.replication.lookups import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
@@ -39,7 +40,6 @@ from odradek.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchTopic,
-    ForgottenTopic,
     ReplicaState,
 )
 from odradek.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -77,11 +77,12 @@ _NOT_YET = frozenset(
 SHORTEST_PAUSE_MS = 50.0
 """So long at least a partition is left out that is throttled: to come back costs more than one name."""
 
-_FIRST_WITH_SESSIONS = 7
 _FIRST_WITH_LAST_EPOCH = 12
 _FIRST_WITH_TOPIC_IDS = 13
 _FIRST_WITH_REPLICA_STATE = 15
-_MAX_SESSION_EPOCH = 2**31 - 1
+
+_ASKED_ANEW = frozenset({ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH})
+"""The leader has lost the session, and nothing is wrong: a full fetch follows at once."""
 
 
 class Replica(Protocol):
@@ -189,7 +190,7 @@ class ReplicaFetcher:
 
     Attributes:
         leader_id: the broker that is fetched from.
-        session_id, session_epoch: of the next fetch.
+        session: of the fetches.
     """
 
     def __init__(
@@ -214,8 +215,7 @@ class ReplicaFetcher:
             on_copied: told how many bytes of a partition have come.
         """
         self.leader_id = leader_id
-        self.session_id = 0
-        self.session_epoch = 0
+        self.session = FetchSessionHandler(leader_id)
         self._broker_id = broker_id
         self._ibp = ibp
         self._limits = limits or FetchLimits()
@@ -226,11 +226,7 @@ class ReplicaFetcher:
         self._knows_epochs = at_least(ibp, "0.11.0-IV2")
         # In the order in which a full fetch names them: what gave data goes to the end.
         self._followed: dict[TopicPartition, FetchedReplica] = {}
-        self._session: dict[TopicPartition, tuple[bytes, FetchPartition]] = {}
-        """What the leader knows of the session's partitions."""
-        self._session_uses_ids = False
         self._asked: dict[TopicPartition, _Asked] = {}
-        self._version = 0
 
     def __len__(self) -> int:
         """How many partitions it follows, failed ones included."""
@@ -388,48 +384,23 @@ class ReplicaFetcher:
         by_id = version >= _FIRST_WITH_TOPIC_IDS and all(one.topic_id != ZERO_TOPIC_ID for one in ready)
         if not by_id:
             version = min(version, _FIRST_WITH_TOPIC_IDS - 1)
-        if self.session_epoch > 0 and by_id != self._session_uses_ids:
-            self.session_epoch = 0
-        is_full = self.session_epoch == 0 or version < _FIRST_WITH_SESSIONS
-        known: dict[TopicPartition, tuple[bytes, FetchPartition]] = {} if is_full else self._session
-        wanted: dict[TopicPartition, tuple[bytes, FetchPartition]] = {}
-        named: list[tuple[TopicPartition, bytes, FetchPartition]] = []
+        known = self.session.known(version, by_id)
         has_last = self._truncates_on_fetch and version >= _FIRST_WITH_LAST_EPOCH
+        wanted: dict[TopicPartition, SessionPartition] = {}
+        named: list[tuple[TopicPartition, SessionPartition]] = []
         for one in ready:
-            replica = one.replica
-            key = replica.key
-            end = replica.log_end_offset
-            self._asked[key] = _Asked(one, end)
-            last_epoch = replica.latest_epoch if has_last else -1
+            key = one.replica.key
+            self._asked[key] = _Asked(one, one.replica.log_end_offset)
             before = known.get(key)
-            if (
-                before is not None
-                and before[1].fetch_offset == end
-                and before[1].log_start_offset == replica.log_start_offset
-                and before[1].current_leader_epoch == one.leader_epoch
-                and before[1].last_fetched_epoch == last_epoch
-                and before[0] == one.topic_id
-            ):
+            partition = self._what_is_new(one, before, one.replica.latest_epoch if has_last else -1)
+            if partition is None:
+                assert before is not None
                 wanted[key] = before
-                continue
-            partition = FetchPartition(
-                partition=key[1],
-                current_leader_epoch=one.leader_epoch,
-                fetch_offset=end,
-                last_fetched_epoch=last_epoch,
-                log_start_offset=replica.log_start_offset,
-                partition_max_bytes=self._limits.max_bytes,
-            )
-            wanted[key] = (one.topic_id, partition)
-            named.append((key, one.topic_id, partition))
+            else:
+                wanted[key] = SessionPartition(one.topic_id, partition)
+                named.append((key, wanted[key]))
         if not wanted and not known:
             return None
-        # A topic that was made anew under its name is another one.
-        gone = [
-            (key, topic_id)
-            for key, (topic_id, _) in known.items()
-            if key not in wanted or (by_id and wanted[key][0] != topic_id)
-        ]
         limits, has_state = self._limits, version >= _FIRST_WITH_REPLICA_STATE
         message = FetchRequest(
             replica_id=-1 if has_state else self._broker_id,
@@ -442,11 +413,33 @@ class ReplicaFetcher:
             message.replica_state = ReplicaState(
                 replica_id=self._broker_id, replica_epoch=self._broker_epoch()
             )
-        if version >= _FIRST_WITH_SESSIONS:
-            message.session_id, message.session_epoch = self.session_id, self.session_epoch
-            message.forgotten_topics_data = _forgotten(gone, by_id)
-        self._session, self._session_uses_ids, self._version = wanted, by_id, version
+        self.session.put_into(message, wanted, version, by_id)
         return NextRequest(message, version)
+
+    def _what_is_new(
+        self, one: FetchedReplica, before: SessionPartition | None, last_epoch: int
+    ) -> FetchPartition | None:
+        """What is to be asked of a partition; None where it is what the leader knows from `before`."""
+        replica = one.replica
+        end = replica.log_end_offset
+        if before is not None:
+            asked = before.asked
+            if (
+                asked.fetch_offset == end
+                and asked.log_start_offset == replica.log_start_offset
+                and asked.current_leader_epoch == one.leader_epoch
+                and asked.last_fetched_epoch == last_epoch
+                and before.topic_id == one.topic_id
+            ):
+                return None
+        return FetchPartition(
+            partition=replica.key[1],
+            current_leader_epoch=one.leader_epoch,
+            fetch_offset=end,
+            last_fetched_epoch=last_epoch,
+            log_start_offset=replica.log_start_offset,
+            partition_max_bytes=self._limits.max_bytes,
+        )
 
     # ------------------------------------------------------------------ being answered
 
@@ -470,8 +463,8 @@ class ReplicaFetcher:
 
     def broken(self, monotonic_ms: float) -> None:
         """No response will come: all is asked again after the pause, in a new session."""
-        if self._session:
-            self.session_epoch = 0
+        if self.session.partitions:
+            self.session.begin_anew()
         for one in self._followed.values():
             if one.delayed_until_ms <= monotonic_ms:
                 self._delay(one, monotonic_ms)
@@ -479,7 +472,7 @@ class ReplicaFetcher:
 
     def given_up(self) -> None:
         """The fetch under way was given up, though nothing is wrong: all is asked again, in a new session."""
-        self.session_epoch = 0
+        self.session.begin_anew()
         self._asked = {}
 
     def _still(self, key: TopicPartition) -> FetchedReplica | None:
@@ -563,8 +556,7 @@ class ReplicaFetcher:
     ) -> Generator[None, None, None]:
         if not self._take_session(response, monotonic_ms):
             return
-        names = {topic_id: key[0] for key, (topic_id, _) in self._session.items()}
-        by_id = self._session_uses_ids
+        names, by_id = self.session.topic_names(), self.session.uses_ids
         for topic in response.responses:
             name = names.get(topic.topic_id) if by_id else topic.topic
             if name is None:
@@ -625,32 +617,11 @@ class ReplicaFetcher:
 
     def _take_session(self, response: FetchResponse, monotonic_ms: float) -> bool:
         """Take what a response says of the session; returns whether its partitions count."""
-        if response.error_code:
-            logger.info(
-                "broker %d ends the fetch session %d: %s",
-                self.leader_id,
-                self.session_id,
-                error_name(response.error_code),
-            )
-            if response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
-                self.session_id = 0
-            self.session_epoch = 0
-            if response.error_code not in (
-                ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-                ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-            ):
-                for one, _ in self._asked.values():
-                    self._delay(one, monotonic_ms)
-            return False
-        if self._version < _FIRST_WITH_SESSIONS or response.session_id == 0:
-            self.session_id = self.session_epoch = 0
-        elif self.session_epoch == 0:
-            self.session_id, self.session_epoch = response.session_id, 1
-        elif self.session_epoch == _MAX_SESSION_EPOCH:
-            self.session_epoch = 1
-        else:
-            self.session_epoch += 1
-        return True
+        if self.session.take(response):
+            return True
+        if response.error_code not in _ASKED_ANEW:
+            self._delay_silent(monotonic_ms)
+        return False
 
     # ------------------------------------------------------------------ errors
 
@@ -693,21 +664,14 @@ def _pieces(records: Any) -> Iterator[Any]:
         yield b""
 
 
-def _topics(named: Iterable[tuple[TopicPartition, bytes, FetchPartition]], by_id: bool) -> list[FetchTopic]:
+def _topics(named: Iterable[tuple[TopicPartition, SessionPartition]], by_id: bool) -> list[FetchTopic]:
     topics: list[FetchTopic] = []
-    for (name, _), topic_id, partition in named:
+    for (name, _), one in named:
+        topic_id = one.topic_id
         last = topics[-1] if topics else None
         # Neighbours alone share an element: the order of the partitions is what is fair.
         if last is None or (last.topic_id != topic_id if by_id else last.topic != name):
             last = FetchTopic(topic_id=topic_id) if by_id else FetchTopic(topic=name)
             topics.append(last)
-        last.partitions.append(partition)
+        last.partitions.append(one.asked)
     return topics
-
-
-def _forgotten(gone: Iterable[tuple[TopicPartition, bytes]], by_id: bool) -> list[ForgottenTopic]:
-    topics: dict[Any, ForgottenTopic] = {}
-    for (name, index), topic_id in gone:
-        made = ForgottenTopic(topic_id=topic_id) if by_id else ForgottenTopic(topic=name)
-        topics.setdefault(topic_id if by_id else name, made).partitions.append(index)
-    return list(topics.values())

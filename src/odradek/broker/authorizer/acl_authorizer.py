@@ -23,8 +23,8 @@ LONGEST_NAME = 300
 _SUPER_USER = AclDecision(True, SUPER_USER)
 
 _Key = tuple[str, str, int, int, str | None]
-"""Principal, address, operation, type of the resource, and its name; None for any of that type. No more than a
-tuple: one is made for each question."""
+"""Principal, address, operation, and the resource's type and name; None for any of that type. A plain tuple,
+as one is made for each question."""
 
 
 class AclAuthorizer:
